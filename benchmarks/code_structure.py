@@ -24,6 +24,12 @@ PRIVATE_WORDS = {
     "beside": "next to, compared with",
     r"what is(?: \w+){0,2} of": "name the thing",
 }
+# Stems of words that JAX, seqio and transformers spell in the American way.
+BRITISH_SPELLINGS = (
+    r"\w*(?:normal|token|serial|recogn|initial|optim|capital|quant|random|general|material)is(?:e|ed|es|ing|ation)",
+    r"\w*(?:behaviour|colour|neighbour|favour)\w*",
+    r"(?:licences?|learnt|centred?|labelled|unlabelled|modelling|cancelled|utilisation)",
+)
 QUESTION_WORDS = ("What", "How", "Which", "Whether", "Where")
 PROSE = (PACKAGE, "gin", "docs", "launch", "README.md")
 
@@ -154,10 +160,12 @@ def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
 def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
     """Return ``path:line: first line`` of the package's docstrings whose first word is one of these."""
     found = []
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for path in sorted((root / PACKAGE).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+            is_documented = isinstance(
+                node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            )
+            docstring = ast.get_docstring(node) if is_documented else None
             if docstring and re.split(r"\W", docstring, maxsplit=1)[0] in words:
                 line = getattr(node, "lineno", 1)
                 found.append(f"{path.relative_to(root)}:{line}: {docstring.splitlines()[0]}")

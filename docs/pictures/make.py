@@ -12,7 +12,7 @@ import sys
 from docs.pictures.style import FOLDER, PALETTES, svg_of
 
 # sharding comes first: it asks for eight simulated devices before JAX starts.
-NAMES = ("sharding", "packages", "batch_flow", "attention", "objectives", "learning_curve")
+NAMES = ("sharding", "packages", "batch_flow", "attention", "objectives")
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     different = []
-    for name in arguments.names or NAMES:
+    for name in [name for name in NAMES if not arguments.names or name in arguments.names]:
         draw = importlib.import_module(f"docs.pictures.{name}").draw
         for palette in PALETTES:
             file = FOLDER / f"{name}_{palette.name}.svg"

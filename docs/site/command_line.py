@@ -1,9 +1,8 @@
 """The page of commands and flags, from the parsers themselves."""
 
 import argparse
-import importlib
 
-from t5x_like.cli.main import VERBS, VerbParser
+from t5x_like.cli.main import VERBS, parser_of
 
 INTRODUCTION = """# Command line
 
@@ -22,10 +21,8 @@ def pages() -> dict[str, str]:
 
 
 def _command(verb: str) -> str:
-    module = importlib.import_module(f"t5x_like.cli.{verb}")
-    parser = VerbParser(prog=f"t5x-like {verb}", description=module.__doc__, allow_abbrev=False)
-    module.add_arguments(parser)
-    return f"## {verb}\n\n```text\n{(module.__doc__ or '').strip()}\n```\n\n{_flags(parser)}"
+    parser = parser_of(verb)
+    return f"## {verb}\n\n```text\n{(parser.description or '').strip()}\n```\n\n{_flags(parser)}"
 
 
 def _flags(parser: argparse.ArgumentParser, level: int = 3) -> str:
@@ -53,7 +50,7 @@ def _spelling(action: argparse.Action) -> str:
         value = " ".join(metavar) if isinstance(metavar, tuple) else metavar
     names = ", ".join(action.option_strings)
     joined = f"{names}={value}" if names.endswith(".NAME") else f"{names} {value}".strip()
-    return f"`{joined}`".replace("|", "\\|")
+    return f"`{joined}`"
 
 
 def _meaning(action: argparse.Action) -> str:

@@ -111,7 +111,7 @@ def _defaults(macro: Macro, num_files: int) -> str:
 
 
 def _code(value: str) -> str:
-    return value if value == "required" else f"`{value}`".replace("|", "\\|")
+    return value if value == "required" else f"`{value}`"
 
 
 def _meaning(macro: Macro) -> str:

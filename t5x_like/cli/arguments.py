@@ -226,7 +226,10 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configurat
       UserError: No gin file was given, or the configuration can't be built.
     """
     if not arguments.gin_file:
-        raise UserError("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
+        raise UserError(
+            "no gin file given",
+            hint="pass --gin_file=…; recipes are in gin/recipes, and t5x-like new writes one",
+        )
     modules = import_users_modules(arguments)
     return load(
         arguments.gin_file,

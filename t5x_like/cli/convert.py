@@ -2,7 +2,7 @@
 
 t5x-like convert --from path/to/t5-small --to runs/t5_small              Hugging Face: config.json and safetensors
 t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's checkpoints
-t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantised
+t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.

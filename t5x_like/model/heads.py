@@ -1,6 +1,5 @@
 """Heads on a stack's output: scores of the vocabulary, of tokens, and of pooled sequences."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
@@ -19,7 +19,7 @@ from t5x_like.model.layers.norm import NormConfig, build_norm
 HEADS_SITE = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TransformConfig:
     """Layer before the scores: ``norm(activation(dense(x)))`` (Devlin et al. 2019, BERT's code).
 
@@ -53,7 +53,7 @@ class Transform(nnx.Module):
         return x if self.norm is None else self.norm(x)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class WordsConfig:
     """Output layer over the vocabulary.
 
@@ -123,7 +123,7 @@ class Words(nnx.Module):
         return jnp.where(is_word[None, None], logits, MASKED)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class PoolerConfig:
     """Reduction of a sequence to one vector.
 
@@ -185,7 +185,7 @@ def pool(
     return jnp.take_along_axis(x, chosen[:, None, None], axis=1)[:, 0]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class ScoresConfig:
     """Scores of classes, or one number, for each token or each pooled sequence.
 
@@ -234,7 +234,7 @@ class Scores(nnx.Module):
         return self.projection(x, output_dtype=jnp.dtype(jnp.float32))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class HeadsConfig:
     """Heads of a stack, each of them optional.
 

@@ -3,20 +3,19 @@
 https://arxiv.org/abs/1907.10529.
 """
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import Transform, TransformConfig, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SpanBoundaryConfig:
     """Head of two dense layers with GELU, over the vectors at both ends and the position in the span.
 

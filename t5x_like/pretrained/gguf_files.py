@@ -1,6 +1,6 @@
 """Models in llama.cpp's ``.gguf`` files: weights by Hugging Face's names, and the ``config.json`` they would have.
 
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Quantised weights become float32.
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Quantized weights become float32.
 """
 
 import importlib
@@ -93,7 +93,7 @@ def _source(
 
 
 def _halves(array: np.ndarray, num_heads: int) -> np.ndarray:
-    """Rows [heads * head_dim, …] of llama.cpp's Llamas, which rotate neighbours, for rotating halves as we do."""
+    """Rows [heads * head_dim, …] of llama.cpp's Llamas, which rotate neighbors, for rotating halves as we do."""
     pairs = array.reshape(num_heads, -1, 2, *array.shape[1:])
     return pairs.swapaxes(1, 2).reshape(array.shape)
 

@@ -186,22 +186,22 @@ def write_hugging_face(
     architecture = architecture_of(config)
     table = _table_to_write(architecture, config)
     shapes = their_shapes(table, params)
-    neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
-    neighbour.mkdir(parents=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
+    temporary.mkdir(parents=True)
     try:
         weights = write_weights(table, params)
-        write_safetensors(neighbour, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
+        write_safetensors(temporary, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
         merged = _merged_fields(architecture, config, fields or {}) | {"torch_dtype": dtype}
         if classes:
             merged |= fields_of_classes(classes)
-        write_json(neighbour / "config.json", merged)
+        write_json(temporary / "config.json", merged)
         for companion in companions:
-            (neighbour / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
+            (temporary / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
         if target.exists():
             target.rmdir()
-        neighbour.rename(target)
+        temporary.rename(target)
     finally:
-        shutil.rmtree(neighbour, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:

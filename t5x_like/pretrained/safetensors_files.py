@@ -60,7 +60,7 @@ class SafetensorsReader:
         """Read a tensor of any stored floating-point type as float32.
 
         Raises:
-          ValueError: it is stored as something else, as quantised weights are.
+          ValueError: it is stored as something else, as quantized weights are.
         """
         file = self._file_of[name]
         with self._open(file) as opened:
@@ -68,7 +68,7 @@ class SafetensorsReader:
             if dtype not in _FLOATS:
                 raise ValueError(
                     f"{self._directory / file}: {name} is stored as {dtype}; {', '.join(_FLOATS)} can be read "
-                    "(quantised weights can't: save the model in float32 or bfloat16)"
+                    "(quantized weights can't: save the model in float32 or bfloat16)"
                 )
             return np.asarray(opened.get_tensor(name), np.float32)
 

@@ -89,7 +89,7 @@ def to_data(value: Any) -> Any:
         names = [field.name for field in dataclasses.fields(value) if field.init]
         return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
     names = getattr(value, "_fields", None)
-    if isinstance(value, tuple) and names is not None:
+    if isinstance(value, tuple) and names is not None:  # a named tuple
         return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
     if isinstance(value, tuple | list):
         return [to_data(each) for each in value]

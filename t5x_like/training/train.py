@@ -136,20 +136,20 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
 
 
-def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int) -> None:
+def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None = None) -> None:
     """Check that the embedding has a row for each token id, and otherwise at most padding to a multiple of 128.
 
     Args:
       vocabulary: Tokenizer of the data.
       vocab_size: Number of embedding rows.
-      needed: Number of rows that the data needs; heads read no sentinels.
+      needed: Number of rows that the data needs, which for heads excludes sentinels; None for all ids.
 
     Raises:
       ValueError: They don't match.
     """
     num_ids = vocabulary.vocab_size  # pyright: ignore[reportAttributeAccessIssue]
     padded = -(-num_ids // 128) * 128
-    if not needed <= vocab_size <= padded:
+    if not (num_ids if needed is None else needed) <= vocab_size <= padded:
         raise ValueError(
             f"the vocabulary has {num_ids} ids, sentinels included, but the model has {vocab_size} embedding rows; "
             f"set the model's vocab_size to {num_ids}, or to {padded} (a multiple of 128) for even sharding"

@@ -27,7 +27,7 @@ def test_what_a_task_asks_is_found_on_pages(tmp_path: Path, capsys: pytest.Captu
     ("arguments", "complaint"),
     [
         (["wordnet_definitions", "--split", "dev"], "has no split 'dev'; there are train, validation, test"),
-        (["king_james"], "has no questions and answers to keep out"),
+        (["king_james"], "has no inputs and targets to keep out"),
     ],
 )
 def test_a_task_without_such_texts_is_refused(

@@ -113,7 +113,7 @@ def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_t
 def test_every_row_is_answered_in_order_and_scores_are_written(
     make_task, tmp_path, monkeypatch, capsys, config, method
 ):
-    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.01))
+    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
     task = make_task(11).name
     evaluator = evaluation_of(task, method=method).evaluator(config, MeshConfig().build())
     params = weights(config)

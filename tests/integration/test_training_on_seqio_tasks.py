@@ -16,14 +16,16 @@ from t5x_like.text.vocabularies.tokenizer import pad_size
 from t5x_like.training.train import train
 from tests.integration.tiny_run import MODEL, experiment
 
-SIZE = 1152  # embeddings of all but one model, so that they share one compiled program
+SIZE = 384  # embeddings of all but one model, so that they share one compiled program
 WORDS = [f"w{number}" for number in range(SIZE - 8)]
 
 
 def sentencepiece(tmp_path):
     del tmp_path
-    folder = Path(seqio.__file__).parent / "test_data/sentencepiece"
-    return seqio.SentencePieceVocabulary(str(folder / "sentencepiece.model"))
+    file = str(Path(seqio.__file__).parent / "test_data/sentencepiece/sentencepiece.model")
+    return seqio.SentencePieceVocabulary(
+        file, extra_ids=SIZE - seqio.SentencePieceVocabulary(file, 0).vocab_size
+    )
 
 
 def word_pieces(tmp_path):
@@ -37,7 +39,7 @@ def word_pieces(tmp_path):
 VOCABULARIES = {
     "SentencePieceVocabulary": sentencepiece,
     "BertWordPieceVocabulary": word_pieces,
-    "ByteVocabulary": lambda _: seqio.ByteVocabulary(extra_ids=SIZE - 300),
+    "ByteVocabulary": lambda _: seqio.ByteVocabulary(extra_ids=100),
     "PassThroughVocabulary": lambda _: seqio.PassThroughVocabulary(size=SIZE - 8, eos_id=1),
     "UnigramVocabulary": lambda _: seqio.UnigramVocabulary(WORDS, split_on_space=True),
     "PartialCodepointVocabulary": lambda _: seqio.PartialCodepointVocabulary(range(32, SIZE)),
@@ -101,7 +103,7 @@ def test_a_seqio_task_trains_and_continues(tmp_path, name):
         ),
         "tasks": (),
         "train": LoaderConfig(
-            mixture=register(name, vocabulary), batch_size=2, inputs_length=24, targets_length=8
+            mixture=register(name, vocabulary), batch_size=8, inputs_length=24, targets_length=4
         ),
     }
     for total_steps in (1, 2):

@@ -70,7 +70,7 @@ def gpt3(weights: Weights, tokens: np.ndarray, *, num_layers: int, num_heads: in
 
         def norm(x: Any, name: str, part: Weights = part) -> Any:
             return layer_norm(
-                x, part[f"around_{name}/before/scale"], part[f"around_{name}/before/bias"], 1e-5
+                x, part[f"{name}_residual/before/scale"], part[f"{name}_residual/before/bias"], 1e-5
             )
 
         def project(x: Any, name: str, part: Weights = part) -> Any:
@@ -137,13 +137,13 @@ def t5_stack(
             mixed = attend(query, key, value, allowed, num_heads=num_heads, scale=1.0, bias=bias)
             return mixed @ part[f"{name}/out/kernel"]
 
-        y = rms_norm(x, part["around_self_attention/before/scale"], 1e-6)
+        y = rms_norm(x, part["self_attention_residual/before/scale"], 1e-6)
         x = x + attention(y, y, "self_attention", allowed, bias)
         if encoded is not None:
-            y = rms_norm(x, part["around_cross_attention/before/scale"], 1e-6)
+            y = rms_norm(x, part["cross_attention_residual/before/scale"], 1e-6)
             everywhere = np.ones((len(y), len(encoded)), bool)
             x = x + attention(y, encoded, "cross_attention", everywhere, None)
-        y = rms_norm(x, part["around_feed_forward/before/scale"], 1e-6)
+        y = rms_norm(x, part["feed_forward_residual/before/scale"], 1e-6)
         if "feed_forward/router/kernel" in part:
             assert experts is not None
             x = x + switch(part, y, **experts)

@@ -1,4 +1,4 @@
-"""GGUF files: dequantised weights under Hugging Face's names, and the configuration they imply."""
+"""GGUF files: dequantized weights under Hugging Face's names, and the configuration they imply."""
 
 import importlib.util
 import sys
@@ -123,7 +123,7 @@ def test_a_llama_gets_its_names_shapes_and_rows_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "error"), [("F16", 2e-3), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_0", 0.6), ("Q4_1", 0.3)]
 )
-def test_quantised_weights_are_near_what_they_were(tmp_path: Path, kind: str, error: float) -> None:
+def test_quantized_weights_are_near_what_they_were(tmp_path: Path, kind: str, error: float) -> None:
     """Half of the widest block's steps, roughly: 4 standard deviations each way in 2^bits steps."""
     source, _ = read_gguf(write(tmp_path / "m.gguf", llama_cpp_weights(), kind=kind))
     for name, array in hugging_face_weights().items():

@@ -19,6 +19,7 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
+from t5x_like.io.files import as_path
 from t5x_like.io.worker_pool import report
 
 STAGE = "clean"
@@ -45,8 +46,9 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
     """
     cleaner = _Cleaner(plan, number)
     log = ReadLog()
+    on_read = _reporter(number, as_path(file).stat().length)
     with BlockWriter.open(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
-        for record, found in enumerate(read_pages(file, plan.recipe.reading, log, on_read=_reporter(number))):
+        for record, found in enumerate(read_pages(file, plan.recipe.reading, log, on_read=on_read)):
             try:
                 cleaner.take(record, found.page)
             except ValueError as error:
@@ -57,15 +59,15 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
     return {**cleaner.results(), "reading": _log_in_json(log)}
 
 
-def _reporter(number: int) -> Callable[[int], None]:
-    """Return a function that reports the position in an input file to the build's progress, once a second."""
+def _reporter(number: int, size: int) -> Callable[[int], None]:
+    """Return a function that reports the position in an input file of ``size`` bytes, once a second."""
     last = time.monotonic()
 
     def on_read(position: int) -> None:
         nonlocal last
         if (now := time.monotonic()) - last >= _REPORT_SECONDS:
             last = now
-            report((number, position))
+            report((STAGE, number, min(position / size, 1.0)))
 
     return on_read
 

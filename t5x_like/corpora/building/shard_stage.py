@@ -10,6 +10,7 @@ from t5x_like.corpora.building.corpus_formats import EXTENSIONS, write_pages
 from t5x_like.corpora.building.partition_stage import remaining_pages
 from t5x_like.corpora.building.tally import KEPT, Tally
 from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.io.worker_pool import report
 
 STAGE = "shards"
 
@@ -28,7 +29,8 @@ def write_shard(plan: BuildPlan, number: int) -> dict[str, Any]:
 
     def pages() -> Iterator[Page]:
         nonlocal chars
-        for partition in shard.partitions:
+        for index, partition in enumerate(shard.partitions):
+            report((STAGE, number, index / len(shard.partitions)))
             for place, page in remaining_pages(plan, partition, end, tally):
                 tally.sample((end, KEPT), place.url_digest, page.url, page.text)
                 languages[page.language or ""] += 1

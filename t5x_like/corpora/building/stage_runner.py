@@ -7,7 +7,6 @@ from pathlib import Path
 
 from t5x_like.corpora.building.atomic_files import is_partial
 from t5x_like.corpora.building.build_plan import BuildPlan
-from t5x_like.corpora.building.cleaning_stage import STAGE as CLEAN
 from t5x_like.corpora.building.stages import (
     Stage,
     Task,
@@ -49,14 +48,14 @@ def run_stages(
     costs = _costs(stages, sum(sizes), sizes)
     needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
     with Progress(plan.recipe.name, round(sum(map(sum, costs.values()))), "bytes", shown=progress) as bar:
-        build_progress = _BuildProgress(bar, costs, sizes, open_tasks)
+        build_progress = _BuildProgress(bar, costs, open_tasks)
         with WorkerPool(
             run_task,
             needed if needed > 1 else 0,
             owner="the build",
             flag="--workers",
             kept="tasks",
-            on_report=build_progress.read,
+            on_report=build_progress.advance,
         ) as pool:
             for stage in stages:
                 bar.relabel(f"{plan.recipe.name}: {stage.name}")
@@ -74,27 +73,26 @@ def run_stages(
 
 
 class _BuildProgress:
-    """Progress in bytes of input: finished tasks, and what unfinished ones have read of their input files."""
+    """Progress in bytes of input: finished tasks, and what unfinished tasks report."""
 
     def __init__(
         self,
         bar: Progress,
         costs: Mapping[str, Sequence[float]],
-        sizes: Sequence[int],
         open_tasks: Mapping[str, Sequence[Task]],
     ) -> None:
-        self._bar, self._costs, self._sizes = bar, costs, sizes
+        self._bar, self._costs = bar, costs
         left = sum(self._cost(task) for tasks in open_tasks.values() for task in tasks)
         self._done = sum(map(sum, costs.values())) - left
-        self._read: dict[int, float] = {}  # shares of costs, by number of the file
+        self._started: dict[tuple[str, int], float] = {}  # finished part of the cost of unfinished tasks
         self._lock = threading.Lock()
         bar.skip(round(self._done))
 
-    def read(self, report: tuple[int, int]) -> None:
-        """Show that a task has read its file (a number) up to a position."""
-        number, position = report
+    def advance(self, report: tuple[str, int, float]) -> None:
+        """Show that a task, given by stage and number, is finished up to a fraction."""
+        stage, number, fraction = report
         with self._lock:
-            self._read[number] = self._costs[CLEAN][number] * min(position / self._sizes[number], 1.0)
+            self._started[stage, number] = self._costs[stage][number] * fraction
             self._show()
 
     def finish(self, tasks: Sequence[Task]) -> None:
@@ -102,15 +100,14 @@ class _BuildProgress:
         with self._lock:
             for task in tasks:
                 self._done += self._cost(task)
-                if task.stage == CLEAN:
-                    self._read.pop(task.number, None)
+                self._started.pop((task.stage, task.number), None)
             self._show()
 
     def _cost(self, task: Task) -> float:
         return self._costs[task.stage][task.number]
 
     def _show(self) -> None:
-        self._bar.reach(round(self._done + sum(self._read.values())))
+        self._bar.reach(round(self._done + sum(self._started.values())))
 
 
 def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:

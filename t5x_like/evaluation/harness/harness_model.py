@@ -37,7 +37,9 @@ class HarnessModel(TemplateLM):
       score_end: Also score the end of sequence after a continuation, as T5 was trained to write it.
       dtype: Type of activations; by default the checkpoint's.
       batch_size: Requests in a batch.
-      data, fsdp, model: Sizes of the mesh.
+      data: Devices along the mesh's axis of copies; -1 for the rest.
+      fsdp: Devices along the axis that splits weights.
+      model: Devices along the axis inside layers.
       device: Ignored; the mesh decides.
       max_batch_size: Ignored.
     """

@@ -4,7 +4,6 @@ Radford et al. 2018; Liu et al. 2018, https://arxiv.org/abs/1801.10198.
 """
 
 import functools
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
@@ -13,6 +12,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -30,7 +30,7 @@ from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class DecoderConfig:
     """Embeddings, one causal stack and heads.
 

@@ -1,6 +1,5 @@
 """Encoders: every token attends to every other (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
@@ -9,6 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Key
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -19,7 +19,7 @@ from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.span_boundary import SpanBoundary, SpanBoundaryConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class EncoderConfig:
     """Embeddings, one bidirectional stack and heads.
 

@@ -1,6 +1,5 @@
 """Encoder-decoders (Vaswani et al. 2017; Raffel et al. 2020, §2.1)."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
@@ -9,6 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -19,7 +19,7 @@ from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class EncoderDecoderConfig:
     """Embeddings, two stacks, and heads on the decoder's output.
 

@@ -3,14 +3,13 @@
 https://arxiv.org/abs/2003.10555.
 """
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig, encoder_context
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
 from t5x_like.model.heads import Heads
@@ -21,7 +20,7 @@ from t5x_like.model.layers.stack import Stack, StackOutput
 REPLACED = "replaced_tokens"  # the discriminator's head
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GeneratorDiscriminatorConfig:
     """Two encoders with the same embedding tables, each with a projection to its own width.
 

@@ -1,6 +1,5 @@
 """Transformer-XL: a causal stack with a memory of earlier segments (Dai et al. 2019, arXiv:1901.02860)."""
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import (
     Memory,
@@ -33,7 +33,7 @@ from t5x_like.model.layers.relative_stack import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RecurrentConfig:
     """Adaptive embeddings, one causal stack with a memory, and an adaptive softmax.
 

@@ -1,6 +1,5 @@
 """XLNet: predicts tokens in a permuted order (Yang et al. 2019, https://arxiv.org/abs/1906.08237)."""
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import (
     Memory,
@@ -36,7 +36,7 @@ from t5x_like.model.layers.relative_stack import (
 Direction = Literal["bidirectional", "unidirectional", "unidirectional_same_length"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TwoStreamConfig:
     """Word embeddings, one stack that is read as one stream or two, and heads.
 

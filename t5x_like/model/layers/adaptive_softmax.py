@@ -5,7 +5,6 @@ sorted by frequency and cut into clusters. The first softmax covers the most fre
 further cluster; each further cluster has a softmax of its own. Rarer clusters can have narrower embeddings.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear, Normal
 
@@ -32,7 +32,7 @@ class Cluster(NamedTuple):
     dim: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AdaptiveConfig:
     """A vocabulary in clusters of falling frequency. Names are those of transformers' TransfoXL.
 

@@ -1,6 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, §3.2) with grouped keys and values (Ainslie et al. 2023)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.model.layers.masks import SlidingWindow
@@ -21,7 +22,7 @@ MASKED = -1e10
 Positions: TypeAlias = Rotary | RelativeBuckets
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class QKNormConfig:
     """Normalization of projected queries and keys, before rotary positions.
 
@@ -39,7 +40,7 @@ class QKNormConfig:
         return build_norm(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AttentionConfig:
     """Multi-head attention: ``softmax(scale * q k^T + bias) v`` for each head.
 

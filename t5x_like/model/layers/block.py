@@ -1,6 +1,5 @@
 """Transformer block: self-attention, optional cross-attention, and a feed-forward layer."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import check_rate, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
@@ -23,7 +23,7 @@ from t5x_like.model.layers.transient_global import TransientGlobal, TransientGlo
 FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class BlockConfig:
     """Configuration of a block.
 
@@ -86,14 +86,14 @@ class Block(nnx.Module):
             else None
         )
         self.transient_global = config.transient_global and TransientGlobal(config.norm, model_dim)
-        self.around_self_attention = self._residual(config, config.attention_norms)
+        self.self_attention_residual = self._residual(config, config.attention_norms)
         cross = config.cross_attention
         self.cross_attention = cross and Attention(cross, model_dim, key=cross_key, init=init)
-        self.around_cross_attention = cross and self._residual(config, config.attention_norms)
+        self.cross_attention_residual = cross and self._residual(config, config.attention_norms)
         slot = config.feed_forward
         feed_forward = MixtureOfExperts if isinstance(slot, MixtureOfExpertsConfig) else FeedForward
         self.feed_forward = feed_forward(slot, model_dim, key=feed_key, init=init)  # pyright: ignore[reportArgumentType]
-        self.around_feed_forward = self._residual(config, config.feed_forward_norms)
+        self.feed_forward_residual = self._residual(config, config.feed_forward_norms)
         self.config = config
 
     def __call__(
@@ -134,13 +134,13 @@ class Block(nnx.Module):
 
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
         if self.config.parallel:
-            attention_output = self.around_self_attention.change(x, attend, **drop[1])
-            mlp_output = self.around_feed_forward.change(x, feed, **drop[5])
+            attention_output = self.self_attention_residual.change(x, attend, **drop[1])
+            mlp_output = self.feed_forward_residual.change(x, feed, **drop[5])
             return BlockOutput(x + attention_output + mlp_output, new_cache, balance_loss)
-        x = self.around_self_attention(x, attend, **drop[1])
-        if self.around_cross_attention is not None and (context.encoded is not None or cache is not None):
-            x = self.around_cross_attention(x, attend_to_encoded, **drop[3])
-        x = self.around_feed_forward(x, feed, **drop[5])
+        x = self.self_attention_residual(x, attend, **drop[1])
+        if self.cross_attention_residual is not None and (context.encoded is not None or cache is not None):
+            x = self.cross_attention_residual(x, attend_to_encoded, **drop[3])
+        x = self.feed_forward_residual(x, feed, **drop[5])
         return BlockOutput(x, new_cache, balance_loss)
 
     def _attend_to_encoded(

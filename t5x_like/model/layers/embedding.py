@@ -1,12 +1,11 @@
 """Input embeddings: the sum of word, position and type embeddings, normalized and projected where configured."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.linear import Linear, Normal
 from t5x_like.model.layers.norm import NormConfig, build_norm
 
@@ -48,7 +47,7 @@ class Embedding(nnx.Module):
         return jnp.matmul(x, self.table[...].astype(x.dtype).T, preferred_element_type=jnp.float32)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LearnedPositions:
     """Learned position embeddings.
 
@@ -61,7 +60,7 @@ class LearnedPositions:
     offset: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class EmbeddingsConfig:
     """Sum of word, position and type embeddings. Type ids that a batch lacks count as 0.
 

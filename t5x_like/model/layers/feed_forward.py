@@ -1,7 +1,6 @@
 """Position-wise feed-forward layer, plain or gated."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -9,6 +8,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 
@@ -23,7 +23,7 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class FeedForwardConfig:
     """A feed-forward layer.
 

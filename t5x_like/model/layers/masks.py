@@ -1,13 +1,14 @@
 """Attention masks, made from the batch: True where a query may attend to a key."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from t5x_like.config_class import config_class
 
-@dataclass(frozen=True, kw_only=True)
+
+@config_class
 class SlidingWindow:
     """Limits attention to keys near the query.
 

@@ -6,7 +6,6 @@ row, S = E * C places in all, P experts that a token chooses, T = L * P choices 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import jax
@@ -14,13 +13,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.experts import constrain_experts
 from t5x_like.partitioning.shard import constrain_rows
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class MixtureOfExpertsConfig:
     """A feed-forward layer whose tokens each use a few of many experts.
 

@@ -1,6 +1,5 @@
 """Normalization of activations."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import jax
@@ -8,8 +7,10 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from t5x_like.config_class import config_class
 
-@dataclass(frozen=True, kw_only=True)
+
+@config_class
 class RMSNormConfig:
     """Root-mean-square norm: ``x / sqrt(mean(x^2) + epsilon) * scale`` (Zhang and Sennrich 2019).
 
@@ -22,7 +23,7 @@ class RMSNormConfig:
     zero_centered: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LayerNormConfig:
     """Layer norm: ``(x - mean(x)) / sqrt(var(x) + epsilon) * scale + bias`` (Ba et al. 2016).
 

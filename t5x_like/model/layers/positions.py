@@ -1,15 +1,15 @@
 """T5's relative position bias: one learned number for each head and bucket of distances."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.config_class import config_class
 
-@dataclass(frozen=True, kw_only=True)
+
+@config_class
 class RelativeBuckets:
     """Buckets of relative distances (Raffel et al. 2020, §2.1).
 

@@ -5,7 +5,6 @@ https://arxiv.org/abs/1901.02860.
 Shape letters here: M keys are those of the memory and then the L of the segment itself; R distances between them.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -14,12 +13,13 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RelativeAttentionConfig:
     """Attention by content and by distance.
 

@@ -4,7 +4,6 @@ Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2
 token at its position, the query stream only the position. Both attend to the content stream, with the same weights.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
@@ -26,7 +26,7 @@ from t5x_like.model.layers.stack import REMAT_POLICIES, Remat
 from t5x_like.partitioning.shard import constrain_rows
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RelativeStackConfig:
     """Configuration of a stack of equal blocks.
 
@@ -109,8 +109,8 @@ class RelativeBlock(nnx.Module):
         dim, init = config.model_dim, config.init
         self.attention = RelativeAttention(config.attention, dim, key=attention_key, init=init)
         self.feed_forward = FeedForward(config.feed_forward, dim, key=feed_forward_key, init=init)
-        self.around_attention = Residual(config.norm, dim, norm_slots=config.norm_slots)
-        self.around_feed_forward = Residual(config.norm, dim, norm_slots=config.norm_slots)
+        self.attention_residual = Residual(config.norm, dim, norm_slots=config.norm_slots)
+        self.feed_forward_residual = Residual(config.norm, dim, norm_slots=config.norm_slots)
         self.config = config
 
     def __call__(
@@ -131,7 +131,7 @@ class RelativeBlock(nnx.Module):
         """
         content, queries = streams
         seen = content if memory is None else jnp.concatenate([memory.astype(content.dtype), content], axis=1)
-        before = self.around_attention.before
+        before = self.attention_residual.before
         relative_keys_values = self.attention.project_keys_values(
             seen if before is None else before(seen), context.distances
         )
@@ -168,8 +168,8 @@ class RelativeBlock(nnx.Module):
         def feed(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
             return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 1))
 
-        stream = self.around_attention(stream, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
-        return self.around_feed_forward(stream, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
+        stream = self.attention_residual(stream, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
+        return self.feed_forward_residual(stream, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
 
 
 class RelativeStack(nnx.Module):

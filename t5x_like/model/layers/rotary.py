@@ -1,15 +1,16 @@
 """Rotary positions of queries and keys (Su et al. 2021, https://arxiv.org/abs/2104.09864)."""
 
 import math
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from t5x_like.config_class import config_class
 
-@dataclass(frozen=True, kw_only=True)
+
+@config_class
 class LinearScaling:
     """Position interpolation: positions are divided by a factor (Chen et al. 2023, https://arxiv.org/abs/2306.15595).
 
@@ -23,7 +24,7 @@ class LinearScaling:
         _check_factor(self.factor)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Llama3Scaling:
     """Llama 3.1's scaling: divides low frequencies by a factor, keeps high ones and interpolates between.
 
@@ -49,7 +50,7 @@ class Llama3Scaling:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class YarnScaling:
     """YaRN: divides low frequencies by a factor, keeps high ones, and enlarges queries and keys.
 
@@ -87,7 +88,7 @@ class YarnScaling:
 RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Rotary:
     """Rotates pairs of each head's first dimensions by angles proportional to the position.
 

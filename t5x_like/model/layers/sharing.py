@@ -1,25 +1,25 @@
 """Layers that share weights (ALBERT, Lan et al. 2020, https://arxiv.org/abs/1909.11942, §3.1)."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.block import Block
 
 _ATTENTION = (
     "self_attention",
     "relative_bias",
-    "around_self_attention",
+    "self_attention_residual",
     "cross_attention",
-    "around_cross_attention",
+    "cross_attention_residual",
 )
-_FEED_FORWARD = ("feed_forward", "around_feed_forward")
+_FEED_FORWARD = ("feed_forward", "feed_forward_residual")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Sharing:
     """Weights that each layer uses.
 

@@ -1,6 +1,5 @@
 """Stack of blocks. Weights of equal blocks are stacked along a leading layers axis and run by one scan."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
@@ -32,7 +32,7 @@ REMAT_POLICIES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class StackConfig:
     """Configuration of a stack.
 

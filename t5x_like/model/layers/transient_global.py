@@ -5,7 +5,6 @@ over at the end of a segment belong to its last whole block; a segment shorter t
 examples have their own blocks and don't attend to each other's.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -13,13 +12,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import Attention
 from t5x_like.model.layers.local_attention import GlobalKeysValues
 from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TransientGlobalConfig:
     """Summaries of blocks.
 

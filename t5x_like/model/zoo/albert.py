@@ -99,10 +99,10 @@ def _weights(config: AlbertConfig) -> tuple[Weight, ...]:
             "self_attention/key": "attention.key",
             "self_attention/value": "attention.value",
             "self_attention/out": "attention.dense",
-            "around_self_attention/final": "attention.LayerNorm",
+            "self_attention_residual/final": "attention.LayerNorm",
             "feed_forward/up": "ffn",
             "feed_forward/down": "ffn_output",
-            "around_feed_forward/final": "full_layer_layer_norm",
+            "feed_forward_residual/final": "full_layer_layer_norm",
         },
         numbers=tuple(
             f"{group}.albert_layers.{inner}"

@@ -118,11 +118,11 @@ def _layer_names(stack: str) -> dict[str, str]:
     names = {
         "feed_forward/up": "fc1",
         "feed_forward/down": "fc2",
-        "around_feed_forward/final": "final_layer_norm",
+        "feed_forward_residual/final": "final_layer_norm",
     }
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
     for ours, theirs in attentions.items() if stack == "decoder" else [("self_attention", "self_attn")]:
-        names[f"around_{ours}/final"] = f"{theirs}_layer_norm"
+        names[f"{ours}_residual/final"] = f"{theirs}_layer_norm"
         for projection, name in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out")):
             names[f"{ours}/{projection}"] = f"{theirs}.{name}_proj"
     return names

@@ -205,10 +205,10 @@ BERT_LAYER = {
     "self_attention/key": "attention.self.key",
     "self_attention/value": "attention.self.value",
     "self_attention/out": "attention.output.dense",
-    "around_self_attention/final": "attention.output.LayerNorm",
+    "self_attention_residual/final": "attention.output.LayerNorm",
     "feed_forward/up": "intermediate.dense",
     "feed_forward/down": "output.dense",
-    "around_feed_forward/final": "output.LayerNorm",
+    "feed_forward_residual/final": "output.LayerNorm",
 }
 
 

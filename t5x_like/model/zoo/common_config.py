@@ -1,11 +1,11 @@
 """Fields that the configurations of all published architectures share, and their checks."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal
 
 import jax
 
-from t5x_like.config_class import check_fields
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.stack import Remat
@@ -21,7 +21,7 @@ _POSITIVE = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class CommonConfig:
     """Base of the configurations in this package. Building one checks it.
 
@@ -48,7 +48,6 @@ class CommonConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _POSITIVE and value is not None and value <= 0:

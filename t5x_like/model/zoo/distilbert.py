@@ -71,10 +71,10 @@ def _weights(config: DistilBertConfig) -> tuple[Weight, ...]:
             "self_attention/key": "attention.k_lin",
             "self_attention/value": "attention.v_lin",
             "self_attention/out": "attention.out_lin",
-            "around_self_attention/final": "sa_layer_norm",
+            "self_attention_residual/final": "sa_layer_norm",
             "feed_forward/up": "ffn.lin1",
             "feed_forward/down": "ffn.lin2",
-            "around_feed_forward/final": "output_layer_norm",
+            "feed_forward_residual/final": "output_layer_norm",
         },
         modules={
             "heads/words/transform/dense": "vocab_transform",

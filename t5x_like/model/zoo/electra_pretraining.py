@@ -4,12 +4,12 @@ Its published files are the discriminator's: ``zoo/electra.py`` reads them, and 
 """
 
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
 
-from t5x_like.config_class import check_fields
+from t5x_like.config_class import config_class
 from t5x_like.model.families.generator_discriminator import (
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
@@ -25,7 +25,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 _OWN_FIELDS = ("generator_divisor", "discriminator_weight")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class ElectraPretrainingConfig:
     """A generator and a discriminator of any size.
 
@@ -71,7 +71,6 @@ class ElectraPretrainingConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__)
         if self.discriminator_weight < 0:
             raise ValueError(
                 f"discriminator_weight is {self.discriminator_weight}; give 0 or more, as the paper's 50"

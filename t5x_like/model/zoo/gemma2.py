@@ -86,10 +86,10 @@ GEMMA2 = llama_like(
     num_kv_heads=4,
     activation="hidden_activation",
     norms={
-        "around_self_attention/before": "input_layernorm",
-        "around_self_attention/after": "post_attention_layernorm",
-        "around_feed_forward/before": "pre_feedforward_layernorm",
-        "around_feed_forward/after": "post_feedforward_layernorm",
+        "self_attention_residual/before": "input_layernorm",
+        "self_attention_residual/after": "post_attention_layernorm",
+        "feed_forward_residual/before": "pre_feedforward_layernorm",
+        "feed_forward_residual/after": "post_feedforward_layernorm",
     },
     special_ids=SPECIAL_IDS,
 )

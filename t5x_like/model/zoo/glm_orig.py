@@ -95,8 +95,8 @@ def _weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
         "self_attention/out": "attention.dense",
         "feed_forward/up": "mlp.dense_h_to_4h",
         "feed_forward/down": "mlp.dense_4h_to_h",
-        "around_self_attention/before": "input_layernorm",
-        "around_feed_forward/before": "post_attention_layernorm",
+        "self_attention_residual/before": "input_layernorm",
+        "feed_forward_residual/before": "post_attention_layernorm",
     }
     fused = f"{theirs}attention.query_key_value"
     layer = [

@@ -110,8 +110,8 @@ def gpt_weights(
         "feed_forward/down": "mlp.c_proj",
     }
     norms = {
-        f"around_self_attention/{norm_slot}": "ln_1",
-        f"around_feed_forward/{norm_slot}": "ln_2",
+        f"self_attention_residual/{norm_slot}": "ln_1",
+        f"feed_forward_residual/{norm_slot}": "ln_2",
     }
     layer = [
         fused_qkv_row(f"{theirs}.attn.c_attn.weight", split),

@@ -91,8 +91,8 @@ def _weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
         "self_attention/out": "attn.attention.out_proj",
         "feed_forward/up": "mlp.c_fc",
         "feed_forward/down": "mlp.c_proj",
-        "around_self_attention/before": "ln_1",
-        "around_feed_forward/before": "ln_2",
+        "self_attention_residual/before": "ln_1",
+        "feed_forward_residual/before": "ln_2",
     }
     return decoder_weights(
         config.decoder,

@@ -104,8 +104,8 @@ def _weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
     others = {
         "feed_forward/up": "mlp.dense_h_to_4h",
         "feed_forward/down": "mlp.dense_4h_to_h",
-        "around_self_attention/before": "input_layernorm",
-        "around_feed_forward/before": "post_attention_layernorm",
+        "self_attention_residual/before": "input_layernorm",
+        "feed_forward_residual/before": "post_attention_layernorm",
     }
     layer = [
         fused_qkv_row(f"{fused}.weight", split),

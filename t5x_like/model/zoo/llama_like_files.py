@@ -21,8 +21,8 @@ _FIELDS = {
 
 # Llama's norms before attention and before the feed-forward layer.
 PRE_NORMS = {
-    "around_self_attention/before": "input_layernorm",
-    "around_feed_forward/before": "post_attention_layernorm",
+    "self_attention_residual/before": "input_layernorm",
+    "feed_forward_residual/before": "post_attention_layernorm",
 }
 
 

@@ -205,7 +205,7 @@ def _layer_rows(config: ModernBertConfig, *, is_normed: bool) -> list[Weight]:
     gated = TRANSPOSED.then(split_columns(config.mlp_dim, config.mlp_dim))
     names = {
         "self_attention/out": "attn.Wo",
-        "around_feed_forward/before": "mlp_norm",
+        "feed_forward_residual/before": "mlp_norm",
         "feed_forward/down": "mlp.Wo",
     }
     return [
@@ -213,7 +213,7 @@ def _layer_rows(config: ModernBertConfig, *, is_normed: bool) -> list[Weight]:
         Weight(("feed_forward/gate/kernel", "feed_forward/up/kernel"), f"{theirs}mlp.Wi.weight", gated),
         *module_rows(names, theirs, bias=False),
         *(
-            module_rows({"around_self_attention/before": "attn_norm"}, theirs, bias=False)
+            module_rows({"self_attention_residual/before": "attn_norm"}, theirs, bias=False)
             if is_normed
             else []
         ),

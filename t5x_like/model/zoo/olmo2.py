@@ -42,8 +42,8 @@ OLMO2 = llama_like(
     },
     own_fields=("attention_bias",),
     norms={
-        "around_self_attention/after": "post_attention_layernorm",
-        "around_feed_forward/after": "post_feedforward_layernorm",
+        "self_attention_residual/after": "post_attention_layernorm",
+        "feed_forward_residual/after": "post_feedforward_layernorm",
     },
     special_ids={"pad_token_id": 1, "eos_token_id": 50_279},
 )

@@ -179,7 +179,7 @@ def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
         rows = []
         for sublayer, their_sublayer, norm, kernels in sublayers:
             theirs = f"{stack}/layers_{{layer}}"
-            rows.append(Weight(f"around_{sublayer}/before/scale", f"{theirs}/{norm}/scale"))
+            rows.append(Weight(f"{sublayer}_residual/before/scale", f"{theirs}/{norm}/scale"))
             rows += [
                 Weight(f"{sublayer}/{kernel}/kernel", f"{theirs}/{their_sublayer}/{name}/kernel")
                 for kernel, name in kernels.items()

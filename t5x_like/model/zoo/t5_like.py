@@ -252,7 +252,7 @@ def layer_rows(config: T5LikeConfig, theirs: str, attentions: Iterable[tuple[str
     for number, (ours, name, kernels) in enumerate(sublayers):
         prefix = f"{theirs}.layer.{number}."
         names = {f"{ours}/{kernel}": f"{name}.{letter}" for kernel, letter in kernels.items()}
-        rows += module_rows({f"around_{ours}/before": "layer_norm"} | names, prefix, bias=False)
+        rows += module_rows({f"{ours}_residual/before": "layer_norm"} | names, prefix, bias=False)
     return rows
 
 

@@ -41,8 +41,8 @@ def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
     modules = {
         "feed_forward/up": "pos_ff.CoreNet.0",
         "feed_forward/down": "pos_ff.CoreNet.3",
-        f"around_attention/{slot}": "dec_attn.layer_norm",
-        f"around_feed_forward/{slot}": "pos_ff.layer_norm",
+        f"attention_residual/{slot}": "dec_attn.layer_norm",
+        f"feed_forward_residual/{slot}": "pos_ff.layer_norm",
     }
     return [
         Weight(kernels, f"{theirs}dec_attn.qkv_net.weight", _FUSED),

@@ -180,10 +180,10 @@ def _layer_rows(config: XLNetConfig) -> list[Weight]:
         "segment_keys": ("seg_embed", reshaped((2, *heads), (2, -1))),
     }
     modules = {
-        "around_attention/final": "rel_attn.layer_norm",
+        "attention_residual/final": "rel_attn.layer_norm",
         "feed_forward/up": "ff.layer_1",
         "feed_forward/down": "ff.layer_2",
-        "around_feed_forward/final": "ff.layer_norm",
+        "feed_forward_residual/final": "ff.layer_norm",
     }
     return [
         *(

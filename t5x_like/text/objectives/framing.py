@@ -153,6 +153,6 @@ def rows_to_examples(
     """
     labels = [-1] * len(lengths) if labels is None else labels
     return [
-        Example(**{name: array[row, :end] for name, array in arrays.items()}, label=label)
+        Example(label=label)._replace(**{name: array[row, :end] for name, array in arrays.items()})
         for row, (end, label) in enumerate(zip(lengths.tolist(), labels, strict=True))
     ]

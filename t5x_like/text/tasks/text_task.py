@@ -121,10 +121,15 @@ class TextTask(PairsTask):
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         templates = (Template(self.input_template), Template(self.target_template))
         format = self.format or _format_of(file)
+        is_table = format in ("tsv", "csv")
         for row in read_rows(file, format, columns=self.columns, delimiter=self.delimiter):
             worded = row if isinstance(row, BadRow) else self._word(row, templates)
-            is_table = isinstance(row, Row) and format in ("tsv", "csv")
-            if is_table and isinstance(worded, BadRow) and "no column" in worded.reason:
+            if (
+                is_table
+                and isinstance(row, Row)
+                and isinstance(worded, BadRow)
+                and "no column" in worded.reason
+            ):
                 hint = separator_hint(tuple(row.cells), format)
                 raise ValueError(f"task {self.name!r}, {file}: {worded.reason}{hint}")  # wrong for every row
             yield worded

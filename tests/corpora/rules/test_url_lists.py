@@ -98,7 +98,7 @@ def test_damaged_lists_are_refused(tmp_path):
     for name, message in {
         "cut.txt.gz": "can't be read to its end",
         "latin.txt": "can't be read to its end: 'utf-8' codec",
-        "empty.txt": "no (domains|addresses) in there; give one a line",
+        "empty.txt": "no (domains|URLs) in there; give one on each line",
     }.items():
         for kind in (Domains, Urls):
             with pytest.raises(ValueError, match=message):

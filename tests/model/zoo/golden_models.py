@@ -20,6 +20,15 @@ from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.weights import read_weights, source_of
 
+# The least fields of a config.json under BERT's and Llama's names.
+SMALL_FIELDS: dict[str, Any] = {
+    "vocab_size": 8,
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+}
+
 
 class GoldenModel(NamedTuple):
     """``family`` is the built configuration, whose traits can be changed."""

@@ -18,6 +18,7 @@ from tests.model.zoo.golden_encoders import (
     worst_difference,
 )
 from tests.model.zoo.golden_models import (
+    SMALL_FIELDS,
     GoldenModel,
     fields_of,
     read_golden,
@@ -25,13 +26,7 @@ from tests.model.zoo.golden_models import (
     with_feed_forward,
 )
 
-FIELDS: dict[str, Any] = {
-    "vocab_size": 8,
-    "hidden_size": 8,
-    "intermediate_size": 16,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-}
+FIELDS: dict[str, Any] = SMALL_FIELDS
 
 
 @pytest.fixture(scope="module")

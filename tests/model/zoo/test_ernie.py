@@ -11,15 +11,9 @@ import pytest
 from t5x_like.model import parameters
 from t5x_like.model.zoo.ernie import ERNIE
 from tests.model.zoo.golden_encoders import with_pooler_activation, with_words, worst_difference
-from tests.model.zoo.golden_models import GoldenModel, fields_of, read_golden, with_feed_forward
+from tests.model.zoo.golden_models import SMALL_FIELDS, GoldenModel, fields_of, read_golden, with_feed_forward
 
-FIELDS: dict[str, Any] = {
-    "vocab_size": 8,
-    "hidden_size": 8,
-    "intermediate_size": 16,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-}
+FIELDS: dict[str, Any] = SMALL_FIELDS
 
 
 @pytest.fixture(scope="module")

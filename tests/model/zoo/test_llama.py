@@ -16,6 +16,7 @@ from t5x_like.model.parameters import abstract, flatten
 from t5x_like.model.zoo import llama
 from t5x_like.model.zoo.llama import LLAMA
 from tests.model.zoo.golden_models import (
+    SMALL_FIELDS,
     GoldenModel,
     fields_of,
     read_golden,
@@ -25,13 +26,7 @@ from tests.model.zoo.golden_models import (
     worst_difference,
 )
 
-FIELDS: dict[str, Any] = {
-    "vocab_size": 8,
-    "hidden_size": 8,
-    "intermediate_size": 16,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-}
+FIELDS: dict[str, Any] = SMALL_FIELDS
 LLAMA3 = {
     "factor": 8.0,
     "low_freq_factor": 1.0,

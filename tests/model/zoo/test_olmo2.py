@@ -63,7 +63,7 @@ def with_scales(model: GoldenModel, part: str, change: Callable[[jax.Array], jax
 
 @pytest.mark.parametrize(
     "part",
-    ["query_norm", "key_norm", "around_self_attention']['after", "around_feed_forward']['after"],
+    ["query_norm", "key_norm", "self_attention_residual']['after", "feed_forward_residual']['after"],
 )
 def test_every_norm_matters(model: GoldenModel, part: str) -> None:
     assert worst_difference(with_scales(model, part, lambda scale: 2 * scale), model.family) > 1e-3

@@ -29,7 +29,8 @@ def with_pre_norms(model: GoldenModel) -> GoldenModel:
     """The recorded norms before each layer, where GPT-2 has them."""
     layers = model.params["decoder"]["layers"]["0"]
     moved = {
-        name: {"before": layers[name]["final"]} for name in ("around_self_attention", "around_feed_forward")
+        name: {"before": layers[name]["final"]}
+        for name in ("self_attention_residual", "feed_forward_residual")
     }
     family = with_blocks(
         model.family,

@@ -137,7 +137,7 @@ def test_inputs_are_learned_where_that_is_asked_for(make_text_task, prefix_atten
 
 def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_talks):
     settings = in_one_stream(make_text_task(), loss_on_targets_only=False)
-    with pytest.raises(ValueError, match=r"only a decoder's one stream .* can; set layout='decoder'"):
+    with pytest.raises(ValueError, match=r"which needs a decoder's joint stream .*; set layout='decoder'"):
         dataclasses.replace(settings, layout=None)
     with pytest.raises(ValueError, match="loss_on_targets_only needs True or False, got 'inputs'"):
         dataclasses.replace(settings, loss_on_targets_only="inputs")  # pyright: ignore[reportArgumentType]
