@@ -50,8 +50,9 @@ FILES = (
     ResultFile(
         name="guide_task_cpu",
         title="A task of your own, in four minutes",
-        words="The recipe of [your own task](guides/your_own_task.md): a T5 of 2 million parameters learns from fresh "
-        "weights, on two busy CPU cores, what a dictionary definition defines. The baseline is the most frequent answer.",
+        words="The recipe of [your own task](guides/your_own_task.md): a T5 of 2 million parameters learns from "
+        "fresh weights, on two busy CPU cores, what a dictionary definition defines. The baseline is the most "
+        "frequent answer.",
         rows=("runs",),
         columns={
             "accuracy, %": ("scores", "accuracy"),
