@@ -31,9 +31,13 @@ def main() -> None:
     ]
     logged = list(read_jsonl(pretrain / "metrics.jsonl"))
     entropy = [line["unigram_entropy"] for line in logged if "unigram_entropy" in line][-1]
+    evaluation = as_path(arguments.runs) / "evaluation"
+    entries = (
+        read_scores(evaluation)["tasks"] if evaluation.exists() else {}
+    )  # the curve may be written before
     scores = {
         task: {"scores": entry["scores"], "baseline": entry["baseline"], "rows": entry["examples"]}
-        for task, entry in read_scores(as_path(arguments.runs) / "evaluation")["tasks"].items()
+        for task, entry in entries.items()
     }
     write_json(
         arguments.output,
