@@ -13,7 +13,12 @@ def test_targets_that_are_not_learned_are_dots_and_long_rows_are_short():
         target_ids=[5, 6, 7],
         input_pieces=["a", "<mask>", "c"],
         target_pieces=["a", "b", "c"],
-        extra_features={"weights": [0, 1, 0], "positions": [0, 1, 2, 2, 2, 5], "ranks": [3, 0, 0], "label": [1]},
+        extra_features={
+            "weights": [0, 1, 0],
+            "positions": [0, 1, 2, 2, 2, 5],
+            "ranks": [3, 0, 0],
+            "label": [1],
+        },
     )
     assert _example(shown).splitlines() == [
         "inputs   a<mask>c",
