@@ -160,10 +160,12 @@ def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
 def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
     """Return ``path:line: first line`` of the package's docstrings whose first word is one of these."""
     found = []
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for path in sorted((root / PACKAGE).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+            is_documented = isinstance(
+                node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            )
+            docstring = ast.get_docstring(node) if is_documented else None
             if docstring and re.split(r"\W", docstring, maxsplit=1)[0] in words:
                 line = getattr(node, "lineno", 1)
                 found.append(f"{path.relative_to(root)}:{line}: {docstring.splitlines()[0]}")

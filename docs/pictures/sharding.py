@@ -58,13 +58,11 @@ def pieces(array: ShardedArray) -> tuple[str, list[Piece]]:
     for device, index in NamedSharding(mesh, spec).devices_indices_map(array.shape).items():
         part = tuple(each.indices(size)[:2] for each, size in zip(index, array.shape, strict=True))
         holders.setdefault(part, []).append(device.id)
-    shares = [
-        Piece(
-            *(edge / size for edges, size in zip(part, array.shape, strict=True) for edge in edges),
-            tuple(sorted(ids)),
-        )
-        for part, ids in holders.items()
-    ]
+    shares = []
+    for part, ids in holders.items():
+        (top, bottom), (left, right) = part
+        height, width = array.shape
+        shares.append(Piece(top / height, bottom / height, left / width, right / width, tuple(sorted(ids))))
     names = [
         each if isinstance(each, str) else "+".join(each) if each else "whole" for each in (*spec, None, None)
     ][:2]

@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -92,8 +93,14 @@ def add_arrow(
 
 def svg_of(draw: Draw, palette: Palette, name: str) -> str:
     """Return the picture as SVG; the same code gives the same bytes."""
-    style = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "font.size": 10}
-    with matplotlib.rc_context(style | {"text.color": palette.ink, "axes.labelcolor": palette.ink}):
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": name,
+        "font.family": "sans-serif",
+        "font.size": 10,
+    }
+    style |= {"text.color": palette.ink, "axes.labelcolor": palette.ink}
+    with matplotlib.rc_context(style):
         figure = draw(palette)
         FigureCanvasSVG(figure)
         file = io.StringIO()

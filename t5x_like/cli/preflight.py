@@ -13,8 +13,10 @@ from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.gin_config.user_error import message_of
 from t5x_like.model import parameters
+from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
 from t5x_like.pretrained.weight_sources import checkpoint_format, find_weights
 from t5x_like.text import registry
@@ -165,8 +167,10 @@ class _ExperimentChecks:
                 if self.num_parameters:
                     check_model(replace(self.experiment, train=config, validations=()), loader)
         elif self.num_parameters:
+            model = self.experiment.model
+            assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
             for task in filter(None, tasks):
-                check_vocabulary(task.tokenizer, self.experiment.model.vocab_size)
+                check_vocabulary(task.tokenizer, model.vocab_size)
 
     def _fits(self, name: str, task: Any, config: LoaderConfig) -> bool:
         """Return False, with a note, for a task that would take long to read in full."""
@@ -205,7 +209,7 @@ def _strange_rates(experiment: Experiment) -> Iterator[str]:
             yield f"{path} is {value}; give a share of at least 0 and below 1, such as 0.01"
         elif name == "layer_decay" and not 0 < value <= 1:
             yield f"{path} is {value}; give a factor above 0 and at most 1, such as 0.8"
-    schedule, last = experiment.optimizer.learning_rate, experiment.total_steps - 1
+    schedule, last = as_schedule(experiment.optimizer.learning_rate), experiment.total_steps - 1
     rates = [float(schedule(step)) for step in sorted({0, 1, last // 10, last // 2, last})]
     if not all(map(math.isfinite, rates)) or min(rates) < 0 or not any(rates):
         shown = ", ".join(f"{rate:g}" for rate in rates)

@@ -88,11 +88,9 @@ def to_data(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value) if field.init]
         return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {
-            _CLASS: name_of(type(value)),
-            **{name: to_data(getattr(value, name)) for name in value._fields},
-        }
+    names = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and names is not None:  # a named tuple
+        return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
     if isinstance(value, tuple | list):
         return [to_data(each) for each in value]
     if isinstance(value, Mapping):
