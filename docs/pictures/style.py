@@ -99,6 +99,7 @@ def svg_of(draw: Draw, palette: Palette, name: str) -> str:
         "font.family": "sans-serif",
         "font.size": 10,
     }
+    style |= {"text.color": palette.ink, "axes.labelcolor": palette.ink}
     with matplotlib.rc_context(style):
         figure = draw(palette)
         FigureCanvasSVG(figure)
