@@ -11,7 +11,6 @@ Memory holds one weight at a time (one layer's when importing, all layers' of on
 import argparse
 import shutil
 from pathlib import Path
-from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.vocabularies.opening import vocabulary_files
@@ -30,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", choices=["float32", "bfloat16", "float16"], help="how to store an export (float32)"
     )
+    parser.add_argument("--license", help="of an export, such as apache-2.0, for its model card (unknown)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     _check_source(arguments)
     if arguments.export:
-        _export(arguments.source, target, arguments.step, arguments.dtype or "float32")
+        _export(arguments, target)
     else:
         _import(arguments.source, target)
     if Path(arguments.source).is_dir():
@@ -57,9 +57,11 @@ def _check_source(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
         )
-    if not arguments.export and (arguments.dtype or arguments.step is not None):
+    of_exports = {"--dtype": arguments.dtype, "--step": arguments.step, "--license": arguments.license}
+    given = [flag for flag, value in of_exports.items() if value is not None]
+    if not arguments.export and given:
         raise UserError(
-            f"{'--dtype' if arguments.dtype else '--step'} is for exports; a run keeps its weights in float32",
+            f"{given[0]} is for exports; a run keeps its weights in float32",
             hint="to write Hugging Face's format add --export hf",
         )
     if not arguments.export and (Path(arguments.source) / "model.json").is_file():
@@ -80,12 +82,19 @@ def _import(source: str, target: Path) -> None:
     head_classes.write_classes(target, opened.class_names)
 
 
-def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained import hugging_face, open_checkpoint, weight_sources  # these import JAX
+def _export(arguments: argparse.Namespace, target: Path) -> None:
+    # These import JAX.
+    from t5x_like.pretrained import hugging_face, model_card, open_checkpoint, weight_sources
 
+    source, step = arguments.source, arguments.step
     if not weight_sources.is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
     with open_checkpoint.open_unread(source, step=step) as opened:
         hugging_face.write_hugging_face(
-            opened.config, opened.params, target, classes=opened.class_names, dtype=dtype
+            opened.config,
+            opened.params,
+            target,
+            classes=opened.class_names,
+            card=model_card.card_of(source, step=step, license=arguments.license or ""),
+            dtype=arguments.dtype or "float32",
         )

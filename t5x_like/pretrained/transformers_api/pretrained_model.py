@@ -20,6 +20,7 @@ from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.model_card import ModelCard, card_of
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
 from t5x_like.pretrained.transformers_api import (
@@ -95,7 +96,12 @@ def from_pretrained(
 
 
 def export_hugging_face(
-    model: Any, directory: PathLike, *, config: Any = None, max_shard_bytes: int = 5 * 10**9
+    model: Any,
+    directory: PathLike,
+    *,
+    config: Any = None,
+    license: str = "",
+    max_shard_bytes: int = 5 * 10**9,
 ) -> None:
     """Write a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
 
@@ -105,13 +111,15 @@ def export_hugging_face(
       model: with its weights.
       directory: new or empty.
       config: of a model that is not a ``Pretrained``.
+      license: for the model card, ``README.md``: an identifier such as ``apache-2.0``; ``unknown`` if not given.
       max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
     """
-    fields, companions = {}, ()
+    fields, companions, card = {}, (), ModelCard(license=license)
     if isinstance(model, Pretrained):
+        card = card_of(model._opened.directory, step=model._opened.step, license=license)
         fields, companions = model.fields, model.companions
         model, config = model.model, model.config
     if config is None:
@@ -124,6 +132,7 @@ def export_hugging_face(
         directory,
         fields=fields,
         companions=companions,
+        card=card,
         max_shard_bytes=max_shard_bytes,
     )
 
