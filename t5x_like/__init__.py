@@ -6,8 +6,8 @@ The names below are the public Python API. Each is imported when it is first use
 >>> t5x_like.from_pretrained("path/to/t5-small").generate("translate English to German: Good morning.")
 'Guten Morgen.'
 
-Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``; any architecture's
-configuration is in ``t5x_like.model.zoo``.
+Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``, ``export_stablehlo``; any
+architecture's configuration is in ``t5x_like.model.zoo``.
 Runs: ``Experiment``, ``train``, ``evaluate``, ``read_experiment``, and the configurations that experiments consist of.
 """
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         export_hugging_face,
         from_pretrained,
     )
+    from t5x_like.pretrained.transformers_api.stablehlo import export_stablehlo
     from t5x_like.text.batches.loader_config import LoaderConfig
     from t5x_like.text.objectives.causal_lm import CausalLM
     from t5x_like.text.objectives.masked_lm import MaskedLM
@@ -99,6 +100,7 @@ _MODULES = {
     "WandbLogger": "training.metric_loggers",
     "evaluate": "training.evaluate",
     "export_hugging_face": "pretrained.transformers_api.pretrained_model",
+    "export_stablehlo": "pretrained.transformers_api.stablehlo",
     "from_pretrained": "pretrained.transformers_api.pretrained_model",
     "open_checkpoint": "pretrained.open_checkpoint",
     "read_experiment": "training.run_record",
@@ -146,6 +148,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "export_hugging_face",
+    "export_stablehlo",
     "from_pretrained",
     "open_checkpoint",
     "read_experiment",

@@ -266,7 +266,7 @@ class Pretrained:
         given = {"input_ids": input_ids, **arguments}
         inputs = self._call.read(given, Context(self.config, self.special_ids))
         graphdef, params = parameters.split(self.model)
-        with self._precision():
+        with self.matmul_precision():
             computed = self._forward(params, inputs, graphdef=graphdef, collect_hidden=output_hidden_states)
         return to_outputs(computed)
 
@@ -405,7 +405,7 @@ class Pretrained:
             ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
         key = jax.random.key(seed) if do_sample else None
         graphdef, params = parameters.split(self.model)
-        with self._precision():
+        with self.matmul_precision():
             new, scores = self._generate(
                 params, ids, mask, key, graphdef=graphdef, settings=tuple(settings.items())
             )
@@ -419,8 +419,8 @@ class Pretrained:
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **found, **({} if texts is None else {"texts": texts}))
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        """float32 means float32: left alone, GPUs would multiply in TF32 and TPUs in bfloat16."""
+    def matmul_precision(self) -> AbstractContextManager[Any]:
+        """Return a context in which float32 means float32: GPUs would multiply in TF32, TPUs in bfloat16."""
         exact = self.config.compute_dtype == "float32"
         return jax.default_matmul_precision("float32") if exact else nullcontext()
 
