@@ -6,8 +6,8 @@ The names below are the public Python API. Each is imported when it is first use
 >>> t5x_like.from_pretrained("path/to/t5-small").generate("translate English to German: Good morning.")
 'Guten Morgen.'
 
-Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``, ``export_stablehlo``; any
-architecture's configuration is in ``t5x_like.model.zoo``.
+Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``, ``export_gguf``,
+``export_stablehlo``; any architecture's configuration is in ``t5x_like.model.zoo``.
 Runs: ``Experiment``, ``train``, ``evaluate``, ``read_experiment``, and the configurations that experiments consist of.
 """
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from t5x_like.pretrained.open_checkpoint import open_checkpoint
     from t5x_like.pretrained.transformers_api.pretrained_model import (
         Pretrained,
+        export_gguf,
         export_hugging_face,
         from_pretrained,
     )
@@ -99,6 +100,7 @@ _MODULES = {
     "TextTask": "text.tasks.text_task",
     "WandbLogger": "training.metric_loggers",
     "evaluate": "training.evaluate",
+    "export_gguf": "pretrained.transformers_api.pretrained_model",
     "export_hugging_face": "pretrained.transformers_api.pretrained_model",
     "export_stablehlo": "pretrained.transformers_api.stablehlo",
     "from_pretrained": "pretrained.transformers_api.pretrained_model",
@@ -147,6 +149,7 @@ __all__ = [
     "WandbLogger",
     "__version__",
     "evaluate",
+    "export_gguf",
     "export_hugging_face",
     "export_stablehlo",
     "from_pretrained",

@@ -18,6 +18,7 @@ from t5x_like.model import parameters
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
+from t5x_like.pretrained.gguf_export import GgufType, write_gguf
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.model_card import ModelCard, card_of
@@ -135,6 +136,21 @@ def export_hugging_face(
         card=card,
         max_shard_bytes=max_shard_bytes,
     )
+
+
+def export_gguf(pretrained: "Pretrained", path: PathLike, *, dtype: GgufType = "float32") -> None:
+    """Write a causal language model of Llama's kind as a ``.gguf`` file, without its tokenizer.
+
+    Args:
+      pretrained: a Llama, Mistral, Qwen 2 or Qwen 3.
+      path: the file; it must not exist.
+      dtype: of matrices; ``q8_0`` quantizes them to 8 bits.
+
+    Raises:
+      ValueError: the package gguf is missing, the file exists, or GGUF can't express the model; says which field.
+    """
+    params = parameters.split(pretrained.model)[1]
+    write_gguf(pretrained.config, params, path, special_ids=pretrained.special_ids, dtype=dtype)
 
 
 class Pretrained:
