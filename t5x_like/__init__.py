@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from t5x_like.pretrained.checkpoint import Checkpoint
     from t5x_like.pretrained.initial_weights import CheckpointModel
     from t5x_like.pretrained.open_checkpoint import open_checkpoint
+    from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
     from t5x_like.pretrained.transformers_api.pretrained_model import (
         Pretrained,
         export_gguf,
@@ -94,6 +95,7 @@ _MODULES = {
     "Pretrained": "pretrained.transformers_api.pretrained_model",
     "PretrainingTask": "text.tasks.pretraining",
     "RunProgress": "training.hooks",
+    "SentenceEmbedding": "pretrained.sentence_transformers",
     "SpanCorruption": "text.objectives.span_corruption",
     "T5Config": "model.zoo.t5",
     "TaskEvaluation": "evaluation.evaluator",
@@ -142,6 +144,7 @@ __all__ = [
     "Pretrained",
     "PretrainingTask",
     "RunProgress",
+    "SentenceEmbedding",
     "SpanCorruption",
     "T5Config",
     "TaskEvaluation",

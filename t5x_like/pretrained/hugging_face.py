@@ -165,6 +165,7 @@ def write_hugging_face(
     classes: Sequence[str] = (),
     companions: Sequence[PathLike] = (),
     card: ModelCard | None = None,
+    json_files: Mapping[str, Any] | None = None,
     dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:
@@ -177,6 +178,7 @@ def write_hugging_face(
       fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
       classes: names of the head's classes, in the order of its scores.
       companions: files to copy, such as the tokenizer's.
+      json_files: further files by their paths in the directory.
       card: facts for ``README.md``, which is left out if not given.
       dtype: of the stored weights.
       max_shard_bytes: limit for the size of each file of weights.
@@ -202,6 +204,9 @@ def write_hugging_face(
         if card is not None:
             num_parameters = sum(map(math.prod, shapes.values()))
             write_text(temporary / "README.md", card.render(config, merged, num_parameters))
+        for name, content in (json_files or {}).items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            write_json(temporary / name, content)
         for companion in companions:
             (temporary / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
         if target.exists():
