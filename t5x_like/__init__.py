@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from t5x_like.text.objectives.causal_lm import CausalLM
     from t5x_like.text.objectives.masked_lm import MaskedLM
     from t5x_like.text.objectives.span_corruption import SpanCorruption
+    from t5x_like.text.tasks.dataset_files import dataset_files
     from t5x_like.text.tasks.mixtures import Mixture
     from t5x_like.text.tasks.pretraining import PretrainingTask
     from t5x_like.text.tasks.text_task import TextTask
@@ -101,6 +102,7 @@ _MODULES = {
     "TaskEvaluation": "evaluation.evaluator",
     "TextTask": "text.tasks.text_task",
     "WandbLogger": "training.metric_loggers",
+    "dataset_files": "text.tasks.dataset_files",
     "evaluate": "training.evaluate",
     "export_gguf": "pretrained.transformers_api.pretrained_model",
     "export_hugging_face": "pretrained.transformers_api.pretrained_model",
@@ -151,6 +153,7 @@ __all__ = [
     "TextTask",
     "WandbLogger",
     "__version__",
+    "dataset_files",
     "evaluate",
     "export_gguf",
     "export_hugging_face",
