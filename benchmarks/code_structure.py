@@ -5,8 +5,10 @@ Run ``python benchmarks/code_structure.py [FOLDER]`` to print them for a checkou
 
 import ast
 import collections
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +49,7 @@ class CodeStructure:
 
     Attributes:
       num_lines: lines of all files.
+      num_code_lines: those that hold code: no docstrings, comments and blank lines.
       imports: module name -> modules of the package that it imports, function-level and type-checking ones included.
       deferred_imports: ``path:line`` -> source line, for imports of the package inside functions.
       type_checking_blocks: ``path:line`` of every ``if TYPE_CHECKING``.
@@ -58,6 +61,7 @@ class CodeStructure:
 
     num_files: int
     num_lines: int
+    num_code_lines: int
     imports: dict[str, set[str]]
     deferred_imports: dict[str, str]
     type_checking_blocks: list[str]
@@ -73,13 +77,14 @@ def measure(root: Path) -> CodeStructure:
     imports: dict[str, set[str]] = {}
     deferred: dict[str, str] = {}
     type_checking: list[str] = []
-    num_lines = num_isinstance = num_type_tests = 0
+    num_lines = num_code_lines = num_isinstance = num_type_tests = 0
     classes = collections.defaultdict(set)
     for name, path in paths.items():
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
         num_lines += len(lines)
         tree = ast.parse(text)
+        num_code_lines += _count_code_lines(text, tree)
         relative = str(path.relative_to(root))
         imports[name] = {target for node in ast.walk(tree) for target in _targets(node, paths)} - {name}
         for node in ast.walk(tree):
@@ -101,6 +106,7 @@ def measure(root: Path) -> CodeStructure:
     return CodeStructure(
         num_files=len(paths),
         num_lines=num_lines,
+        num_code_lines=num_code_lines,
         imports=imports,
         deferred_imports=deferred,
         type_checking_blocks=type_checking,
@@ -181,6 +187,29 @@ def _prose_files(root: Path) -> Iterator[Path]:
                 yield path
 
 
+def _count_code_lines(text: str, tree: ast.Module) -> int:
+    layout = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in layout:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(code)
+
+
 def _names_in(node: ast.AST) -> set[str]:
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     return names | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
@@ -207,6 +236,7 @@ def main() -> None:
     for label, value in {
         "files": structure.num_files,
         "lines": structure.num_lines,
+        "lines of code": structure.num_code_lines,
         "import cycles": len(cycles(structure.imports)),
         "modules in cycles": sum(map(len, cycles(structure.imports))),
         "function-level imports of the package": len(structure.deferred_imports),

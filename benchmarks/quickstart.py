@@ -21,19 +21,28 @@ def main() -> None:
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
     pretrain = as_path(arguments.runs) / "pretrain"
-    curves = [
-        {
-            "split": "validation" if curve.held_out else "training",
-            "steps": curve.steps,
-            "losses": [round(loss, 4) for loss in curve.losses],
-        }
-        for curve in read_curves(pretrain)
-    ]
+    curves = []
+    for curve in read_curves(pretrain):
+        # A run that was stopped ends with a log line of fewer steps than the others.
+        points = [
+            point for point in zip(curve.steps, curve.losses, strict=True) if point[0] % curve.steps[0] == 0
+        ]
+        curves.append(
+            {
+                "split": "validation" if curve.held_out else "training",
+                "steps": [step for step, _ in points],
+                "losses": [round(loss, 4) for _, loss in points],
+            }
+        )
     logged = list(read_jsonl(pretrain / "metrics.jsonl"))
     entropy = [line["unigram_entropy"] for line in logged if "unigram_entropy" in line][-1]
+    evaluation = as_path(arguments.runs) / "evaluation"
+    entries = (
+        read_scores(evaluation)["tasks"] if evaluation.exists() else {}
+    )  # the curve may be written before
     scores = {
         task: {"scores": entry["scores"], "baseline": entry["baseline"], "rows": entry["examples"]}
-        for task, entry in read_scores(as_path(arguments.runs) / "evaluation")["tasks"].items()
+        for task, entry in entries.items()
     }
     write_json(
         arguments.output,

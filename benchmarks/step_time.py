@@ -129,7 +129,7 @@ def measure(experiment: Experiment, *, num_steps: int) -> dict[str, Any]:
         "seconds_per_step": {"median": median, "fastest": min(seconds[1:]), "slowest": max(seconds[1:])},
         "tokens_per_second": tokens / median,
         "model_flops_per_second": flops / median,
-        "model_flops_utilisation": None if peak is None else flops / median / (peak * mesh.size),
+        "model_flops_utilization": None if peak is None else flops / median / (peak * mesh.size),
         "memory": memory(device, compiled),
         "device": device.device_kind,
         "steps_timed": num_steps,

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The harness' own exit code."""
+    """Run the harness and return its exit code."""
     words = arguments.words
     if not words:
         raise UserError(

@@ -118,12 +118,6 @@ class _ExperimentChecks:
         """
         self.experiment = with_model(self.experiment)
         model: Any = self.experiment.model
-        width, heads = getattr(model, "model_dim", 0), getattr(model, "num_heads", 1)
-        if not getattr(model, "head_dim", None) and width % heads:
-            raise ValueError(
-                f"{type(model).__name__}: num_heads={heads} don't divide model_dim={width}; give a number of heads "
-                "that does"
-            )
         plan = plan_state(
             model,
             self.experiment.optimizer,
@@ -170,7 +164,7 @@ class _ExperimentChecks:
             model = self.experiment.model
             assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
             for task in filter(None, tasks):
-                check_vocabulary(task.tokenizer, model.vocab_size)
+                check_vocabulary(task.tokenizer, model.vocab_size, needed=task.tokenizer.vocab_size)
 
     def _fits(self, name: str, task: Any, config: LoaderConfig) -> bool:
         """Return False, with a note, for a task that would take long to read in full."""

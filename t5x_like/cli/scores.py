@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _differing(evaluations: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The settings, other than the weights, in which evaluations differ, with their values."""
+    """Return the settings in which evaluations differ, except for the weights, with their values."""
     values = {
         name: list(dict.fromkeys(str(found["settings"].get(name)) for found in evaluations))
         for name in _DECIDING

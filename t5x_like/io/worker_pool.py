@@ -260,7 +260,7 @@ def _start(shared: int) -> "subprocess.Popen[bytes]":
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Processes started inside inherit the blocked signals."""
+    """Block signals for processes that are started inside."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
         yield

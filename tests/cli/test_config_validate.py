@@ -130,7 +130,11 @@ def test_what_train_would_refuse_is_found(
 ) -> None:
     if "INITIAL_CHECKPOINT=another" in settings:
         model = T5Config(
-            vocab_size=384, model_dim=8, feed_forward="gated_gelu", head="untied", **SIZES | {"mlp_dim": 24}
+            vocab_size=384,
+            model_dim=8,
+            feed_forward="gated_gelu",
+            tie_word_embeddings=False,
+            **SIZES | {"mlp_dim": 24},
         )
         with Checkpoints(folder / "another") as checkpoints:
             checkpoints.save(0, {"params": parameters.split(model.build(jax.random.key(0)))[1]})
@@ -146,8 +150,8 @@ def test_what_train_would_refuse_is_found(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["BertConfig.model_dim=50"], "num_heads=4 don't divide model_dim=50"),
-        (["DROPOUT_RATE=1.0"], "model.dropout_rate is 1.0; give a probability"),
+        (["BertConfig.model_dim=50"], "model_dim=50 doesn't divide among num_heads=4"),
+        (["DROPOUT_RATE=1.0"], "dropout_rate is 1.0; give a probability"),
         (["WEIGHT_DECAY=-0.1"], "optimizer.weight_decay_rate is -0.1"),
         (["BertConfig.num_labels=3"], "needs a head for sequence classification with 2 scores"),
         (["INPUTS_LENGTH=1000"], "lower it to at most 512"),

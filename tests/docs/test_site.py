@@ -190,7 +190,9 @@ def test_the_parts_of_the_journey_exist():
         assert (ROOT / "t5x_like" / part.file).is_file(), part.file
 
 
-@pytest.mark.parametrize("names", [("sharding", "packages", "batch_flow", "objectives"), ("attention",)])
+@pytest.mark.parametrize(
+    "names", [("sharding", "packages", "batch_flow", "objectives", "learning_curve"), ("attention",)]
+)
 def test_pictures_are_what_the_scripts_draw(names):
     done = subprocess.run(
         [sys.executable, "-m", "docs.pictures.make", "--check", *names],

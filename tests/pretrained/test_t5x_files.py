@@ -152,7 +152,7 @@ def test_sizes_are_read_off_the_shapes(weights: Any, tmp_path: Path) -> None:
     tied = {name: array for name, array in weights.items() if "logits_dense" not in name}
     relu = {name.replace("wi_0", "wi"): array for name, array in tied.items() if "wi_1" not in name}
     config = t5_config_of(read_t5x(write(tmp_path, relu, step=2)))
-    assert (config.head, config.feed_forward) == ("tied", "relu")
+    assert (config.tie_word_embeddings, config.feed_forward) == (True, "relu")
 
 
 def test_our_weights_become_theirs_and_return(weights: Any, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class PageToExplain(NamedTuple):
 
 
 def pages_to_explain(file: str, reading: PageReaderConfig, *, kind: Kind) -> Iterator[PageToExplain]:
-    """Yields the pages of a file or, for ``-``, of standard input.
+    """Yield the pages of a file or, for ``-``, of standard input.
 
     JSONL and plain text may be compressed by gzip or zstd, and their pages blank; other kinds are read as for building
     a corpus. An unreadable row of JSONL is yielded with its fault, so that the others are still explained.
@@ -160,7 +160,7 @@ def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Seq
 
 
 def _names_language(path: Path, kept: Sequence[str]) -> bool:
-    """Returns whether the file itself says the languages of its terms, or nothing else can."""
+    """Return whether the file itself says the languages of its terms, or nothing else can."""
     if path.is_dir() or path.stem in kept or not kept:
         return True
     if path.suffix != ".json":

@@ -48,6 +48,7 @@ def gpt_table(
     fields: Mapping[str, Field],
     *,
     max_position_embeddings: int,
+    required: Mapping[str, Any] | None = None,
     read: Any = lambda _, __: {},
     write: Any = lambda _: {},
     **others: Any,
@@ -57,6 +58,7 @@ def gpt_table(
     Args:
       fields: The model's own fields.
       max_position_embeddings: Default of ``n_positions``.
+      required: As in ``FieldTable``.
       read: As in ``FieldTable``.
       write: As in ``FieldTable``.
       **others: Further attributes of ``FieldTable``.
@@ -77,7 +79,7 @@ def gpt_table(
     }
     return FieldTable(
         fields={**common, **fields},
-        required={"n_special": 0},
+        required={"n_special": 0, **(required or {})},
         ignored=(
             *("attn_pdrop", "embd_pdrop", "predict_special_tokens", *SUMMARY_FIELDS),
             "reorder_and_upcast_attn",  # scores are always float32

@@ -44,6 +44,10 @@ def _write(config: OpenAIGPTConfig) -> dict[str, Any]:
         raise ValueError(
             f"mlp_dim={config.mlp_dim} can't be written: openai-gpt's is 4 times model_dim={config.model_dim}"
         )
+    if not config.tie_word_embeddings:
+        raise ValueError(
+            "tie_word_embeddings=False can't be written: openai-gpt's output layer is always tied"
+        )
     return {}
 
 
@@ -56,11 +60,9 @@ OPENAI_GPT = published(
         "OpenAIGPTModel": "base",
     },
     gpt_table(
-        {
-            "activation": Field("afn", "gelu", _ACTIVATION_NAMES),
-            "tie_word_embeddings": Field("tie_word_embeddings", True),
-        },
+        {"activation": Field("afn", "gelu", _ACTIVATION_NAMES)},
         max_position_embeddings=512,
+        required={"tie_word_embeddings": True},
         read=lambda _, values: {"mlp_dim": 4 * values["model_dim"]},
         write=_write,
     ),

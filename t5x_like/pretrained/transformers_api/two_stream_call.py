@@ -76,7 +76,7 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
 
 
 def _mask(inputs: dict[str, Any]) -> jax.Array | None:
-    """Padding is seen by nobody."""
+    """Return the attention mask of padding and ``perm_mask``; padding is visible to no position."""
     mask = None
     if "attention_mask" in inputs:
         mask = (inputs["attention_mask"] > 0)[:, None, None, :]

@@ -57,7 +57,7 @@ def open_tokenizer(
 
 
 def padded_vocab_size(vocabulary: str, num_sentinels: int = 100) -> int:
-    """Returns the rows of a model's embedding table for a vocabulary: its ids, rounded up to a multiple of 128.
+    """Return the rows of a model's embedding table for a vocabulary: its ids, rounded up to a multiple of 128.
 
     >>> padded_vocab_size("bytes")  # 256 bytes, 3 special ids and 100 sentinels
     384

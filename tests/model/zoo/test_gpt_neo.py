@@ -88,5 +88,5 @@ def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> N
 
 def test_layers_are_whole_patterns() -> None:
     config = GPT_NEO.from_hugging_face(FIELDS)
-    with pytest.raises(ValueError, match="num_layers=3 are not a whole number of patterns"):
+    with pytest.raises(ValueError, match="num_layers=3 is not a multiple of the length of attention_pattern"):
         dataclasses.replace(config, num_layers=3)

@@ -117,11 +117,11 @@ def test_published_sizes_lie_in_four_slots() -> None:
     assert [layers[:2] for layers in pattern] == [(1, 4), (2, 5), (3, 6)]
 
 
-@pytest.mark.parametrize("reads", ["first", "mean"])
-def test_sequences_are_classified_by_the_transformed_pool(reads: Any) -> None:
-    answer, heads = _run("sequence_classification", reads)
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_sequences_are_classified_by_the_transformed_pool(pooling: Any) -> None:
+    answer, heads = _run("sequence_classification", pooling)
     hidden = np.asarray(answer.encoder_output)
-    pooled = hidden[:, 0] if reads == "first" else np.stack([hidden[0].mean(0), hidden[1, :3].mean(0)])
+    pooled = hidden[:, 0] if pooling == "cls" else np.stack([hidden[0].mean(0), hidden[1, :3].mean(0)])
     wanted = (
         _transformed(pooled, heads["pooler"]["transform"])
         @ heads["scores"]["sequence_classification"]["projection"]["kernel"]
@@ -130,14 +130,14 @@ def test_sequences_are_classified_by_the_transformed_pool(reads: Any) -> None:
 
 
 def test_tokens_are_classified_one_by_one() -> None:
-    answer, heads = _run("token_classification", "first")
+    answer, heads = _run("token_classification", "cls")
     head = heads["scores"]["token_classification"]
     wanted = _transformed(np.asarray(answer.encoder_output), head["transform"]) @ head["projection"]["kernel"]
     np.testing.assert_allclose(answer.heads["token_classification"], wanted, atol=1e-5)
 
 
-def _run(task: Any, reads: Any) -> tuple[Any, Any]:
-    """What a fresh model says of two rows, of 5 and of 3 real tokens, and its heads' weights."""
+def _run(task: Any, pooling: Any) -> tuple[Any, Any]:
+    """The predictions of a fresh model for two rows, of 5 and of 3 real tokens, and its heads' weights."""
     config = ModernBertConfig(
         vocab_size=8,
         model_dim=8,
@@ -146,7 +146,7 @@ def _run(task: Any, reads: Any) -> tuple[Any, Any]:
         num_layers=1,
         task=task,
         num_labels=3,
-        classifier_pooling=reads,
+        classifier_pooling=pooling,
     )
     model = config.build(jax.random.key(0))
     batch = Batch(
