@@ -20,6 +20,7 @@ _POOLING_FIELDS: Mapping[Pooling, str] = {
     "max": "pooling_mode_max_tokens",
 }
 _MODES: Mapping[str, Pooling] = {"mean": "mean", "cls": "first", "lasttoken": "last", "max": "max"}
+_NO_LIMIT = 10**9
 _PACKAGE = "sentence_transformers.models"
 
 
@@ -116,26 +117,34 @@ def find_sentence_transformer(directory: PathLike) -> SentenceTransformer | None
             f"{home / _MODULES} lists the modules {', '.join(modules)}; Transformer, Pooling and Normalize, in this "
             "order, can be read"
         )
-    lengths = sorted(modules["Transformer"].glob("sentence_*_config.json"))
-    length = read_json(lengths[0]) if lengths else {}
+    settings = sorted(modules["Transformer"].glob("sentence_*_config.json"))
+    length = read_json(settings[0]) if settings else {}
     prompts = read_json(home / _PROMPTS) if (home / _PROMPTS).exists() else {}
     name = prompts.get("default_prompt_name")
     embedding = SentenceEmbedding(
         pooling=_pooling_in(modules["Pooling"] / "config.json", has_prompt=name is not None),
         normalized="Normalize" in modules,
-        max_length=length.get("max_seq_length"),
+        max_length=length.get("max_seq_length") or _tokenizer_limit(modules["Transformer"]),
         lower_case=bool(length.get("do_lower_case")),
         prompt="" if name is None else prompts["prompts"][name],
     )
     return SentenceTransformer(modules["Transformer"], embedding)
 
 
+def _tokenizer_limit(model: Any) -> int | None:
+    """Return the length in ``tokenizer_config.json``; ``None`` without one, or for the huge one that means no limit."""
+    path = model / "tokenizer_config.json"
+    limit = read_json(path).get("model_max_length") if path.exists() else None
+    return int(limit) if limit is not None and limit < _NO_LIMIT else None
+
+
 def _pooling_in(path: PathLike, *, has_prompt: bool) -> Pooling:
     fields = read_json(path)
     on = [name for name, value in fields.items() if name.startswith("pooling_mode_") and value]
     names: dict[str, Pooling] = {field: pooling for pooling, field in _POOLING_FIELDS.items()}
-    if not on and isinstance(fields.get("pooling_mode"), str):
-        on, names = [fields["pooling_mode"]], dict(_MODES)
+    newer = fields.get("pooling_mode")  # since version 6
+    if not on and newer:
+        on, names = [newer] if isinstance(newer, str) else list(newer), dict(_MODES)
     if len(on) != 1 or on[0] not in names:
         raise ValueError(
             f"{path} pools by {', '.join(on) or 'nothing'}; one of {', '.join(names)} can be read"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import t5x_like
+from t5x_like.pretrained.sentence_transformers import find_sentence_transformer
 from tests.model.zoo.tiny_models import TINY
 from tests.pretrained.test_pretrained_model import WORDS, write
 
@@ -66,6 +67,19 @@ def test_texts_are_cut_to_the_written_length(tmp_path):
     assert pretrained.encode(TEXTS[1], max_length=5)["input_ids"].tolist() == [[2, 6, 7, 8, 3]]
     short = states_of(pretrained, "the beginning")  # [CLS] the begin ##ning [SEP]
     np.testing.assert_allclose(pretrained.embed(TEXTS[1]), short.mean(0), atol=2e-5)
+
+
+def test_the_newer_form_is_read_too(tmp_path):
+    directory = write_sentence_model(tmp_path / "model")
+    fields = {"embedding_dimension": 32, "pooling_mode": "cls", "include_prompt": True}
+    (directory / "1_Pooling/config.json").write_text(json.dumps(fields))
+    (directory / "sentence_bert_config.json").write_text('{"transformer_task": "feature-extraction"}')
+    (directory / "tokenizer_config.json").write_text('{"model_max_length": 5}')
+    found = find_sentence_transformer(directory)
+    assert found is not None
+    assert found.embedding == t5x_like.SentenceEmbedding(pooling="first", normalized=False, max_length=5)
+    (directory / "tokenizer_config.json").write_text(json.dumps({"model_max_length": int(1e30)}))
+    assert find_sentence_transformer(directory).embedding.max_length is None
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "last", "max"])

@@ -74,7 +74,7 @@ def export_stablehlo(
     weights = parameters.flatten(params)
     shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in weights.items()}
 
-    def forward(weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def forward(weights: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
         return _compute(pretrained, parameters.merge(graphdef, parameters.unflatten(weights)), inputs)
 
     with pretrained.matmul_precision():
@@ -107,10 +107,8 @@ def _input_lengths(pretrained: Pretrained, length: int, decoder_length: int) -> 
     if family == "encoder_decoder":
         given["decoder_input_ids"] = np.ones((1, decoder_length), np.int32)
     read = CALLS[family].read(given, Context(config, pretrained.special_ids))
-    if not _counts_positions(config):
-        others = sorted(set(read) - set(_INPUTS))
-    else:
-        others = sorted(set(read) - {*_INPUTS, "position_ids"})
+    known = {*_INPUTS, "position_ids"} if _counts_positions(config) else set(_INPUTS)
+    others = sorted(set(read) - known)
     if others:
         raise ValueError(
             f"the head for {config.task} reads {', '.join(others)}, made of the ids outside of the model; open the "
