@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import t5x_like
+from t5x_like.cli.main import main
 from t5x_like.model import parameters
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling, YarnScaling
 from t5x_like.model.zoo.llama import LlamaConfig
@@ -61,6 +62,20 @@ def test_a_written_file_is_read_back_equal(tmp_path, config):
         index = (slice(rows), slice(columns))[: leaf.ndim] if leaf.ndim == 2 else ()
         np.testing.assert_array_equal(np.asarray(read[path])[index], np.asarray(leaf)[index], err_msg=path)
     assert [file.name for file in tmp_path.iterdir()] == ["m.gguf"]
+
+
+def test_convert_writes_a_run_as_gguf(tmp_path, capsys):
+    write(LLAMA, tmp_path / "model")
+    convert = ["convert", "--from", str(tmp_path / "model"), "--to", str(tmp_path / "run")]
+    assert main(convert) == 0
+    export = ["convert", "--from", str(tmp_path / "run"), "--to", str(tmp_path / "out"), "--dtype", "q8_0"]
+    assert main([*export, "--export", "hf"]) == 2
+    assert "--dtype q8_0 is for --export gguf" in capsys.readouterr().err
+    assert main([*export, "--export", "gguf"]) == 0
+    ids = np.arange(3, 12)[None]
+    found = t5x_like.from_pretrained(tmp_path / "out/model.gguf")
+    exact = t5x_like.from_pretrained(tmp_path / "run")(ids).logits
+    np.testing.assert_allclose(found(ids).logits, exact, atol=0.02 * float(np.abs(exact).max()) + 0.02)
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float16", 2e-3), ("bfloat16", 2e-2), ("q8_0", 2e-2)])
