@@ -6,8 +6,8 @@ The names below are the public Python API. Each is imported when it is first use
 >>> t5x_like.from_pretrained("path/to/t5-small").generate("translate English to German: Good morning.")
 'Guten Morgen.'
 
-Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``; any architecture's
-configuration is in ``t5x_like.model.zoo``.
+Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``, ``export_gguf``,
+``export_stablehlo``; any architecture's configuration is in ``t5x_like.model.zoo``.
 Runs: ``Experiment``, ``train``, ``evaluate``, ``read_experiment``, and the configurations that experiments consist of.
 """
 
@@ -36,15 +36,19 @@ if TYPE_CHECKING:
     from t5x_like.pretrained.checkpoint import Checkpoint
     from t5x_like.pretrained.initial_weights import CheckpointModel
     from t5x_like.pretrained.open_checkpoint import open_checkpoint
+    from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
     from t5x_like.pretrained.transformers_api.pretrained_model import (
         Pretrained,
+        export_gguf,
         export_hugging_face,
         from_pretrained,
     )
+    from t5x_like.pretrained.transformers_api.stablehlo import export_stablehlo
     from t5x_like.text.batches.loader_config import LoaderConfig
     from t5x_like.text.objectives.causal_lm import CausalLM
     from t5x_like.text.objectives.masked_lm import MaskedLM
     from t5x_like.text.objectives.span_corruption import SpanCorruption
+    from t5x_like.text.tasks.dataset_files import dataset_files
     from t5x_like.text.tasks.mixtures import Mixture
     from t5x_like.text.tasks.pretraining import PretrainingTask
     from t5x_like.text.tasks.text_task import TextTask
@@ -92,13 +96,17 @@ _MODULES = {
     "Pretrained": "pretrained.transformers_api.pretrained_model",
     "PretrainingTask": "text.tasks.pretraining",
     "RunProgress": "training.hooks",
+    "SentenceEmbedding": "pretrained.sentence_transformers",
     "SpanCorruption": "text.objectives.span_corruption",
     "T5Config": "model.zoo.t5",
     "TaskEvaluation": "evaluation.evaluator",
     "TextTask": "text.tasks.text_task",
     "WandbLogger": "training.metric_loggers",
+    "dataset_files": "text.tasks.dataset_files",
     "evaluate": "training.evaluate",
+    "export_gguf": "pretrained.transformers_api.pretrained_model",
     "export_hugging_face": "pretrained.transformers_api.pretrained_model",
+    "export_stablehlo": "pretrained.transformers_api.stablehlo",
     "from_pretrained": "pretrained.transformers_api.pretrained_model",
     "open_checkpoint": "pretrained.open_checkpoint",
     "read_experiment": "training.run_record",
@@ -138,14 +146,18 @@ __all__ = [
     "Pretrained",
     "PretrainingTask",
     "RunProgress",
+    "SentenceEmbedding",
     "SpanCorruption",
     "T5Config",
     "TaskEvaluation",
     "TextTask",
     "WandbLogger",
     "__version__",
+    "dataset_files",
     "evaluate",
+    "export_gguf",
     "export_hugging_face",
+    "export_stablehlo",
     "from_pretrained",
     "open_checkpoint",
     "read_experiment",

@@ -4,6 +4,7 @@ t5x-like convert --from path/to/t5-small --to runs/t5_small              Hugging
 t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's checkpoints
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
+t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
 """
@@ -11,7 +12,6 @@ Memory holds one weight at a time (one layer's when importing, all layers' of on
 import argparse
 import shutil
 from pathlib import Path
-from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.vocabularies.opening import vocabulary_files
@@ -24,12 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
     )
     parser.add_argument(
-        "--export", choices=["hf"], help="read a run and write Hugging Face's format (else: the other way)"
+        "--export",
+        choices=["hf", "gguf"],
+        help="read a run and write Hugging Face's format, or llama.cpp's (else: the other way)",
     )
     parser.add_argument("--step", type=int, help="the step to export (the newest)")
     parser.add_argument(
-        "--dtype", choices=["float32", "bfloat16", "float16"], help="how to store an export (float32)"
+        "--dtype",
+        choices=["float32", "bfloat16", "float16", "q8_0"],
+        help="how to store an export (float32); q8_0 is GGUF's",
     )
+    parser.add_argument("--license", help="of an export, such as apache-2.0, for its model card (unknown)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     _check_source(arguments)
     if arguments.export:
-        _export(arguments.source, target, arguments.step, arguments.dtype or "float32")
+        _export(arguments, target)
     else:
         _import(arguments.source, target)
     if Path(arguments.source).is_dir():
@@ -57,11 +62,17 @@ def _check_source(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
         )
-    if not arguments.export and (arguments.dtype or arguments.step is not None):
+    of_exports = {"--dtype": arguments.dtype, "--step": arguments.step, "--license": arguments.license}
+    given = [flag for flag, value in of_exports.items() if value is not None]
+    if not arguments.export and given:
         raise UserError(
-            f"{'--dtype' if arguments.dtype else '--step'} is for exports; a run keeps its weights in float32",
+            f"{given[0]} is for exports; a run keeps its weights in float32",
             hint="to write Hugging Face's format add --export hf",
         )
+    if arguments.export == "hf" and arguments.dtype == "q8_0":
+        raise UserError("--dtype q8_0 is for --export gguf", hint="give float32, bfloat16 or float16")
+    if arguments.export == "gguf" and arguments.license:
+        raise UserError("--license is for the model card of --export hf", hint="leave it out")
     if not arguments.export and (Path(arguments.source) / "model.json").is_file():
         raise UserError(
             f"--from {arguments.source} is a run already",
@@ -80,12 +91,23 @@ def _import(source: str, target: Path) -> None:
     head_classes.write_classes(target, opened.class_names)
 
 
-def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained import hugging_face, open_checkpoint, weight_sources  # these import JAX
+def _export(arguments: argparse.Namespace, target: Path) -> None:
+    # These import JAX.
+    from t5x_like.pretrained import gguf_export, hugging_face, model_card, open_checkpoint, weight_sources
 
+    source, step, dtype = arguments.source, arguments.step, arguments.dtype or "float32"
     if not weight_sources.is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
     with open_checkpoint.open_unread(source, step=step) as opened:
+        if arguments.export == "gguf":
+            path, special_ids = target / "model.gguf", opened.special_ids
+            gguf_export.write_gguf(opened.config, opened.params, path, special_ids=special_ids, dtype=dtype)
+            return
         hugging_face.write_hugging_face(
-            opened.config, opened.params, target, classes=opened.class_names, dtype=dtype
+            opened.config,
+            opened.params,
+            target,
+            classes=opened.class_names,
+            card=model_card.card_of(source, step=step, license=arguments.license or ""),
+            dtype=dtype,
         )

@@ -183,23 +183,30 @@ class Checkpoint:
             return None
         return begin if begin == self.found_tokenizer.special.bos else None
 
-    def text_ids(self, text: str) -> list[int]:
+    def text_ids(self, text: str, max_length: int | None = None) -> list[int]:
         """Return the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
+
+        Args:
+          text: the text.
+          max_length: tokens to which it is cut, special tokens included; only as the model needs if not given.
 
         Raises:
           ValueError: there is no tokenizer, or it lacks the special ids.
         """
         ids = self.tokenizer.encode(text)
         if self.family == "recurrent":
-            return ids
+            return ids[:max_length]
         is_t5 = self.fields.get("model_type") in _WITHOUT_LIMIT  # also T5's encoder alone reads T5's inputs
         if self.family in ("encoder", "two_stream") and not is_t5:
-            input_format = input_format_of(self.tokenizer, self.max_positions or _NO_LIMIT)
+            limit = min(self.max_positions or _NO_LIMIT, max_length or _NO_LIMIT)
+            input_format = input_format_of(self.tokenizer, limit)
             return input_format.join([ids]).tokens.tolist()
         begin = [] if self.begin_id is None else [self.begin_id]
         if self.family == "decoder":
-            return [*begin, *ids] or list(self.end_ids[:1])
-        return [*begin, *ids, *self.end_ids[:1]]
+            return [*begin, *ids][:max_length] or list(self.end_ids[:1])
+        end = self.end_ids[:1]
+        limit = None if max_length is None else max(0, max_length - len(end))
+        return [*[*begin, *ids][:limit], *end]
 
     @property
     def max_positions(self) -> int | None:

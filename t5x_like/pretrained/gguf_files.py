@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ _LAYER_NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 _OF_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
-_FREQUENCIES = (
+FREQUENCIES = (
     "rope_freqs.weight"  # no weight, but how llama.cpp stores Llama 3.1's scaling of rotary frequencies
 )
 
@@ -56,7 +56,7 @@ def read_gguf(path: PathLike) -> GgufModel:
     Raises:
       ValueError: the package gguf is missing, the file is damaged, or it holds what we can't read; says which.
     """
-    gguf = _import(path)
+    gguf = import_gguf(path, "read")
     with _refusing(path):
         reader = gguf.GGUFReader(as_path(path))
         metadata = {name: field.contents() for name, field in reader.fields.items() if _is_needed(name)}
@@ -64,7 +64,7 @@ def read_gguf(path: PathLike) -> GgufModel:
             raise ValueError("it is of the other byte order")
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     _refuse_types(path, tensors)
-    frequencies = tensors.pop(_FREQUENCIES, None)
+    frequencies = tensors.pop(FREQUENCIES, None)
     fields = GgufFields(metadata, str(path)).read(
         vocab_size=_shape(tensors["token_embd.weight"])[0] if "token_embd.weight" in tensors else 0,
         tie_word_embeddings="output.weight" not in tensors,
@@ -96,6 +96,23 @@ def _halves(array: np.ndarray, num_heads: int) -> np.ndarray:
     """Rows [heads * head_dim, …] of llama.cpp's Llamas, which rotate neighbors, for rotating halves as we do."""
     pairs = array.reshape(num_heads, -1, 2, *array.shape[1:])
     return pairs.swapaxes(1, 2).reshape(array.shape)
+
+
+def neighbors(array: np.ndarray, num_heads: int) -> np.ndarray:
+    """Return rows [heads * head_dim, …] in the order of llama.cpp's Llamas, the inverse of reading them."""
+    halves = array.reshape(num_heads, 2, -1, *array.shape[1:])
+    return halves.swapaxes(1, 2).reshape(array.shape)
+
+
+def gguf_name(name: str) -> str:
+    """Return llama.cpp's name of a tensor, ``blk.0.attn_q.weight`` for ``model.layers.0.self_attn.q_proj.weight``."""
+    for ours, theirs in _NAMES.items():
+        if name == theirs:
+            return ours
+    layer, module = name.removeprefix("model.layers.").split(".", 1)
+    module, kind = module.rsplit(".", 1)
+    ours = next(ours for ours, theirs in _LAYER_NAMES.items() if theirs == module)
+    return f"blk.{layer}.{ours}.{kind}"
 
 
 def _their_name(name: str, path: PathLike) -> str:
@@ -133,11 +150,16 @@ def _refuse_types(path: PathLike, tensors: Mapping[str, Any]) -> None:
         )
 
 
-def _import(path: PathLike) -> Any:
+def import_gguf(path: PathLike, action: Literal["read", "write"]) -> Any:
+    """Return the package gguf.
+
+    Raises:
+      ValueError: it is missing.
+    """
     try:
         return importlib.import_module("gguf")
     except ImportError as error:
-        raise ValueError(f"to read {path} the package gguf is needed: pip install gguf") from error
+        raise ValueError(f"to {action} {path} the package gguf is needed: pip install gguf") from error
 
 
 @contextmanager

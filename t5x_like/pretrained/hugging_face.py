@@ -1,6 +1,7 @@
 """Directories in Hugging Face's layout: ``config.json`` and safetensors, to a model and back."""
 
 import logging
+import math
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.architecture import Architecture
@@ -28,6 +29,7 @@ from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.fresh_heads import with_fresh_heads
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
+from t5x_like.pretrained.model_card import ModelCard
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
 from t5x_like.pretrained.tokenizer_files import SPECIAL_ID_FIELDS
@@ -162,6 +164,8 @@ def write_hugging_face(
     fields: Mapping[str, Any] | None = None,
     classes: Sequence[str] = (),
     companions: Sequence[PathLike] = (),
+    card: ModelCard | None = None,
+    json_files: Mapping[str, Any] | None = None,
     dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:
@@ -174,6 +178,8 @@ def write_hugging_face(
       fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
       classes: names of the head's classes, in the order of its scores.
       companions: files to copy, such as the tokenizer's.
+      json_files: further files by their paths in the directory.
+      card: facts for ``README.md``, which is left out if not given.
       dtype: of the stored weights.
       max_shard_bytes: limit for the size of each file of weights.
 
@@ -195,6 +201,12 @@ def write_hugging_face(
         if classes:
             merged |= fields_of_classes(classes)
         write_json(temporary / "config.json", merged)
+        if card is not None:
+            num_parameters = sum(map(math.prod, shapes.values()))
+            write_text(temporary / "README.md", card.render(config, merged, num_parameters))
+        for name, content in (json_files or {}).items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            write_json(temporary / name, content)
         for companion in companions:
             (temporary / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
         if target.exists():

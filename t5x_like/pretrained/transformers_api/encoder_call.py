@@ -48,8 +48,12 @@ def _read_positions(inputs: dict[str, Any], offset: int, pad_token_id: int | Non
     if "position_ids" in inputs:
         inputs["position_ids"] = inputs["position_ids"] - offset
     elif offset and pad_token_id is not None:
-        real = inputs["input_ids"] != pad_token_id
-        inputs["position_ids"] = np.where(real, np.cumsum(real, axis=1) - 1, -1).astype(np.int32)
+        inputs["position_ids"] = count_positions(inputs["input_ids"] != pad_token_id)
+
+
+def count_positions(real: Any) -> Any:
+    """Return positions [B, L] that count real tokens from 0; padding has -1. For arrays of numpy or JAX."""
+    return (real.cumsum(axis=1) * real - 1).astype(np.int32)
 
 
 def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -15,12 +14,18 @@ from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
-from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
+from t5x_like.pretrained.gguf_export import GgufType, write_gguf
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.model_card import ModelCard, card_of
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.sentence_transformers import (
+    Pooling,
+    SentenceEmbedding,
+    find_sentence_transformer,
+)
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
 from t5x_like.pretrained.transformers_api import (
     decoder_call,
@@ -67,8 +72,9 @@ def from_pretrained(
     >>> pretrained(input_ids=ids, labels=labels).loss
 
     Args:
-      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, or a run of ours. Or a name on the Hugging
-        Face Hub, such as ``google/flan-t5-small``; files in its local cache are used without a network.
+      directory: a Hugging Face or sentence-transformers directory, a GGUF file, a T5X checkpoint, or a run of ours. Or
+        a name on the Hugging Face Hub, such as ``google/flan-t5-small``; files in its local cache are used without a
+        network.
       dtype: of computation; weights are float32.
       mesh: places every weight straight on these devices.
       task: the head to use; that of the class in ``config.json`` if not given.
@@ -82,8 +88,10 @@ def from_pretrained(
       ValueError: no checkpoint, a model that we don't know, or weights that don't fit its configuration.
     """
     check_dtype(dtype)
+    home = local_directory(directory, revision=revision, cache_dir=cache_dir)
+    sentences = find_sentence_transformer(home)
     checkpoint = open_checkpoint(
-        local_directory(directory, revision=revision, cache_dir=cache_dir),
+        home if sentences is None else sentences.model,
         mesh=mesh,
         step=step,
         head=task,
@@ -91,28 +99,36 @@ def from_pretrained(
         seed=seed,
         finite=False,
     )
-    return Pretrained(checkpoint.computing_in(dtype))
+    return Pretrained(checkpoint.computing_in(dtype), sentences and sentences.embedding)
 
 
 def export_hugging_face(
-    model: Any, directory: PathLike, *, config: Any = None, max_shard_bytes: int = 5 * 10**9
+    model: Any,
+    directory: PathLike,
+    *,
+    config: Any = None,
+    license: str = "",
+    max_shard_bytes: int = 5 * 10**9,
 ) -> None:
     """Write a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
 
-    A ``Pretrained`` is exported with its special ids, other fields of ``config.json`` and its vocabulary.
+    A ``Pretrained`` is exported with its special ids, other fields of ``config.json`` and its vocabulary. With
+    ``sentence_embedding`` it becomes a directory of sentence-transformers.
 
     Args:
       model: with its weights.
       directory: new or empty.
       config: of a model that is not a ``Pretrained``.
+      license: for the model card, ``README.md``: an identifier such as ``apache-2.0``; ``unknown`` if not given.
       max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
     """
-    fields, companions = {}, ()
+    fields, companions, sentences, card = {}, (), None, ModelCard(license=license)
     if isinstance(model, Pretrained):
-        fields, companions = model.fields, model.companions
+        card = card_of(model._opened.directory, step=model._opened.step, license=license)
+        fields, companions, sentences = model.fields, model.companions, model.sentence_embedding
         model, config = model.model, model.config
     if config is None:
         raise ValueError(
@@ -124,8 +140,25 @@ def export_hugging_face(
         directory,
         fields=fields,
         companions=companions,
+        card=card,
+        json_files={} if sentences is None else sentences.files(config.model_dim),
         max_shard_bytes=max_shard_bytes,
     )
+
+
+def export_gguf(pretrained: "Pretrained", path: PathLike, *, dtype: GgufType = "float32") -> None:
+    """Write a causal language model of Llama's kind as a ``.gguf`` file, without its tokenizer.
+
+    Args:
+      pretrained: a Llama, Mistral, Qwen 2 or Qwen 3.
+      path: the file; it must not exist.
+      dtype: of matrices; ``q8_0`` quantizes them to 8 bits.
+
+    Raises:
+      ValueError: the package gguf is missing, the file exists, or GGUF can't express the model; says which field.
+    """
+    params = parameters.split(pretrained.model)[1]
+    write_gguf(pretrained.config, params, path, special_ids=pretrained.special_ids, dtype=dtype)
 
 
 class Pretrained:
@@ -140,13 +173,16 @@ class Pretrained:
       config: the model's configuration.
       fields: those of ``config.json`` that are not about the model; empty for runs.
       special_ids: ids that pad, begin and end texts.
+      sentence_embedding: how ``embed`` makes vectors, for a directory of sentence-transformers; else ``None``. Exports
+        have it too.
     """
 
-    def __init__(self, checkpoint: Checkpoint):
+    def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
         self.model = checkpoint.model
         self.config = checkpoint.config
         self.fields = checkpoint.fields
         self.special_ids = checkpoint.special_ids
+        self.sentence_embedding = sentence_embedding
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), checkpoint.params)
         self._opened = replace(checkpoint, params=shapes)  # the weights themselves are in self.model alone
         self._call = CALLS[self._opened.family]
@@ -185,7 +221,11 @@ class Pretrained:
         return self._opened.found_tokenizer
 
     def encode(
-        self, text: str | Sequence[str], *, padding_side: Literal["left", "right"] | None = None
+        self,
+        text: str | Sequence[str],
+        *,
+        padding_side: Literal["left", "right"] | None = None,
+        max_length: int | None = None,
     ) -> dict[str, np.ndarray]:
         """Return the arguments of a call for one text or several, with the special ids that the model reads.
 
@@ -194,6 +234,7 @@ class Pretrained:
         Args:
           text: one text, which makes a row, or several.
           padding_side: where shorter rows are padded; if not given, on the left for decoders, whose texts continue.
+          max_length: tokens to which texts are cut, special tokens included; no cut but an encoder's if not given.
 
         Returns:
           ``input_ids`` and ``attention_mask``, int32 [B, L].
@@ -202,7 +243,7 @@ class Pretrained:
           ValueError: there is no tokenizer, or the model takes no padding and the texts differ in length.
         """
         texts = [text] if isinstance(text, str) else list(text)
-        rows = [self._opened.text_ids(each) for each in texts]
+        rows = [self._opened.text_ids(each, max_length) for each in texts]
         length = max(map(len, rows), default=0)
         if not length:
             raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
@@ -257,7 +298,7 @@ class Pretrained:
         given = {"input_ids": input_ids, **arguments}
         inputs = self._call.read(given, Context(self.config, self.special_ids))
         graphdef, params = parameters.split(self.model)
-        with self._precision():
+        with self.matmul_precision():
             computed = self._forward(params, inputs, graphdef=graphdef, collect_hidden=output_hidden_states)
         return to_outputs(computed)
 
@@ -266,8 +307,8 @@ class Pretrained:
         input_ids: Any,
         attention_mask: Any = None,
         *,
-        takes: Literal["mean", "first", "last"] = "mean",
-        normalized: bool = True,
+        takes: Pooling | None = None,
+        normalized: bool | None = None,
         **arguments: Any,
     ) -> np.ndarray:
         """Return a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
@@ -275,15 +316,19 @@ class Pretrained:
         Args:
           input_ids: token ids [B, L], or a text or list of texts.
           attention_mask: 1 where a token is real, [B, L]; made for texts.
-          takes: the mean over a text's tokens, or the state of its first or last token.
-          normalized: scale vectors to length 1, so that inner products are cosines.
+          takes: the mean or maximum over a text's tokens, or the state of its first or last token. If not given, that
+            of ``sentence_embedding``, else the mean.
+          normalized: scale vectors to length 1, so that inner products are cosines. If not given, likewise, else True.
           **arguments: others of a call, such as ``token_type_ids``.
 
         Returns:
           float32 [B, D]; [D] for a single string.
         """
+        settings = self.sentence_embedding or SentenceEmbedding()
         if is_text(input_ids):
-            encoded = self.encode(input_ids, padding_side="right")
+            texts = [input_ids] if isinstance(input_ids, str) else input_ids
+            worded = [settings.word(text) for text in texts]
+            encoded = self.encode(worded, padding_side="right", max_length=settings.max_length)
             vectors = self.embed(**encoded, takes=takes, normalized=normalized, **arguments)
             return vectors[0] if isinstance(input_ids, str) else vectors
         if attention_mask is not None:
@@ -295,8 +340,9 @@ class Pretrained:
         states = outputs.get("encoder_last_hidden_state")
         states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
-        vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), takes))
-        return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if normalized else vectors
+        given = {"pooling": takes, "normalized": normalized}
+        changed = replace(settings, **{name: value for name, value in given.items() if value is not None})
+        return changed.vectors(states, real)
 
     def generate(
         self,
@@ -396,7 +442,7 @@ class Pretrained:
             ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
         key = jax.random.key(seed) if do_sample else None
         graphdef, params = parameters.split(self.model)
-        with self._precision():
+        with self.matmul_precision():
             new, scores = self._generate(
                 params, ids, mask, key, graphdef=graphdef, settings=tuple(settings.items())
             )
@@ -410,8 +456,8 @@ class Pretrained:
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **found, **({} if texts is None else {"texts": texts}))
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        """float32 means float32: left alone, GPUs would multiply in TF32 and TPUs in bfloat16."""
+    def matmul_precision(self) -> AbstractContextManager[Any]:
+        """Return a context in which float32 means float32: GPUs would multiply in TF32, TPUs in bfloat16."""
         exact = self.config.compute_dtype == "float32"
         return jax.default_matmul_precision("float32") if exact else nullcontext()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, table_batches
 
 
 def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
@@ -46,30 +46,14 @@ def read_columns(file: str) -> Iterator[RawRow]:
       ValueError: It is another kind of file, or damaged.
     """
     import pyarrow
-    import pyarrow.parquet
 
     with as_path(file).open("rb") as stream:
         try:
-            if file.endswith(".parquet"):
-                batches = pyarrow.parquet.ParquetFile(stream).iter_batches()
-            else:
-                batches = _arrow_batches(stream)
             number = 0
-            for batch in batches:
+            for batch in table_batches(stream, is_parquet=file.endswith(".parquet")):
                 for values in batch.to_pylist():
                     number += 1
                     yield RawRow(values, f"{file}:row {number}")
         # pyarrow raises OSError for cut or damaged files.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{file} is not a parquet or Arrow file, or is damaged: {error}") from error
-
-
-def _arrow_batches(stream):
-    import pyarrow.ipc
-
-    try:
-        return pyarrow.ipc.open_stream(stream)
-    except pyarrow.ArrowInvalid:
-        stream.seek(0)
-        opened = pyarrow.ipc.open_file(stream)
-        return (opened.get_batch(number) for number in range(opened.num_record_batches))

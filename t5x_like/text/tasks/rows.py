@@ -2,10 +2,10 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path
@@ -13,15 +13,16 @@ from t5x_like.io.text_encoding import json_value, refuse_foreign
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.templates import RowValues
 
-Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
+Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
 _PACKED = (".gz", ".zst")
 _RECORDS = ("tfrecord", "array_record")
+_TABLES = ("parquet", "arrow")
 # Extensions of files that name their columns.
 ROW_ENDINGS = (
     ".jsonl",
     *(f".jsonl{packing}" for packing in _PACKED),
-    ".parquet",
+    *(f".{name}" for name in _TABLES),
     *(f".{name}" for name in _RECORDS),
 )
 _MAX_PACKED_LINE = 2**30  # bytes, because a small compressed file may hold a line of any length
@@ -112,8 +113,8 @@ def read_rows(
       columns: Names of the columns of a TSV or CSV file without a header line.
       delimiter: Character between the cells of a CSV file.
     """
-    if format == "parquet":
-        yield from _read_parquet(file)
+    if format in _TABLES:
+        yield from _read_table(file, format)
         return
     if format in _RECORDS:
         yield from _read_records(file, format)
@@ -321,22 +322,42 @@ def _cells_of(value: dict, place: str) -> Row | BadRow:
     return Row(cells, place)
 
 
-def _read_parquet(file: str) -> Iterator[Row | BadRow]:
+def _read_table(file: str, format: str) -> Iterator[Row | BadRow]:
     import pyarrow
-    import pyarrow.parquet
 
-    try:
-        with as_path(file).open("rb") as stream:
-            number = 0
-            for batch in pyarrow.parquet.ParquetFile(stream).iter_batches():
+    with as_path(file).open("rb") as stream:
+        number = 0
+        try:
+            for batch in table_batches(stream, is_parquet=format == "parquet"):
                 for value in batch.to_pylist():
                     number += 1
                     yield _cells_of(value, f"{file}:row {number}")
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
-        yield BadRow(f"not a parquet file of UTF-8 text: {error}", file)
-        return
+        # pyarrow raises OSError for cut or damaged files.
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            kind = "a parquet" if format == "parquet" else "an Arrow"
+            yield BadRow(f"not {kind} file of UTF-8 text: {error}", file)
+            return
     if not number:
         yield BadRow("the file is empty", file)
+
+
+def table_batches(stream: Any, *, is_parquet: bool) -> Iterable[Any]:
+    """Return the record batches of a parquet or Arrow file; the latter as a stream or with a footer.
+
+    Raises:
+      pyarrow.ArrowException, OSError: It is another kind of file, or damaged.
+    """
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    if is_parquet:
+        return pyarrow.parquet.ParquetFile(stream).iter_batches()
+    try:
+        return pyarrow.ipc.open_stream(stream)
+    except pyarrow.ArrowInvalid:
+        stream.seek(0)
+        opened = pyarrow.ipc.open_file(stream)
+        return (opened.get_batch(number) for number in range(opened.num_record_batches))
 
 
 def _read_records(file: str, format: str) -> Iterator[Row | BadRow]:

@@ -24,7 +24,7 @@ from t5x_like.text.templates import Template
 
 @config_class
 class TextTask(PairsTask):
-    """Text-to-text task from TSV, CSV, JSONL or parquet files, optionally compressed by gzip or zstd.
+    """Text-to-text task from TSV, CSV, JSONL, parquet or Arrow files, optionally compressed by gzip or zstd.
 
     >>> TextTask(
     ...     name="reviews", vocabulary="bytes", files={"train": "train.tsv"}, metrics=("accuracy",),

@@ -1,0 +1,156 @@
+"""Directories of sentence-transformers: settings of sentence vectors next to a Hugging Face model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax.numpy as jnp
+import numpy as np
+
+from t5x_like.io.files import PathLike, as_path, read_json
+from t5x_like.model.heads import pool
+
+Pooling = Literal["mean", "first", "last", "max"]
+
+_MODULES, _LENGTH, _PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
+_POOLING_FIELDS: Mapping[Pooling, str] = {
+    "mean": "pooling_mode_mean_tokens",
+    "first": "pooling_mode_cls_token",
+    "last": "pooling_mode_lasttoken",
+    "max": "pooling_mode_max_tokens",
+}
+_MODES: Mapping[str, Pooling] = {"mean": "mean", "cls": "first", "lasttoken": "last", "max": "max"}
+_NO_LIMIT = 10**9
+_PACKAGE = "sentence_transformers.models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceEmbedding:
+    """Settings of sentence vectors (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
+
+    Attributes:
+      pooling: the mean or the maximum over a text's tokens, or the state of its first or last token.
+      normalized: scale vectors to length 1, so that inner products are cosines.
+      max_length: tokens to which texts are cut, special tokens included; ``None`` for as many as the model reads.
+      lower_case: convert texts to lower case.
+      prompt: begins every text.
+    """
+
+    pooling: Pooling = "mean"
+    normalized: bool = True
+    max_length: int | None = None
+    lower_case: bool = False
+    prompt: str = ""
+
+    def __post_init__(self) -> None:
+        if self.pooling not in get_args(Pooling):
+            raise ValueError(f"pooling is {self.pooling!r}; give one of {', '.join(get_args(Pooling))}")
+
+    def word(self, text: str) -> str:
+        """Return a text as the model reads it."""
+        text = self.prompt + text
+        return text.lower() if self.lower_case else text
+
+    def vectors(self, states: Any, real: Any) -> np.ndarray:
+        """Return a vector for each row, float32 [B, D].
+
+        Args:
+          states: hidden states, [B, L, D].
+          real: True for tokens that are not padding, [B, L].
+        """
+        if self.pooling == "max":
+            vectors = np.where(np.asarray(real)[..., None], np.asarray(states), -np.inf).max(axis=1)
+        else:
+            vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), self.pooling))
+        return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if self.normalized else vectors
+
+    def files(self, width: int) -> dict[str, Any]:
+        """Return the JSON files of a sentence-transformers directory, by their paths in it.
+
+        Args:
+          width: of the vectors.
+        """
+        kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
+        kinds += [("2_Normalize", "Normalize")] if self.normalized else []
+        modules = [
+            {"idx": number, "name": str(number), "path": path, "type": f"{_PACKAGE}.{kind}"}
+            for number, (path, kind) in enumerate(kinds)
+        ]
+        modes = {field: name == self.pooling for name, field in _POOLING_FIELDS.items()}
+        files: dict[str, Any] = {
+            _MODULES: modules,
+            "1_Pooling/config.json": {"word_embedding_dimension": width, **modes, "include_prompt": True},
+            _LENGTH: {"max_seq_length": self.max_length, "do_lower_case": self.lower_case},
+        }
+        if self.prompt:
+            files[_PROMPTS] = {"prompts": {"default": self.prompt}, "default_prompt_name": "default"}
+        return files
+
+
+class SentenceTransformer(NamedTuple):
+    """Directory of sentence-transformers.
+
+    Attributes:
+      model: the Hugging Face directory in it.
+      embedding: its settings of sentence vectors.
+    """
+
+    model: PathLike
+    embedding: SentenceEmbedding
+
+
+def find_sentence_transformer(directory: PathLike) -> SentenceTransformer | None:
+    """Read the settings of a sentence-transformers directory; ``None`` for other directories.
+
+    Raises:
+      ValueError: a module or a kind of pooling that is not supported.
+    """
+    home = as_path(directory)
+    if not (home / _MODULES).exists():
+        return None
+    modules = {
+        str(each["type"]).rpartition(".")[2]: home / each["path"] for each in read_json(home / _MODULES)
+    }
+    others = [name for name in modules if name not in ("Transformer", "Pooling", "Normalize")]
+    if others or next(iter(modules), "") != "Transformer" or "Pooling" not in modules:
+        raise ValueError(
+            f"{home / _MODULES} lists the modules {', '.join(modules)}; Transformer, Pooling and Normalize, in this "
+            "order, can be read"
+        )
+    settings = sorted(modules["Transformer"].glob("sentence_*_config.json"))
+    length = read_json(settings[0]) if settings else {}
+    prompts = read_json(home / _PROMPTS) if (home / _PROMPTS).exists() else {}
+    name = prompts.get("default_prompt_name")
+    embedding = SentenceEmbedding(
+        pooling=_pooling_in(modules["Pooling"] / "config.json", has_prompt=name is not None),
+        normalized="Normalize" in modules,
+        max_length=length.get("max_seq_length") or _tokenizer_limit(modules["Transformer"]),
+        lower_case=bool(length.get("do_lower_case")),
+        prompt="" if name is None else prompts["prompts"][name],
+    )
+    return SentenceTransformer(modules["Transformer"], embedding)
+
+
+def _tokenizer_limit(model: Any) -> int | None:
+    """Return the length in ``tokenizer_config.json``; ``None`` without one, or for the huge one that means no limit."""
+    path = model / "tokenizer_config.json"
+    limit = read_json(path).get("model_max_length") if path.exists() else None
+    return int(limit) if limit is not None and limit < _NO_LIMIT else None
+
+
+def _pooling_in(path: PathLike, *, has_prompt: bool) -> Pooling:
+    fields = read_json(path)
+    on = [name for name, value in fields.items() if name.startswith("pooling_mode_") and value]
+    names: dict[str, Pooling] = {field: pooling for pooling, field in _POOLING_FIELDS.items()}
+    newer = fields.get("pooling_mode")  # since version 6
+    if not on and newer:
+        on, names = [newer] if isinstance(newer, str) else list(newer), dict(_MODES)
+    if len(on) != 1 or on[0] not in names:
+        raise ValueError(
+            f"{path} pools by {', '.join(on) or 'nothing'}; one of {', '.join(names)} can be read"
+        )
+    if has_prompt and not fields.get("include_prompt", True):
+        raise ValueError(
+            f"{path}: include_prompt is false, which leaves a prompt's tokens out; that can't be read"
+        )
+    return names[on[0]]
