@@ -17,8 +17,8 @@ from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
 
-# One of each family runs every time, the others when slow tests do.
-ALWAYS = ("ernie_2_0", "gemma2", "xlnet")
+# These run every time, the others when slow tests do.
+ALWAYS = ("gemma2",)
 ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
 
 
