@@ -209,7 +209,7 @@ def _hint(value: Any, annotation: Any) -> str:
         return f"write {int(value)}"
     maker = value.func if isinstance(value, functools.partial) else value
     if inspect.isclass(maker) or inspect.isroutine(maker):
-        return f"write @{maker.__name__}() to call it"
+        return f"call it: {maker.__name__}(), in gin @{maker.__name__}()"
     return ""
 
 

@@ -170,7 +170,7 @@ def test_bad_rows_keep_their_names_through_tensorflow(tmp_path):
 
 
 def test_something_that_is_no_objective_is_refused():
-    with pytest.raises(ValueError, match=r"use SpanCorruption\(\)"):
+    with pytest.raises(ValueError, match=r"call it: SpanCorruption\(\)"):
         PretrainingTask(name="a", vocabulary="bytes", files={"train": "a.txt"}, objective=SpanCorruption)
 
 
