@@ -31,7 +31,7 @@ MISTAKES: list[tuple[str, ...]] = [
     (
         "bakery.Bakery.vessel = @bakery.Oven",
         "needs an Oven or a Pan, got Oven itself",
-        "write @Oven()",
+        "in gin @Oven()",
     ),
     ("bakery.Bakery.loaves = (3,)", "run.gin:6: bakery.Bakery.loaves item 0 needs a Loaf, got 3 (an int)"),
     ("bakery.Bakery.prices = {'rye': '3'}", "bakery.Bakery.prices entry 'rye' needs a float, got '3' (text)"),
