@@ -1,5 +1,7 @@
 """``config validate`` finds what ``train`` would refuse, all of it at once and before anything is trained."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -65,7 +67,7 @@ bert.BertConfig.task = 'sequence_classification'
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A user's folder with a recipe and eight good rows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_tasks", {})  # each test has a task of this name
@@ -77,7 +79,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "empty.tsv").write_text("text\tlabel\n")
     (tmp_path / "bad.tsv").write_text(rows + "odd\t2\n")
     (tmp_path / "column.tsv").write_text("body\tlabel\nfine\t1\n")
-    return tmp_path
+    yield tmp_path
+    registries = sys.modules["seqio"].TaskRegistry if "seqio" in sys.modules else None
+    if registries is not None and "moods" in registries.names():
+        registries.remove("moods")
 
 
 def validate(*settings: str, recipe: str = "recipe.gin", flags: tuple[str, ...] = ()) -> int:
