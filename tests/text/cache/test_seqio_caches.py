@@ -152,7 +152,7 @@ def test_steps_that_give_no_feature_are_refused(tmp_path, registered):
     features = {"targets": seqio.Feature(VOCABULARY)}
     steps = (lambda dataset: dataset.map(lambda line: {"text": line}), seqio.CacheDatasetPlaceholder())
     early = registered(task("early", *steps, features=features))
-    with pytest.raises(ValueError, match="give text, none of the task's features targets; tokenise before"):
+    with pytest.raises(ValueError, match="give text, none of the task's features targets; tokenize before"):
         cached(early, tmp_path)
 
 
