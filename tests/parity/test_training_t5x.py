@@ -97,7 +97,7 @@ def one_batch(batches, step):
     return jax.tree.map(lambda array: jnp.asarray(array[step]), batches)
 
 
-def train(step, plan, reference, kind, *, normalised=False):
+def train(step, plan, reference, kind, *, normalized=False):
     """The losses that T5X reports, how many tokens were right, and the final weights."""
     batches = read_batches(reference, kind)
     state = state_from_params(plan, read_group(reference, "init", plan.abstract["params"]))
@@ -105,7 +105,7 @@ def train(step, plan, reference, kind, *, normalised=False):
     for number in range(STEPS):
         state = step({**state, "totals": zero_totals(1)}, one_batch(batches, number))
         totals = state["totals"]
-        losses.append(float(totals.loss) / (float(totals.target_tokens) if normalised else 1.0))
+        losses.append(float(totals.loss) / (float(totals.target_tokens) if normalized else 1.0))
         correct.append(float(totals.correct))
     return losses, correct, state["params"]
 
@@ -138,8 +138,8 @@ def test_twenty_steps_give_t5xs_losses_and_weights(compile_step, plan, reference
     assert (sum(differences) / sum(changes)) ** 0.5 < 1e-4
 
 
-def test_smoothed_and_normalised_losses_are_t5xs(compile_step, plan, reference):
-    losses, correct, _ = train(compile_step(SMOOTH, 1), plan, reference, "plain", normalised=True)
+def test_smoothed_and_normalized_losses_are_t5xs(compile_step, plan, reference):
+    losses, correct, _ = train(compile_step(SMOOTH, 1), plan, reference, "plain", normalized=True)
     np.testing.assert_allclose(losses, reference["smooth/loss"], rtol=1e-5)
     np.testing.assert_array_equal(correct, reference["smooth/correct"])
 

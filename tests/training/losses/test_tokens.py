@@ -17,7 +17,7 @@ def batch():
     return logits, targets, weights
 
 
-def normalised_loss(logits, targets, weights, config, segment_ids=None):
+def normalized_loss(logits, targets, weights, config, segment_ids=None):
     loss, _ = token_losses(logits, targets, config)
     weights, divisor = weigh_tokens(targets, weights, config, segment_ids)
     return (loss * weights).sum() / divisor
@@ -60,7 +60,7 @@ def test_each_normalization_divides_by_what_it_says(batch):
     logits, targets, weights = batch
 
     def value(normalize_by):
-        return float(normalised_loss(logits, targets, weights, LossConfig(normalize_by=normalize_by)))
+        return float(normalized_loss(logits, targets, weights, LossConfig(normalize_by=normalize_by)))
 
     loss, _ = token_losses(logits, targets, LossConfig())
     total = float((loss * weights).sum())
@@ -75,13 +75,13 @@ def test_each_normalization_divides_by_what_it_says(batch):
 def test_packed_sequences_weigh_the_same_as_in_rows_of_their_own(batch):
     logits, targets, weights = batch
     config = LossConfig(normalize_by="sequences")
-    apart = normalised_loss(logits, targets, weights, config)
+    apart = normalized_loss(logits, targets, weights, config)
     packed = [
         jnp.concatenate([array[0, :4], array[1, :2], array[1, 4:]])[None]
         for array in (logits, targets, weights)
     ]
     segments = jnp.array([[1, 1, 1, 1, 2, 2, 0]])
-    together = normalised_loss(*packed, config, segments)
+    together = normalized_loss(*packed, config, segments)
     assert float(together) == pytest.approx(float(apart))
 
 
@@ -89,7 +89,7 @@ def test_packed_sequences_weigh_the_same_as_in_rows_of_their_own(batch):
 def test_a_batch_without_targets_has_no_loss_and_no_gradient(batch, normalize_by):
     logits, targets, weights = batch
     config = LossConfig(normalize_by=normalize_by)
-    gradient = jax.grad(lambda x: normalised_loss(x, targets, 0 * weights, config))(logits)
+    gradient = jax.grad(lambda x: normalized_loss(x, targets, 0 * weights, config))(logits)
     np.testing.assert_array_equal(gradient, 0.0)
 
 
