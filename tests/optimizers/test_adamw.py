@@ -1,6 +1,5 @@
 """AdamW against its formulas, step by step."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
