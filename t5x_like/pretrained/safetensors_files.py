@@ -33,12 +33,17 @@ _STORED = {
 class SafetensorsReader:
     """The tensors of a directory by name. With an index, only those that it names, as it is with transformers.
 
+    Args:
+      directory: It.
+      file: Name of its safetensors file, where there is no index.
+
     Raises:
       ValueError: there are none, a file is damaged, or the index and its files say different things.
     """
 
-    def __init__(self, directory: PathLike):
+    def __init__(self, directory: PathLike, file: str = _ONE_FILE):
         self._directory = as_path(directory)
+        self._one_file = file
         self._file_of = self._find()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -85,9 +90,9 @@ class SafetensorsReader:
         index = self._directory / _INDEX
         if index.exists():
             return self._read_index(index)
-        if (self._directory / _ONE_FILE).is_file():
-            with self._open(_ONE_FILE) as file:
-                return dict.fromkeys(file.keys(), _ONE_FILE)
+        if (self._directory / self._one_file).is_file():
+            with self._open(self._one_file) as file:
+                return dict.fromkeys(file.keys(), self._one_file)
         pickled = sorted(path.name for path in self._directory.iterdir() if path.name.endswith(_PICKLED))
         if pickled:
             raise ValueError(
@@ -96,7 +101,7 @@ class SafetensorsReader:
                 f'Name.from_pretrained("{self._directory}").save_pretrained("…", safe_serialization=True), '
                 "where Name is the class that config.json calls its architecture"
             )
-        raise ValueError(f"{self._directory} has neither {_ONE_FILE} nor {_INDEX}")
+        raise ValueError(f"{self._directory} has neither {self._one_file} nor {_INDEX}")
 
     def _read_index(self, index: epath.Path) -> dict[str, str]:
         content = read_json(index)

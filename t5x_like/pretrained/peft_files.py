@@ -1,0 +1,129 @@
+"""Directories of PEFT (``adapter_config.json``, ``adapter_model.safetensors``), to our adapters and back.
+
+https://github.com/huggingface/peft
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.peft_methods import METHODS
+from t5x_like.pretrained.peft_weights import AdapterFields, AdapterTensors, Arrays, PublishedModel
+from t5x_like.pretrained.safetensors_files import SafetensorsReader
+
+_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_TASKS: dict[str, ModelTask] = {
+    "SEQ_CLS": "sequence_classification",
+    "TOKEN_CLS": "token_classification",
+    "QUESTION_ANS": "question_answering",
+    "CAUSAL_LM": "causal_lm",
+    "SEQ_2_SEQ_LM": "sequence_to_sequence_lm",
+}
+_CLASS_SCORES = re.compile(r".*\.(classifier|score)(\.out_proj)?\.weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeftAdapter:
+    """An adapter that PEFT saved, in our form.
+
+    Attributes:
+      config: Model with the adapter, and with the head of its task.
+      params: Weights by path: those of the adapter, and others that were trained with it, such as a classifier.
+    """
+
+    config: Any
+    params: Arrays
+
+
+def is_peft(directory: PathLike) -> bool:
+    """Return whether PEFT has saved an adapter in a directory."""
+    return (as_path(directory) / _CONFIG).exists()
+
+
+def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
+    """Read an adapter that PEFT saved.
+
+    Args:
+      directory: The one with ``adapter_config.json``.
+      base: Configuration of the model without adapter that it was trained on.
+
+    Raises:
+      ValueError: A method or an option that we lack, or weights that don't fit the model; says which.
+    """
+    path = as_path(directory) / _CONFIG
+    fields = AdapterFields(read_json(path), where=str(path))
+    name, methods = fields.take("peft_type"), {method.name: method for method in METHODS.values()}
+    if name not in methods:
+        raise ValueError(f"{path}: the method {name} is not supported; {', '.join(methods)} are")
+    reader = SafetensorsReader(directory, _WEIGHTS)
+    found = {tensor: reader.read(tensor) for tensor in reader.shapes()}
+    tensors = AdapterTensors(_with_head_of(fields, base, found), found, where=str(directory))
+    config, params = methods[name].read(fields, tensors)
+    fields.finish()
+    return PeftAdapter(config=config, params=params | tensors.rest())
+
+
+def write_peft(
+    config: Any,
+    params: parameters.Parameters,
+    directory: PathLike,
+    *,
+    trained: Collection[str] = (),
+    base: str = "",
+) -> None:
+    """Write an adapter as PEFT would save it.
+
+    Args:
+      config: Model with the adapter.
+      params: Its weights; those that are neither the adapter's nor in ``trained`` are not needed.
+      directory: New or empty.
+      trained: Paths of further weights that belong to the adapter, such as a classifier's.
+      base: Name or directory of the model without it, for ``base_model_name_or_path``.
+
+    Raises:
+      ValueError: PEFT can't express the adapter, or ``directory`` is not empty.
+    """
+    target = as_path(directory)
+    if target.exists() and any(target.iterdir()):
+        raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
+    method = METHODS.get(type(config.adapter))
+    if method is None:
+        names = ", ".join(kind.__name__ for kind in METHODS)
+        raise ValueError(f"PEFT has no method for {type(config.adapter).__name__}; it has ones for {names}")
+    model, flat = PublishedModel(without_adapter(config)), parameters.flatten(params)
+    own = {path: np.asarray(leaf, np.float32) for path, leaf in flat.items() if path not in model.like}
+    fields, tensors = method.write(config.adapter, model, own)
+    modules, others = model.whole_modules({path: flat[path] for path in trained})
+    prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
+    tensors |= {prefix + name: array for name, array in others.items()}
+    fields |= {
+        "base_model_name_or_path": base or None,
+        "inference_mode": True,
+        "modules_to_save": modules or None,
+        "peft_type": method.name,
+        "task_type": {task: name for name, task in _TASKS.items()}.get(config.task),
+    }
+    target.mkdir(parents=True, exist_ok=True)
+    arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in sorted(tensors.items())}
+    save_file(arrays, target / _WEIGHTS, metadata={"format": "pt"})
+    write_json(target / _CONFIG, dict(sorted(fields.items())))
+
+
+def _with_head_of(fields: AdapterFields, base: Any, tensors: Mapping[str, np.ndarray]) -> Any:
+    """Return the configuration with the head that the adapter was trained with."""
+    task = _TASKS.get(fields.take("task_type", ""))
+    if task is None or (
+        task == base.task and task not in ("sequence_classification", "token_classification")
+    ):
+        return base
+    labels = (len(tensor) for name, tensor in tensors.items() if _CLASS_SCORES.fullmatch(name))
+    return with_head(base, task, next(labels, getattr(base, "num_labels", 2)), where=fields.where)

@@ -1,0 +1,327 @@
+"""Correspondence of adapter weights in PEFT's files and ours, derived from an architecture's weight table.
+
+PEFT names adapter weights after PyTorch's modules, one for each layer; ours are stacked. Where one module of theirs
+fuses several of ours, as GPT-2's ``c_attn`` does, a LoRA ``B A`` on it is one on each of ours: all have the same ``A``,
+and ``B`` is split as the module's outputs are.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.weights import (
+    Weight,
+    read_weights,
+    source_of,
+    their_names,
+    their_shapes,
+    write_weights,
+)
+
+_KERNEL, _WEIGHT = "/kernel", ".weight"
+_PART = re.compile(r"(?:(.*?)\.)?(lora_[AB]\.weight|lora_magnitude_vector|ia3_l|[^.]+)")
+
+# Fields that say nothing that the tensors don't say, or that don't change outputs.
+UNREAD_FIELDS = frozenset(
+    "peft_type peft_version auto_mapping base_model_name_or_path revision task_type inference_mode modules_to_save "  # noqa: SIM905 - quotes around twenty names would hide them
+    "target_modules exclude_modules fan_in_fan_out layers_to_transform layers_pattern bias runtime_config "
+    "ephemeral_gpu_offload".split()
+)
+
+Arrays = dict[str, np.ndarray]
+
+
+class LinearModule(NamedTuple):
+    """A linear layer, or Conv1D, of the published model.
+
+    Attributes:
+      row: Row of the weight table with its kernel.
+      layer: Its place along our leading axis; ``None`` where layers are not stacked.
+    """
+
+    row: Weight
+    layer: int | None
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        """Paths of our linear layers, several where theirs fuses them."""
+        return tuple(path.removesuffix(_KERNEL) for path in self.row.paths)
+
+
+class PublishedModel:
+    """A model of ours under the names that it has in PyTorch.
+
+    Attributes:
+      config: Its configuration, without an adapter.
+      like: Shapes of our weights by path.
+      modules: Linear layers by name.
+    """
+
+    def __init__(self, config: Any):
+        architecture = architecture_of(config)
+        self.config = config
+        self.like: dict[str, Any] = parameters.flatten(parameters.abstract(config)[1])
+        self._table = architecture.hugging_face_weights(config)
+        if config.task == "base":
+            self._table = tuple(
+                row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in self._table
+            )
+        self._shapes = their_shapes(self._table, parameters.unflatten(self.like))
+        self._prefixes = tuple(filter(None, (architecture.prefix, *architecture.other_prefixes)))
+        self.modules = {
+            name.removesuffix(_WEIGHT): LinearModule(row, None if row.layers is None else layer)
+            for row in self._table
+            if row.theirs.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
+            for layer, name in enumerate(their_names(row))
+        }
+        names = [*self._shapes, *(copy for row in self._table for copy in row.copies)]
+        self._names = {name.rpartition(".")[0] for name in names}
+
+    def spelled(self, module: str) -> str:
+        """Return the name here of a module, which may have a prefix more or less in files of other heads."""
+        bare = next((module.removeprefix(each) for each in self._prefixes if module.startswith(each)), module)
+        spellings = (module, bare, *(prefix + bare for prefix in self._prefixes))
+        return next((name for name in spellings if name in self._names), module)
+
+    def widths(self, row: Weight) -> list[int]:
+        """Return the number of outputs of each of our layers that a row is about."""
+        return [self.like[path].shape[-1] for path in row.paths]
+
+    def sizes(self, module: str) -> tuple[int, ...] | None:
+        """Return the number of inputs and outputs of a linear layer; ``None`` for what is none."""
+        if module not in self.modules:
+            return None
+        shape, row = self._shapes[module + _WEIGHT], self.modules[module].row
+        return shape[::-1] if _is_transposed(row, self.widths(row)) else shape
+
+    def has_conv1d(self, modules: Iterable[str]) -> bool:
+        """Return whether modules are Conv1D, which PEFT calls ``fan_in_fan_out``."""
+        rows = [self.modules[name].row for name in modules]
+        return not all(_is_transposed(row, self.widths(row)) for row in rows)
+
+    def targets(self, modules: Collection[str]) -> list[str]:
+        """Return the shortest ends of names that modules have, and no others of the model."""
+        return shortest_endings(modules, self._names - set(modules), ".")
+
+    def require_modules(self, paths: Collection[str]) -> None:
+        """Check that linear layers of ours are modules of theirs.
+
+        Raises:
+          ValueError: Some are not; names one.
+        """
+        known = {path for module in self.modules.values() for path in module.ours}
+        unknown = sorted(set(paths) - known)
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]} is no linear layer of the published {type(self.config).__name__}, so PEFT has no "
+                "adapter for it; train one on other layers"
+            )
+
+    def read(self, arrays: Mapping[str, np.ndarray], *, where: str) -> dict[str, np.ndarray]:
+        """Return published weights by our paths.
+
+        Args:
+          arrays: Some of the model's weights, of all layers of a stack.
+          where: Their directory, for messages.
+
+        Raises:
+          ValueError: They don't fit the model, or are of some layers only.
+        """
+        rows = tuple(row for row in self._table if not arrays.keys().isdisjoint(their_names(row)))
+        missing = [name for row in rows for name in their_names(row) if name not in arrays]
+        if missing:
+            raise ValueError(
+                f"{where} has weights of the model itself for some layers of a stack, without {missing[0]}; those of "
+                "all layers or none can be read"
+            )
+        like = parameters.unflatten({path: self.like[path] for row in rows for path in row.paths})
+        source = source_of(arrays, where)
+        found = read_weights(rows, like, source, place=lambda _, array: np.asarray(array))
+        return parameters.flatten(found)
+
+    def whole_modules(self, params: Mapping[str, Any]) -> tuple[list[str], dict[str, np.ndarray]]:
+        """Return the names of modules whose weights are given, and the weights under published names.
+
+        Args:
+          params: Weights by our paths.
+
+        Raises:
+          ValueError: A module has other weights too.
+        """
+        rows = tuple(row for row in self._table if not set(row.paths).isdisjoint(params))
+        modules = {name.rpartition(".")[0] for row in rows for name in their_names(row)}
+        needed = [
+            path
+            for row in self._table
+            if any(name.rpartition(".")[0] in modules for name in their_names(row))
+            for path in row.paths
+        ]
+        absent = sorted({*needed} - params.keys()) or sorted(params.keys() - {*needed})
+        if absent:
+            raise ValueError(
+                f"{absent[0]} is frozen or unknown in the published model, and other weights of its module are "
+                "trained; PEFT saves whole modules"
+            )
+        return self.targets(modules), dict(write_weights(rows, parameters.unflatten(dict(params))))
+
+
+class AdapterFields:
+    """Fields of an ``adapter_config.json``; those that nothing takes must have values without effect."""
+
+    def __init__(self, fields: Mapping[str, Any], *, where: str):
+        self._fields = dict(fields)
+        self.where = where
+        self._taken = set(UNREAD_FIELDS)
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """Return a field, or ``default`` where it is null or absent."""
+        self._taken.add(name)
+        value = self._fields.get(name)
+        return default if value is None else value
+
+    def ignore(self, *names: str) -> None:
+        """Accept any values of fields."""
+        self._taken |= {*names}
+
+    def finish(self) -> None:
+        """Check that what was not taken has no effect.
+
+        Raises:
+          ValueError: Something has; names it.
+        """
+        others = {name: value for name, value in self._fields.items() if name not in self._taken and value}
+        if others:
+            listed = ", ".join(f"{name}={value!r}" for name, value in others.items())
+            raise ValueError(f"{self.where}: {listed} is not supported; only adapters without it can be read")
+
+
+class AdapterTensors:
+    """An adapter's tensors by module and part, such as ``("bert.pooler.dense", "lora_A.weight")``.
+
+    Attributes:
+      model: Model that they are for, without an adapter.
+      where: Their directory, for messages.
+    """
+
+    def __init__(self, config: Any, tensors: Mapping[str, np.ndarray], *, where: str):
+        self.model, self.where = PublishedModel(config), where
+        self._tensors: dict[tuple[str, str], np.ndarray] = {}
+        for name, tensor in tensors.items():
+            name = re.sub(r"^base_model\.(model\.)?", "", name).replace(".base_layer.", ".")
+            found = _PART.fullmatch(name)
+            assert found is not None
+            self._tensors[self.model.spelled(found[1] or ""), found[2]] = tensor
+
+    def pop(self, part: str) -> Arrays:
+        """Return and remove the tensors of one part by module."""
+        return {
+            module: self._tensors.pop((module, part)) for module, each in list(self._tensors) if each == part
+        }
+
+    def rest(self) -> Arrays:
+        """Return what was not taken, which are weights of the model itself, by our paths."""
+        arrays = {f"{module}.{part}".lstrip("."): array for (module, part), array in self._tensors.items()}
+        return self.model.read(arrays, where=self.where) if arrays else {}
+
+    def refuse_unlike(
+        self, method: str, wanted: Mapping[str, tuple[tuple[int, ...], tuple[int, ...] | None]]
+    ) -> None:
+        """Check the modules and shapes of an adapter.
+
+        Args:
+          method: Its name, for messages.
+          wanted: By module, its shape and the one that fits the model; ``None`` for a module that the model lacks.
+        """
+        lines = [
+            f"{name} is no linear layer of the model"
+            if fits is None
+            else f"{name}: {has}, the model needs {fits}"
+            for name, (has, fits) in wanted.items()
+            if has != fits
+        ]
+        if lines:
+            more = [f"… and {len(lines) - 20} more"] if len(lines) > 20 else []
+            listed = "".join(f"\n  {line}" for line in lines[:20] + more)
+            raise ValueError(
+                f"the {method} in {self.where} is for another {type(self.model.config).__name__}:{listed}"
+            )
+
+
+def layer_of(array: np.ndarray, module: LinearModule) -> np.ndarray:
+    """Return the view of one layer's part in a weight of ours."""
+    return array if module.layer is None else array[module.layer]
+
+
+def split_outputs(row: Weight, matrix: np.ndarray, widths: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Return the parts of a matrix over a module's outputs that belong to each of our layers.
+
+    Args:
+      row: Row of the module's kernel.
+      matrix: [outputs, R], for instance ``B`` of a LoRA.
+      widths: Outputs of each of our layers.
+
+    Returns:
+      Matrices [R, outputs].
+    """
+    ours = row.transform.read(matrix if _is_transposed(row, widths) else matrix.T)
+    return ours if isinstance(ours, tuple) else (ours,)
+
+
+def fuse_outputs(row: Weight, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the matrix [outputs, R] of a module from those of our layers, [R, outputs]: undoes ``split_outputs``."""
+    fused = row.transform.write(*parts)
+    return fused if _is_transposed(row, [part.shape[1] for part in parts]) else fused.T
+
+
+def _is_transposed(row: Weight, widths: Sequence[int]) -> bool:
+    """Return whether their kernels are [outputs, inputs], as of PyTorch's Linear; Conv1D's are [inputs, outputs]."""
+    num_inputs = sum(widths) + 1
+    theirs = row.transform.write(*(np.broadcast_to(np.float32(0), (num_inputs, width)) for width in widths))
+    return theirs.shape[1] == num_inputs
+
+
+def fuse_low_rank(
+    row: Weight, parts: Sequence[tuple[np.ndarray, ...] | None], widths: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``A`` [R, inputs] and ``B`` [outputs, R] of a module from the low-rank changes of our layers.
+
+    Layers that share ``a`` give the rank that they have. Otherwise the rank is the sum of theirs.
+
+    Args:
+      row: Row of the module's kernel.
+      parts: ``a`` [inputs, R] and ``b`` [R, outputs] of each of our layers; ``None`` for one without.
+      widths: Outputs of each of our layers.
+    """
+    factors = [part[0] for part in parts if part is not None]
+    shared = all(np.array_equal(a, factors[0]) for a in factors)
+    rank = factors[0].shape[1] if shared else sum(a.shape[1] for a in factors)
+    columns, start = [], 0
+    for part, width in zip(parts, widths, strict=True):
+        column = np.zeros((rank, width), np.float32)
+        if part is not None:
+            column[start : start + len(part[1])] = part[1]
+            start += 0 if shared else len(part[1])
+        columns.append(column)
+    a = factors[0] if shared else np.concatenate(factors, axis=1)
+    return a.T, fuse_outputs(row, columns)
+
+
+def shortest_endings(chosen: Collection[str], others: Collection[str], separator: str) -> list[str]:
+    """Return the shortest ends of names that every chosen name has one of, and no other name.
+
+    Args:
+      chosen: Names to describe.
+      others: All other names.
+      separator: Between the parts of a name; names are cut there.
+    """
+
+    def endings(name: str) -> list[str]:
+        parts = name.split(separator)
+        return [separator.join(parts[start:]) for start in reversed(range(len(parts)))]
+
+    taken = {ending for name in others for ending in endings(name)}
+    return sorted({next((end for end in endings(name) if end not in taken), name) for name in chosen})
