@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
+from t5x_like.model.adapters.adapter_weights import trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
@@ -67,7 +68,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         mesh,
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
-        trainable=experiment.trainable,
+        trainable=experiment.trainable or ("*",),
     )
     step = train_step(
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
@@ -110,15 +111,15 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
 
 def with_model(experiment: Experiment) -> Experiment:
-    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``.
+    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``, and fill in ``trainable``.
 
     Raises:
-      ValueError: there is no model there, or it can't have the head that the tasks need.
+      ValueError: there is no model there, it can't have the head that the tasks need, or the adapter doesn't fit.
     """
-    if not isinstance(experiment.model, CheckpointModel):
-        return experiment
-    model = experiment.model.resolve(experiment.start_from, head_for(experiment.train))
-    return replace(experiment, model=model)
+    model = experiment.model
+    if isinstance(model, CheckpointModel):
+        model = model.resolve(experiment.start_from, head_for(experiment.train))
+    return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 
 def check_model(experiment: Experiment, loader: Loader) -> None:
