@@ -5,6 +5,8 @@ t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's c
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
+t5x-like convert --from path/to/peft --base path/to/bert --to runs/lora  PEFT's adapters, over the model they are for
+t5x-like convert --from runs/lora --to path/to/peft --export peft        the adapter alone, as PEFT saves it
 t5x-like convert --merge --from runs/lora --to runs/merged               a run without adapter that computes the same
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
@@ -26,8 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--export",
-        choices=["hf", "gguf"],
-        help="read a run and write Hugging Face's format, or llama.cpp's (else: the other way)",
+        choices=["hf", "gguf", "peft"],
+        help="read a run and write Hugging Face's format, llama.cpp's, or its adapter in PEFT's (else: the other way)",
+    )
+    parser.add_argument(
+        "--base", metavar="PATH", help="the model that an adapter of PEFT was trained on, in any format"
     )
     parser.add_argument(
         "--merge", action="store_true", help="read a run with an adapter (LoRA, IA3), and write one without"
@@ -54,10 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.export:
         _export(arguments, target)
     else:
-        _import(arguments.source, target)
-    if Path(arguments.source).is_dir():
-        for name, file in vocabulary_files(arguments.source).items():
-            shutil.copyfile(file, target / name)
+        _import(arguments, target)
+    for source in filter(None, (arguments.base, arguments.source)):
+        if Path(source).is_dir():
+            for name, file in vocabulary_files(source).items():
+                shutil.copyfile(file, target / name)
     print(f"written to {target}")
     return 0
 
@@ -71,6 +77,16 @@ def _check_source(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
         )
+    is_adapter = not arguments.export and (source / "adapter_config.json").is_file()
+    if is_adapter and not arguments.base:
+        raise UserError(
+            f"--from {source} is an adapter of PEFT", hint="give the model that it was trained on with --base"
+        )
+    if arguments.base and not is_adapter:
+        raise UserError(
+            f"--base is for an adapter of PEFT, and --from {source} has no adapter_config.json",
+            hint="leave it out",
+        )
     of_exports = {"--dtype": arguments.dtype, "--step": arguments.step, "--license": arguments.license}
     given = [flag for flag, value in of_exports.items() if value is not None]
     if not arguments.export and given:
@@ -80,8 +96,10 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
     if arguments.export == "hf" and arguments.dtype == "q8_0":
         raise UserError("--dtype q8_0 is for --export gguf", hint="give float32, bfloat16 or float16")
-    if arguments.export == "gguf" and arguments.license:
+    if arguments.export in ("gguf", "peft") and arguments.license:
         raise UserError("--license is for the model card of --export hf", hint="leave it out")
+    if arguments.export == "peft" and arguments.dtype:
+        raise UserError("--dtype is for --export hf and gguf; adapters are float32", hint="leave it out")
     if not arguments.export and (Path(arguments.source) / "model.json").is_file():
         raise UserError(
             f"--from {arguments.source} is a run already",
@@ -90,7 +108,12 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 
 def _check_merge(arguments: argparse.Namespace) -> None:
-    given = {"--export": arguments.export, "--dtype": arguments.dtype, "--license": arguments.license}
+    given = {
+        "--export": arguments.export,
+        "--base": arguments.base,
+        "--dtype": arguments.dtype,
+        "--license": arguments.license,
+    }
     for flag in (flag for flag, value in given.items() if value is not None):
         raise UserError(
             f"{flag} is not for --merge, which writes a run", hint="export the merged run in a second command"
@@ -118,11 +141,15 @@ def _merge(arguments: argparse.Namespace, target: Path) -> None:
         shutil.copyfile(source / "config.json", target / "config.json")
 
 
-def _import(source: str, target: Path) -> None:
+def _import(arguments: argparse.Namespace, target: Path) -> None:
     # These import JAX and Orbax.
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint
+    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, peft_runs
 
+    source = arguments.source
+    if arguments.base:
+        peft_runs.peft_to_run(source, arguments.base, target)
+        return
     with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
         checkpoints.save(0, {"params": opened.params})
     model_config.write_model_config(target, opened.config)
@@ -131,11 +158,21 @@ def _import(source: str, target: Path) -> None:
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:
     # These import JAX.
-    from t5x_like.pretrained import gguf_export, hugging_face, model_card, open_checkpoint, weight_sources
+    from t5x_like.pretrained import (
+        gguf_export,
+        hugging_face,
+        model_card,
+        open_checkpoint,
+        peft_runs,
+        weight_sources,
+    )
 
     source, step, dtype = arguments.source, arguments.step, arguments.dtype or "float32"
     if not weight_sources.is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
+    if arguments.export == "peft":
+        peft_runs.run_to_peft(source, target, step=step)
+        return
     with open_checkpoint.open_unread(source, step=step) as opened:
         if arguments.export == "gguf":
             path, special_ids = target / "model.gguf", opened.special_ids

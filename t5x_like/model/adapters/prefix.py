@@ -3,6 +3,8 @@
 https://arxiv.org/abs/2101.00190.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -10,7 +12,10 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model.adapters.targets import key_for, modules_of, num_stacked
+from t5x_like.model.families.decoder import Decoder
+from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.embedding import LearnedPositions
 from t5x_like.model.layers.linear import FanIn, Linear
 from t5x_like.model.layers.relative_attention import RelativeAttention, RelativeAttentionConfig
 
@@ -32,10 +37,13 @@ class PrefixTuning:
       hidden_dim: Reparametrizes keys and values through ``out(tanh(hidden(vectors)))`` of this width (§4.3), which
         trains more stably. Every layer has such an MLP of its own; in the paper all layers share vectors and
         ``hidden``. ``None`` trains keys and values themselves.
+      shift_positions: Learned positions of tokens begin after the prefix, as in the authors' code and in PEFT, where it
+        is a cache of earlier tokens.
     """
 
     length: int = 10
     hidden_dim: int | None = 512
+    shift_positions: bool = False
 
     def __post_init__(self) -> None:
         for name in ("length", "hidden_dim"):
@@ -49,7 +57,13 @@ class PrefixTuning:
         return ("*/prefix/*",)
 
     def attach(self, model: nnx.Module, key: Key[Array, ""]) -> nnx.Module:
-        """Give every attention layer a fresh prefix; returns the model."""
+        """Give every attention layer a fresh prefix; returns the model.
+
+        Raises:
+          ValueError: There are no learned positions to shift, or too few.
+        """
+        if self.shift_positions:
+            self._shift_positions(model)
         for path, attention in modules_of(model, Attention, RelativeAttention):
             keys = jax.random.split(key_for(key, path), num_stacked(attention))
             config = attention.config
@@ -57,6 +71,19 @@ class PrefixTuning:
                 jax.vmap(lambda key, config=config: Prefix(self, config, key=key))(keys)
             )
         return model
+
+    def _shift_positions(self, model: nnx.Module) -> None:
+        learned = model.config.embeddings.positions if isinstance(model, Encoder | Decoder) else None
+        if learned is None or learned.max_position_embeddings <= self.length:
+            has = "no" if learned is None else str(learned.max_position_embeddings)
+            raise ValueError(
+                f"shift_positions moves learned positions behind a prefix of {self.length}, and this model has {has} "
+                "such positions; leave it out"
+            )
+        count, offset = learned.max_position_embeddings - self.length, learned.offset + self.length
+        learned = LearnedPositions(max_position_embeddings=count, offset=offset)
+        embeddings = replace(model.config.embeddings, positions=learned)
+        model.config, model.embedding.config = replace(model.config, embeddings=embeddings), embeddings
 
     def merge(self, model: nnx.Module) -> nnx.Module:  # noqa: ARG002 - as of other adapters
         """Refuse to merge: no weight of the model has keys that don't depend on tokens.
