@@ -43,7 +43,7 @@ _FIELDS = (
     "step",
     "on_bad_row",
 )
-_SWITCHES = ("every_checkpoint", "watch", "skip_missing")
+_SWITCHES = ("every_checkpoint", "watch", "skip_missing", "adapters")
 
 
 def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +73,12 @@ def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
     add("--limit", type=int, metavar="N", help="only the first N questions of each task")
     add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--every_checkpoint", action="store_true", help="every step that a run has")
+    add(
+        "--adapters",
+        nargs="+",
+        metavar="RUN",
+        help="runs that trained an adapter on --checkpoint; it is opened once, and results are in a folder for each",
+    )
     add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
     add("--vocabulary", metavar="PATH", help="the model's vocabulary, where it is not next to the weights")
     add(
@@ -134,6 +140,10 @@ def run_suite(arguments: argparse.Namespace) -> int:
     if arguments.step is not None and of_steps:
         raise UserError("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     settings = _suite_settings(arguments)
+    if arguments.adapters:
+        if of_steps or arguments.submission:
+            raise UserError("--adapters takes the newest step of each run; leave out steps and --submission")
+        return _run_adapters(settings, arguments.adapters)
     if arguments.submission:
         if settings.split != "test" or settings.limit is not None or of_steps:
             raise UserError(
@@ -167,6 +177,27 @@ def run_suite(arguments: argparse.Namespace) -> int:
     if arguments.submission:
         write_submission_of([settings.output_dir], arguments.submission)
     print(f"written to {settings.output_dir}; the report is {page}")
+    return 0
+
+
+def _run_adapters(settings: Any, runs: list[str]) -> int:
+    """Evaluate several runs that trained adapters on one checkpoint, which is opened once."""
+    # These import JAX.
+    from t5x_like.evaluation import suite
+    from t5x_like.pretrained.open_checkpoint import open_checkpoint
+
+    initialize_processes()
+    names = [Path(run).name for run in runs]
+    if len(set(names)) < len(names):
+        raise UserError(f"--adapters: two runs have the same name, of {', '.join(names)}; rename a directory")
+    base = open_checkpoint(settings.checkpoint, mesh=settings.mesh.build(), finite=False)
+    for run, name in zip(runs, names, strict=True):
+        own = _with_run_settings(
+            replace(settings, checkpoint=run, output_dir=f"{settings.output_dir}/{name}", step=None)
+        )
+        found = suite.evaluate_suite(own, base=base)
+        page = write_evaluation_report(own.output_dir)
+        print(f"{run}\n{scores_table(found)}\nwritten to {own.output_dir}; the report is {page}", flush=True)
     return 0
 
 

@@ -42,7 +42,9 @@ _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
 _SHORTEST_RANKED = 64  # tokens of a ranked answer that are scored, at least
 
 
-def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False) -> dict[str, Any]:
+def evaluate_suite(
+    suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False, base: Checkpoint | None = None
+) -> dict[str, Any]:
     """Evaluate every task and return the contents of ``scores.json``.
 
     Writes ``scores.json``, ``evaluation.json`` (the settings that results depend on) and ``TASK/predictions.jsonl``
@@ -52,6 +54,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
       suite: Checkpoint, tasks and settings.
       shown: Show progress.
       for_server: Require the exact test rows that GLUE's and SuperGLUE's servers score.
+      base: The open checkpoint that the frozen weights of ``suite.checkpoint`` came from, whose arrays are shared.
 
     Raises:
       ValueError: A checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results.
@@ -87,6 +90,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
         vocabulary=suite.vocabulary,
         num_sentinels=suite.num_sentinels,
         needs_tokenizer=True,
+        base=base,
     )
     planner = _Planner(suite, model)
     definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from t5x_like.config_class import config_class
 from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.layers.stack import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
@@ -93,11 +94,14 @@ def check_length(config: Any, length: int, *, what: str) -> None:
       ValueError: it has fewer.
     """
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
-    if learned is not None and length > learned.max_position_embeddings:
+    if learned is None:
+        return
+    most = learned.max_position_embeddings - num_virtual_tokens(config)
+    if length > most:
+        virtual = ", less those of virtual tokens" if num_virtual_tokens(config) else ""
         raise ValueError(
-            f"{what} is read with inputs_length={length}, but the model has "
-            f"{learned.max_position_embeddings} positions; lower it to at most "
-            f"{learned.max_position_embeddings}, INPUTS_LENGTH in recipes"
+            f"{what} is read with inputs_length={length}, but the model has {most} positions{virtual}; lower it to at "
+            f"most {most}, INPUTS_LENGTH in recipes"
         )
 
 

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
-from t5x_like.model.adapters.adapter_weights import trainable_by_default
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens, trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
@@ -134,6 +134,11 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     for each in (experiment.train, *experiment.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
+        if num_virtual_tokens(model) and each.pack and each.layout != "encoder":
+            raise ValueError(
+                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
+                "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
+            )
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
 
 

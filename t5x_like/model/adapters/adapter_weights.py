@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from t5x_like.model import parameters
+from t5x_like.model.adapters.prompt import PromptTuning
 
 # Heads that fine-tuning draws afresh, so that an adapter's training has to include them.
 _TASK_HEADS = ("heads/scores/*", "heads/pooler/*")
@@ -34,6 +35,12 @@ def adapter_paths(config: Any) -> frozenset[str]:
         parameters.flatten(parameters.abstract(each)[1]) for each in (config, without_adapter(config))
     )
     return frozenset(with_it.keys() - without.keys())
+
+
+def num_virtual_tokens(config: Any) -> int:
+    """Return the number of positions that prompt tuning takes; 0 for models without it."""
+    adapter = adapter_of(config)
+    return adapter.length if isinstance(adapter, PromptTuning) else 0
 
 
 def trainable_by_default(config: Any) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ class LoRA:
     """Adds ``scale * dropout(x) @ a @ b`` to the outputs of linear layers; fresh ``b`` are 0.
 
     Weights of a layer at ``<path>`` are ``<path>/lora/a`` [in, rank] and ``<path>/lora/b`` [rank, out], in float32,
-    with the leading dimensions of its kernel: those of stacked layers, then of experts.
+    with the leading dimensions of its kernel: those of stacked layers, then of experts. With ``dora`` there is also
+    ``<path>/lora/magnitude`` [out].
 
     Attributes:
       rank: Inner width of the update.
@@ -25,6 +26,8 @@ class LoRA:
         ``encoder/layers/0/self_attention/query``.
       dropout_rate: Dropout of the update's inputs, in layers of the stacks.
       rank_stabilized: Multiplies by ``alpha / sqrt(rank)`` (Kalajdzievski 2023, https://arxiv.org/abs/2312.03732).
+      dora: Trains the length of each column of the updated kernel apart (Liu et al. 2024,
+        https://arxiv.org/abs/2402.09353). A fresh one changes outputs by rounding.
     """
 
     rank: int = 8
@@ -32,6 +35,7 @@ class LoRA:
     targets: tuple[str, ...] = ("*/query", "*/value")
     dropout_rate: float = 0.0
     rank_stabilized: bool = False
+    dora: bool = False
 
     def __post_init__(self) -> None:
         if self.rank < 1:
@@ -86,6 +90,9 @@ class LowRankUpdate(nnx.Module):
         self.b = nnx.Param(
             jnp.zeros((*stack, config.rank, num_outputs), jnp.float32), axes=(*axes[:-2], "adapter", axes[-1])
         )
+        self.magnitude = (
+            nnx.Param(_lengths(kernel[...]), axes=(*axes[:-2], axes[-1])) if config.dora else None
+        )
         self.dropout_key: Key[Array, ...] | None = None
         self.config = config
 
@@ -96,14 +103,29 @@ class LowRankUpdate(nnx.Module):
         y = linear.project(x, output_dtype)
         x = dropout(x, self.config.dropout_rate, self.dropout_key)
         update = (x @ self.a[...].astype(x.dtype)) @ self.b[...].astype(x.dtype)
-        return y + (self.config.scale * update).astype(y.dtype)
+        update = (self.config.scale * update).astype(y.dtype)
+        if self.magnitude is None:
+            return y + update
+        kernel = linear.kernel[...] + self.config.scale * (self.a[...] @ self.b[...])
+        # §4.3: the length is a constant for the gradient, which saves memory.
+        factor = (self.magnitude[...] / jax.lax.stop_gradient(_lengths(kernel))).astype(y.dtype)
+        factor = factor.reshape((1,) * (y.ndim - 1) + (-1,))
+        bias = jnp.zeros((), y.dtype) if linear.bias is None else linear.bias[...].astype(y.dtype)
+        return y + (factor - 1) * (y - bias.reshape((1,) * (y.ndim - 1) + (-1,))) + factor * update
 
     def merged(self, linear: Linear) -> tuple[Float[Array, "*stack D F"], Float[Array, "*stack F"] | None]:
         """Return kernel and bias that contain the update."""
         kernel = linear.kernel[...] + self.config.scale * (self.a[...] @ self.b[...])
+        if self.magnitude is not None:
+            kernel = kernel * (self.magnitude[...] / _lengths(kernel))[..., None, :]
         return kernel, None if linear.bias is None else linear.bias[...]
 
     def set_dropout_key(self, key: Key[Array, ""]) -> None:
         """Drop inputs with ``key`` in the following call; experts get a key each."""
         stack = self.a.shape[:-2]
         self.dropout_key = nnx.data(jax.random.split(key, stack) if stack else key)
+
+
+def _lengths(kernel: Float[Array, "*stack D F"]) -> Float[Array, "*stack F"]:
+    """Return the length of each column."""
+    return jnp.linalg.norm(kernel, axis=-2)

@@ -24,6 +24,7 @@ from tests.training.test_every_architecture import batch_for
 LINEARS = ("*/query", "*/value", "*/out", "*/up", "*/down")
 EVERY: dict[str, Any] = {
     "lora": LoRA(rank=2, alpha=4.0, targets=LINEARS),
+    "dora": LoRA(rank=2, alpha=4.0, targets=LINEARS, dora=True),
     "ia3": IA3(),
     "bottleneck": BottleneckAdapter(inner_dim=4, after=("attention", "feed_forward")),
     "prefix": PrefixTuning(length=3, hidden_dim=5),
@@ -120,7 +121,7 @@ def test_every_weight_of_an_adapter_gets_a_gradient(name, adapter):
 
 
 @pytest.mark.parametrize(
-    ("name", "adapter"), pairs("lora", "ia3", always={("switch", "lora"), ("gpt2", "ia3")})
+    ("name", "adapter"), pairs("lora", "dora", "ia3", always={("switch", "dora"), ("gpt2", "ia3")})
 )
 def test_a_merged_adapter_computes_the_same(name, adapter):
     config, batch = replace(TINY[name], adapter=EVERY[adapter]), batch_of(TINY[name])
@@ -199,7 +200,7 @@ def test_dropout_of_updates_differs_by_layer_module_expert_and_step():
     ("adapter", "message"),
     [
         (LoRA(targets=("*/querry",)), r"targets='\*/querry' matches no linear layer.*self_attention/query"),
-        (LoRA(targets=("*/q_proj",)), r"Layers are named down, key, out, query, up, value"),
+        (LoRA(targets=("*/q_proj",)), r"Layers are named dense, down, key, out, query, up, value"),
         (
             LoRA(rank=33),
             r"rank=33 exceeds a width of encoder/layers/0/self_attention/query, which maps 32 to 32",
