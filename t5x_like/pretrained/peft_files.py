@@ -102,9 +102,16 @@ def write_peft(
     model, flat = PublishedModel(without_adapter(config)), parameters.flatten(params)
     own = {path: np.asarray(leaf, np.float32) for path, leaf in flat.items() if path not in model.like}
     fields, tensors = method.write(config.adapter, model, own)
-    modules, others = model.whole_modules({path: flat[path] for path in trained})
+    modules, has_biases, others = model.saved_modules({path: flat[path] for path in trained})
+    if has_biases and method.name != "LORA":
+        raise ValueError(f"PEFT saves biases with LoRA alone, not with {method.name}; keep them frozen")
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
-    tensors |= {prefix + name: array for name, array in others.items()}
+    for name, array in others.items():
+        module, _, part = name.rpartition(".")
+        inner = ".base_layer" if f"{prefix}{module}.lora_A.weight" in tensors else ""
+        tensors[f"{prefix}{module}{inner}.{part}"] = array
+    if method.name == "LORA":
+        fields["bias"] = "all" if has_biases else "none"
     fields |= {
         "base_model_name_or_path": base or None,
         "inference_mode": True,

@@ -3,7 +3,7 @@
 import fnmatch
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from t5x_like.pretrained.peft_weights import (
     fuse_outputs,
     layer_of,
     shortest_endings,
-    split_outputs,
 )
 
 # Initializations that leave the base's weights as they are; others, such as PiSSA, change them.
@@ -68,18 +67,40 @@ def _read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arr
         targets=_patterns({path for name in a for path in model.modules[name].ours}, model.like),
         dropout_rate=fields.take("lora_dropout", 0.0),
         rank_stabilized=root,
+        dora=fields.take("use_dora", False),
     )
     config, params = _empty(model.config, lora)
     for name, own_rank in ranks.items():
         module = model.modules[name]
         scale = float(_of_pattern(alphas, name, alpha)) / (own_rank**0.5 if root else own_rank) / lora.scale
-        matrix = b[name] if scale == 1 else np.float32(scale) * b[name]
-        for path, part in zip(
-            module.ours, split_outputs(module.row, matrix, model.widths(module.row)), strict=True
-        ):
+        parts = model.split(name, b[name] if scale == 1 else np.float32(scale) * b[name])
+        for path, part in zip(module.ours, parts, strict=True):
             layer_of(params[f"{path}/lora/a"], module)[:, :own_rank] = a[name].T
             layer_of(params[f"{path}/lora/b"], module)[:own_rank] = part
+    if lora.dora:
+        _read_magnitudes(tensors, params)
     return config, params
+
+
+def _read_magnitudes(tensors: AdapterTensors, params: Arrays) -> None:
+    """Read the norms of DoRA into ``params``."""
+    model = tensors.model
+    # Versions before 0.12 saved them as a module's weight.
+    magnitudes = tensors.pop("lora_magnitude_vector") | tensors.pop("lora_magnitude_vector.weight")
+    needed = {
+        name
+        for name, module in model.modules.items()
+        if any(f"{path}/lora/magnitude" in params for path in module.ours)
+    }
+    if needed != magnitudes.keys():
+        raise ValueError(
+            f"{tensors.where} has the norms of DoRA for some layers of a stack, without "
+            f"{min(needed - magnitudes.keys())}; all layers or none can have them"
+        )
+    for name, magnitude in magnitudes.items():
+        module = model.modules[name]
+        for path, part in zip(module.ours, model.split(name, magnitude.reshape(-1, 1)), strict=True):
+            layer_of(params[f"{path}/lora/magnitude"], module)[:] = part[0]
 
 
 def _empty(config: Any, adapter: Any) -> tuple[Any, Arrays]:
@@ -108,15 +129,28 @@ def _write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> t
     for name, module in model.modules.items():
         if not adapted.intersection(module.ours):
             continue
-        parts = [
-            tuple(layer_of(flat[f"{path}/lora/{part}"], module) for part in "ab") if path in adapted else None
-            for path in module.ours
-        ]
-        if not any(array.any() for part in parts if part for array in part):
+        parts = _without_idle_ranks(
+            [
+                tuple(layer_of(flat[f"{path}/lora/{part}"], module) for part in "ab")
+                if path in adapted
+                else None
+                for path in module.ours
+            ]
+        )
+        if not parts:
             continue  # a layer that the adapter leaves alone
         a, b = fuse_low_rank(module.row, parts, model.widths(module.row))
-        tensors |= {f"base_model.model.{name}.lora_A.weight": a, f"base_model.model.{name}.lora_B.weight": b}
+        start = f"base_model.model.{name}"
+        tensors |= {f"{start}.lora_A.weight": a, f"{start}.lora_B.weight": b}
         ranks[name] = len(a)
+        if lora.dora:
+            if not adapted.issuperset(module.ours):
+                raise ValueError(
+                    f"{', '.join(module.ours)} are one module of the published model, {name}, and DoRA is on some of "
+                    "them; PEFT can't express it, train all or none"
+                )
+            magnitudes = [layer_of(flat[f"{path}/lora/magnitude"], module)[None] for path in module.ours]
+            tensors[f"{start}.lora_magnitude_vector"] = fuse_outputs(module.row, magnitudes)[:, 0]
     rank = Counter(ranks.values()).most_common(1)[0][0]
     alphas = {each: lora.scale * each ** (0.5 if lora.rank_stabilized else 1) for each in {*ranks.values()}}
     patterns = {
@@ -132,13 +166,22 @@ def _write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> t
         "r": rank,
         "lora_alpha": alphas[rank],
         "lora_dropout": lora.dropout_rate,
+        "use_dora": lora.dora,
         "use_rslora": lora.rank_stabilized,
-        "bias": "none",
         "fan_in_fan_out": model.has_conv1d(ranks),
         "target_modules": model.targets(ranks),
         "rank_pattern": patterns,
         "alpha_pattern": {ending: alphas[each] for ending, each in patterns.items()},
     }, tensors
+
+
+def _without_idle_ranks(
+    parts: Sequence[tuple[np.ndarray, ...] | None],
+) -> list[tuple[np.ndarray, ...] | None]:
+    """Return ``a`` and ``b`` of a module's parts without last ranks that are all zeros; none if nothing is left."""
+    used = [a.any(axis=0) | b.any(axis=1) for a, b in filter(None, parts)]
+    rank = max(0, *(np.flatnonzero(each).max(initial=-1) + 1 for each in used))
+    return [part and (part[0][:, :rank], part[1][:rank]) for part in parts] if rank else []
 
 
 def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
@@ -161,11 +204,7 @@ def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arra
     params = {path: np.ones_like(array) for path, array in params.items()}
     for name, scale in scales.items():
         module = model.modules[name]
-        parts = (
-            [scale] * len(module.ours)
-            if of_inputs[name]
-            else split_outputs(module.row, scale, model.widths(module.row))
-        )
+        parts = [scale] * len(module.ours) if of_inputs[name] else model.split(name, scale)
         for path, part in zip(module.ours, parts, strict=True):
             layer_of(params[f"{path}/ia3/scale"], module)[:] = part[0]
     return config, params

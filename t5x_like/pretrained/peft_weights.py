@@ -23,7 +23,7 @@ from t5x_like.model.zoo.weights import (
 )
 
 _KERNEL, _WEIGHT = "/kernel", ".weight"
-_PART = re.compile(r"(?:(.*?)\.)?(lora_[AB]\.weight|lora_magnitude_vector|ia3_l|[^.]+)")
+_PART = re.compile(r"(?:(.*?)\.)?(lora_[AB]\.weight|lora_magnitude_vector(?:\.weight)?|ia3_l|[^.]+)")
 
 # Fields that say nothing that the tensors don't say, or that don't change outputs.
 UNREAD_FIELDS = frozenset(
@@ -98,6 +98,11 @@ class PublishedModel:
         shape, row = self._shapes[module + _WEIGHT], self.modules[module].row
         return shape[::-1] if _is_transposed(row, self.widths(row)) else shape
 
+    def split(self, module: str, matrix: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the parts [R, outputs] of a matrix [outputs, R] that belong to our layers in a module."""
+        row = self.modules[module].row
+        return split_outputs(row, matrix, self.widths(row))
+
     def has_conv1d(self, modules: Iterable[str]) -> bool:
         """Return whether modules are Conv1D, which PEFT calls ``fan_in_fan_out``."""
         rows = [self.modules[name].row for name in modules]
@@ -143,30 +148,33 @@ class PublishedModel:
         found = read_weights(rows, like, source, place=lambda _, array: np.asarray(array))
         return parameters.flatten(found)
 
-    def whole_modules(self, params: Mapping[str, Any]) -> tuple[list[str], dict[str, np.ndarray]]:
-        """Return the names of modules whose weights are given, and the weights under published names.
+    def saved_modules(self, params: Mapping[str, Any]) -> tuple[list[str], bool, Arrays]:
+        """Return what PEFT saves with an adapter: the ends of names of whole modules, and whether all biases.
 
         Args:
           params: Weights by our paths.
 
+        Returns:
+          Both, and the weights under published names.
+
         Raises:
-          ValueError: A module has other weights too.
+          ValueError: The weights are other parts of modules.
         """
-        rows = tuple(row for row in self._table if not set(row.paths).isdisjoint(params))
-        modules = {name.rpartition(".")[0] for row in rows for name in their_names(row)}
-        needed = [
-            path
-            for row in self._table
-            if any(name.rpartition(".")[0] in modules for name in their_names(row))
-            for path in row.paths
-        ]
-        absent = sorted({*needed} - params.keys()) or sorted(params.keys() - {*needed})
-        if absent:
+        rows = tuple(row for row in self._table if params.keys() >= {*row.paths})
+        given = {name for row in rows for name in their_names(row)}
+        modules = {name.rpartition(".")[0] for name in given}
+        whole = modules - {name.rpartition(".")[0] for name in self._shapes.keys() - given}
+        parts = {name for name in given if name.rpartition(".")[0] not in whole}
+        unknown = params.keys() - {path for row in rows for path in row.paths}
+        has_biases = bool(parts) and given >= {name for name in self._shapes if name.endswith(".bias")}
+        odd = sorted(unknown) or sorted(name for name in parts if not (has_biases and name.endswith(".bias")))
+        if odd:
             raise ValueError(
-                f"{absent[0]} is frozen or unknown in the published model, and other weights of its module are "
-                "trained; PEFT saves whole modules"
+                f"{odd[0]} was trained with the adapter, and other weights of its module were not; PEFT saves whole "
+                "modules, or all biases with LoRA"
             )
-        return self.targets(modules), dict(write_weights(rows, parameters.unflatten(dict(params))))
+        weights = write_weights(rows, parameters.unflatten({**params}))
+        return self.targets(whole) if whole else [], has_biases, dict(weights)
 
 
 class AdapterFields:
@@ -211,6 +219,8 @@ class AdapterTensors:
         self.model, self.where = PublishedModel(config), where
         self._tensors: dict[tuple[str, str], np.ndarray] = {}
         for name, tensor in tensors.items():
+            if ".original_module." in name or ".modules_to_save." in name:
+                continue  # repetitions, which bias="all" adds
             name = re.sub(r"^base_model\.(model\.)?", "", name).replace(".base_layer.", ".")
             found = _PART.fullmatch(name)
             assert found is not None
