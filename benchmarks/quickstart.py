@@ -18,7 +18,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", help="the folder of `make quickstart`")
-    parser.add_argument("--minutes", type=float, required=True, help="wall time of `make quickstart` after set-up")
+    parser.add_argument(
+        "--minutes", type=float, required=True, help="wall time of `make quickstart` after set-up"
+    )
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
     pretrain = as_path(arguments.runs) / "pretrain"
@@ -47,7 +49,14 @@ def main() -> None:
     }
     write_json(
         arguments.output,
-        about() | {"seed": 0, "minutes": arguments.minutes, "curves": curves, "unigram_entropy": entropy, "tasks": scores},
+        about()
+        | {
+            "seed": 0,
+            "minutes": arguments.minutes,
+            "curves": curves,
+            "unigram_entropy": entropy,
+            "tasks": scores,
+        },
     )
 
 
