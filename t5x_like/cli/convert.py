@@ -144,7 +144,7 @@ def _merge(arguments: argparse.Namespace, target: Path) -> None:
 def _import(arguments: argparse.Namespace, target: Path) -> None:
     # These import JAX and Orbax.
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, peft_runs
+    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, peft_runs, run_weights
 
     source = arguments.source
     if arguments.base:
@@ -154,6 +154,7 @@ def _import(arguments: argparse.Namespace, target: Path) -> None:
         checkpoints.save(0, {"params": opened.params})
     model_config.write_model_config(target, opened.config)
     head_classes.write_classes(target, opened.class_names)
+    run_weights.write_source_fields(target, opened.fields)
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:
@@ -182,6 +183,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             opened.config,
             opened.params,
             target,
+            fields=opened.fields,
             classes=opened.class_names,
             card=model_card.card_of(source, step=step, license=arguments.license or ""),
             dtype=dtype,
