@@ -49,12 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
+    from t5x_like.pretrained import conversion  # imports JAX and Orbax
+
     if arguments.merge:
-        _merge(arguments, target)
+        conversion.merge_run(arguments.source, target, step=arguments.step)
     elif arguments.export:
         _export(arguments, target)
     else:
-        _import(arguments.source, target)
+        conversion.import_checkpoint(arguments.source, target)
     if Path(arguments.source).is_dir():
         for name, file in vocabulary_files(arguments.source).items():
             shutil.copyfile(file, target / name)
@@ -97,36 +99,6 @@ def _check_merge(arguments: argparse.Namespace) -> None:
         )
     if not (Path(arguments.source) / "model.json").is_file():
         raise UserError(f"--from {arguments.source} is not a run directory: it has no model.json")
-
-
-def _merge(arguments: argparse.Namespace, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.model.adapters import adapter_weights
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint
-
-    source = Path(arguments.source)
-    opened = open_checkpoint.open_checkpoint(source, step=arguments.step)
-    if adapter_weights.adapter_of(opened.config) is None:
-        raise UserError(f"--from {source} has no adapter to merge", hint="use the run as it is")
-    config, params = adapter_weights.merge_adapter(opened.config, opened.params)
-    with Checkpoints(target) as checkpoints:
-        checkpoints.save(opened.step or 0, {"params": params})
-    model_config.write_model_config(target, config)
-    head_classes.write_classes(target, opened.class_names)
-    if (source / "config.json").exists():  # says what the special ids of its training were
-        shutil.copyfile(source / "config.json", target / "config.json")
-
-
-def _import(source: str, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint
-
-    with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": opened.params})
-    model_config.write_model_config(target, opened.config)
-    head_classes.write_classes(target, opened.class_names)
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:
