@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, and print the directory written to."""
+    """Convert, and print what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
@@ -117,6 +117,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             opened.config,
             opened.params,
             target,
+            fields=opened.fields,
             classes=opened.class_names,
             card=model_card.card_of(source, step=step, license=arguments.license or ""),
             dtype=dtype,

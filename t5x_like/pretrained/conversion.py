@@ -10,6 +10,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
+from t5x_like.pretrained.run_weights import write_source_fields
 
 
 def import_checkpoint(source: PathLike, target: PathLike) -> None:
@@ -48,3 +49,4 @@ def _write_run(opened: Checkpoint, config: Any, params: Any, target: PathLike) -
         checkpoints.save(opened.step or 0, {"params": params})
     write_model_config(target, config)
     write_classes(target, opened.class_names)
+    write_source_fields(target, opened.fields)
