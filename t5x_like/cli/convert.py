@@ -47,19 +47,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, and print the directory written to."""
+    """Convert, and print what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
+    from t5x_like.pretrained import conversion  # imports JAX and Orbax
+
     if arguments.merge:
-        _merge(arguments, target)
+        conversion.merge_run(arguments.source, target, step=arguments.step)
     elif arguments.export:
         _export(arguments, target)
+    elif arguments.base:
+        conversion.import_peft(arguments.source, arguments.base, target)
     else:
-        _import(arguments, target)
+        conversion.import_checkpoint(arguments.source, target)
     for source in filter(None, (arguments.base, arguments.source)):
         if Path(source).is_dir():
             for name, file in vocabulary_files(source).items():
@@ -77,16 +81,7 @@ def _check_source(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
         )
-    is_adapter = not arguments.export and (source / "adapter_config.json").is_file()
-    if is_adapter and not arguments.base:
-        raise UserError(
-            f"--from {source} is an adapter of PEFT", hint="give the model that it was trained on with --base"
-        )
-    if arguments.base and not is_adapter:
-        raise UserError(
-            f"--base is for an adapter of PEFT, and --from {source} has no adapter_config.json",
-            hint="leave it out",
-        )
+    _check_base(arguments)
     of_exports = {"--dtype": arguments.dtype, "--step": arguments.step, "--license": arguments.license}
     given = [flag for flag, value in of_exports.items() if value is not None]
     if not arguments.export and given:
@@ -99,7 +94,7 @@ def _check_source(arguments: argparse.Namespace) -> None:
     if arguments.export in ("gguf", "peft") and arguments.license:
         raise UserError("--license is for the model card of --export hf", hint="leave it out")
     if arguments.export == "peft" and arguments.dtype:
-        raise UserError("--dtype is for --export hf and gguf; adapters are float32", hint="leave it out")
+        raise UserError("--dtype is not for --export peft: adapters are float32", hint="leave it out")
     if not arguments.export and (Path(arguments.source) / "model.json").is_file():
         raise UserError(
             f"--from {arguments.source} is a run already",
@@ -107,14 +102,23 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
 
 
+def _check_base(arguments: argparse.Namespace) -> None:
+    is_adapter = not arguments.export and (Path(arguments.source) / "adapter_config.json").is_file()
+    if is_adapter and not arguments.base:
+        raise UserError(
+            f"--from {arguments.source} is an adapter of PEFT",
+            hint="give the model that it was trained on with --base",
+        )
+    if arguments.base and not is_adapter:
+        raise UserError(
+            f"--base is for an adapter of PEFT, and --from {arguments.source} has no adapter_config.json",
+            hint="leave it out",
+        )
+
+
 def _check_merge(arguments: argparse.Namespace) -> None:
-    given = {
-        "--export": arguments.export,
-        "--base": arguments.base,
-        "--dtype": arguments.dtype,
-        "--license": arguments.license,
-    }
-    for flag in (flag for flag, value in given.items() if value is not None):
+    given = {name: getattr(arguments, name) for name in ("export", "base", "dtype", "license")}
+    for flag in (f"--{name}" for name, value in given.items() if value is not None):
         raise UserError(
             f"{flag} is not for --merge, which writes a run", hint="export the merged run in a second command"
         )
@@ -122,49 +126,14 @@ def _check_merge(arguments: argparse.Namespace) -> None:
         raise UserError(f"--from {arguments.source} is not a run directory: it has no model.json")
 
 
-def _merge(arguments: argparse.Namespace, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.model.adapters import adapter_weights
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint
-
-    source = Path(arguments.source)
-    opened = open_checkpoint.open_checkpoint(source, step=arguments.step)
-    if adapter_weights.adapter_of(opened.config) is None:
-        raise UserError(f"--from {source} has no adapter to merge", hint="use the run as it is")
-    config, params = adapter_weights.merge_adapter(opened.config, opened.params)
-    with Checkpoints(target) as checkpoints:
-        checkpoints.save(opened.step or 0, {"params": params})
-    model_config.write_model_config(target, config)
-    head_classes.write_classes(target, opened.class_names)
-    if (source / "config.json").exists():  # says what the special ids of its training were
-        shutil.copyfile(source / "config.json", target / "config.json")
-
-
-def _import(arguments: argparse.Namespace, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, peft_runs, run_weights
-
-    source = arguments.source
-    if arguments.base:
-        peft_runs.peft_to_run(source, arguments.base, target)
-        return
-    with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": opened.params})
-    model_config.write_model_config(target, opened.config)
-    head_classes.write_classes(target, opened.class_names)
-    run_weights.write_source_fields(target, opened.fields)
-
-
 def _export(arguments: argparse.Namespace, target: Path) -> None:
     # These import JAX.
     from t5x_like.pretrained import (
+        conversion,
         gguf_export,
         hugging_face,
         model_card,
         open_checkpoint,
-        peft_runs,
         weight_sources,
     )
 
@@ -172,7 +141,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
     if not weight_sources.is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
     if arguments.export == "peft":
-        peft_runs.run_to_peft(source, target, step=step)
+        conversion.export_peft(source, target, step=step)
         return
     with open_checkpoint.open_unread(source, step=step) as opened:
         if arguments.export == "gguf":

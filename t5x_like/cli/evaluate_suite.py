@@ -140,10 +140,8 @@ def run_suite(arguments: argparse.Namespace) -> int:
     if arguments.step is not None and of_steps:
         raise UserError("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     settings = _suite_settings(arguments)
-    if arguments.adapters:
-        if of_steps or arguments.submission:
-            raise UserError("--adapters takes the newest step of each run; leave out steps and --submission")
-        return _run_adapters(settings, arguments.adapters)
+    if arguments.adapters and (of_steps or arguments.submission):
+        raise UserError("--adapters takes one step of each run; leave out other steps and --submission")
     if arguments.submission:
         if settings.split != "test" or settings.limit is not None or of_steps:
             raise UserError(
@@ -156,6 +154,12 @@ def run_suite(arguments: argparse.Namespace) -> int:
 
     initialize_processes()
     try:
+        if arguments.adapters:
+            runs = _of_adapters(settings, arguments.adapters)
+            for run, found in suite.evaluate_adapters(settings.checkpoint, runs):
+                write_evaluation_report(run.output_dir)
+                print(f"{run.checkpoint}\n{scores_table(found)}\nwritten to {run.output_dir}", flush=True)
+            return 0
         if of_steps:
             steps = {}
             for step, found in every_checkpoint.evaluate_steps(settings, watch=arguments.watch):
@@ -180,25 +184,15 @@ def run_suite(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run_adapters(settings: Any, runs: list[str]) -> int:
-    """Evaluate several runs that trained adapters on one checkpoint, which is opened once."""
-    # These import JAX.
-    from t5x_like.evaluation import suite
-    from t5x_like.pretrained.open_checkpoint import open_checkpoint
-
-    initialize_processes()
+def _of_adapters(settings: Any, runs: list[str]) -> list[Any]:
+    """Return the evaluation of each run, with results in a folder of its own."""
     names = [Path(run).name for run in runs]
     if len(set(names)) < len(names):
         raise UserError(f"--adapters: two runs have the same name, of {', '.join(names)}; rename a directory")
-    base = open_checkpoint(settings.checkpoint, mesh=settings.mesh.build(), finite=False)
-    for run, name in zip(runs, names, strict=True):
-        own = _with_run_settings(
-            replace(settings, checkpoint=run, output_dir=f"{settings.output_dir}/{name}", step=None)
-        )
-        found = suite.evaluate_suite(own, base=base)
-        page = write_evaluation_report(own.output_dir)
-        print(f"{run}\n{scores_table(found)}\nwritten to {own.output_dir}; the report is {page}", flush=True)
-    return 0
+    return [
+        _with_run_settings(replace(settings, checkpoint=run, output_dir=f"{settings.output_dir}/{name}"))
+        for run, name in zip(runs, names, strict=True)
+    ]
 
 
 def _suite_settings(arguments: argparse.Namespace) -> Any:

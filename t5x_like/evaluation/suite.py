@@ -1,7 +1,7 @@
 """Evaluation of a checkpoint on benchmarks, with predictions on disk as they are made."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -118,6 +118,26 @@ def evaluate_suite(
     if jax.process_index() == 0:
         write_scores(suite.output_dir, found)
     return found
+
+
+def evaluate_adapters(
+    checkpoint: str, suites: Sequence[SuiteEvaluation]
+) -> Iterator[tuple[SuiteEvaluation, dict[str, Any]]]:
+    """Evaluate runs that trained adapters on one checkpoint, which is opened once.
+
+    Args:
+      checkpoint: The checkpoint that all of them were trained on.
+      suites: The evaluation of each run.
+
+    Yields:
+      Each evaluation, with the contents of its ``scores.json``.
+
+    Raises:
+      ValueError: As ``evaluate_suite``; or a run was trained on other weights.
+    """
+    base = open_checkpoint(checkpoint, mesh=suites[0].mesh.build(), finite=False)
+    for suite in suites:
+        yield suite, evaluate_suite(suite, base=base)
 
 
 def _evaluate_tasks(

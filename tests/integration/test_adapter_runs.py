@@ -105,7 +105,10 @@ def test_every_method_trains_saves_opens_and_merges_or_says_why_not(
     adapter, task, published, tmp_path, capsys
 ):
     run = tmp_path / "run"
-    train(adapted(task, published, run, adapter, total_steps=3, evaluations=()))
+    wanted = adapted(task, published, run, adapter, total_steps=3, evaluations=())
+    train(
+        replace(wanted, train=replace(wanted.train, inputs_length=8))
+    )  # leaves virtual tokens their positions
     opened = open_checkpoint(run)
     assert opened.config.adapter == adapter
     assert logits(run).shape == (2, 2)
@@ -155,6 +158,17 @@ def test_several_adapters_share_one_base(tuned, task, published, tmp_path):
     np.testing.assert_array_equal(pretrained(input_ids=IDS).logits, plain)
     with pytest.raises(ValueError, match="no adapter 'sst2' was loaded, but ia3, lora"):
         pretrained.set_adapter("sst2")
+    flags = ["--tasks", task.name, "--output_dir", str(tmp_path / "scores"), "--resamples=0"]
+    runs = [str(tuned[0]), str(second)]
+    assert main(["evaluate", "--checkpoint", str(published), "--adapters", *runs, *flags]) == 0
+    scores = [
+        read_json(tmp_path / "scores" / name / "scores.json")["tasks"][task.name]["scores"]["accuracy"][
+            "score"
+        ]
+        for name in ("lora", "ia3")
+    ]
+    assert scores[0] == tuned[1].last[f"evaluation/{task.name}"]["accuracy"]
+    assert scores[0] > scores[1]
 
 
 def test_an_adapter_of_another_base_says_what_differs(tuned, published, tmp_path):

@@ -119,13 +119,13 @@ class EncoderDecoder(nnx.Module):
 
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
-    ) -> Float[Array, "B M D"]:
+    ) -> Float[Array, "B PM D"]:
         """Return the encoder's output, for the decoder's cross-attention; it begins with virtual tokens, if any."""
         return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
 
     def start_cache(
         self,
-        encoded: Float[Array, "B M D"],
+        encoded: Float[Array, "B PM D"],
         encoder_segment_ids: Int[Array, "B M"] | None,
         *,
         max_length: int,

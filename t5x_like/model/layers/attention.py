@@ -252,7 +252,7 @@ class Attention(nnx.Module):
         assert prefix is not None
         length, num_keys = prefix.keys.shape[1], keys_values.keys.shape[1]
 
-        def extended(rows: Array | None, value: float) -> Array | None:
+        def extended(rows: Array | None, value: bool | float) -> Array | None:
             if rows is None:
                 return None
             rows = jnp.broadcast_to(rows, (*rows.shape[:-1], num_keys))

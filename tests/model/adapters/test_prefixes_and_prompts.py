@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
@@ -157,9 +158,11 @@ def test_prefixes_are_there_while_decoding_and_in_packed_rows(name):
 def test_local_attention_attends_to_prefixes_as_full_attention_does():
     config = AttentionConfig(num_heads=2, head_dim=4, window=SlidingWindow(left=2, right=2))
     attention = Attention(config, 8, key=jax.random.key(0))
-    attention.prefix = jax.tree.map(
-        lambda array: 20 * array,
-        Prefix(PrefixTuning(length=3, hidden_dim=None), config, key=jax.random.key(1)),
+    attention.prefix = nnx.data(
+        jax.tree.map(
+            lambda array: 20 * array,
+            Prefix(PrefixTuning(length=3, hidden_dim=None), config, key=jax.random.key(1)),
+        ),
     )
     x = jax.random.normal(jax.random.key(2), (2, 14, 8))
     segments = jnp.asarray([[1] * 9 + [2] * 5, [1] * 12 + [0] * 2])

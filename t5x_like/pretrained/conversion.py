@@ -1,0 +1,113 @@
+"""Runs made of weights that were not trained as they are: published ones, and those with a merged adapter.
+
+Also adapters of runs in PEFT's format.
+"""
+
+import os
+import shutil
+from dataclasses import replace
+from typing import Any
+
+from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.checkpoints.steps import absolute
+from t5x_like.io.files import PathLike, as_path
+from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import adapter_of, adapter_paths, merge_adapter
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, read_frozen_record
+from t5x_like.pretrained.head_classes import write_classes
+from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
+from t5x_like.pretrained.peft_files import read_peft, write_peft
+from t5x_like.pretrained.run_weights import write_source_fields
+from t5x_like.pretrained.weight_sources import read_config
+
+_SEED = 0  # of heads that neither an adapter nor its base has
+
+
+def import_checkpoint(source: PathLike, target: PathLike) -> None:
+    """Write published weights as a run, one weight at a time.
+
+    Args:
+      source: Anything that ``open_checkpoint`` opens.
+      target: New directory.
+    """
+    with open_unread(source) as opened:
+        _write_run(opened, opened.config, opened.params, target)
+
+
+def merge_run(source: PathLike, target: PathLike, *, step: int | None = None) -> None:
+    """Write a run without adapter that computes the same as a run with one.
+
+    Args:
+      source: Run with an adapter.
+      target: New directory.
+      step: Step of the run; its newest good one if not given.
+
+    Raises:
+      ValueError: The run has no adapter, or one that can't be merged.
+    """
+    opened = open_checkpoint(source, step=step)
+    if adapter_of(opened.config) is None:
+        raise ValueError(f"{source} has no adapter to merge; use the run as it is")
+    _write_run(opened, *merge_adapter(opened.config, opened.params), target)
+    record = as_path(source) / "config.json"
+    if record.exists():  # the special ids of its training follow from it
+        shutil.copyfile(record, as_path(target) / "config.json")
+
+
+def import_peft(source: PathLike, base: PathLike, target: PathLike) -> None:
+    """Write a run with an adapter that PEFT saved. Its frozen weights stay those of the base, which it refers to.
+
+    Args:
+      source: Directory with ``adapter_config.json``.
+      base: What the adapter was trained on: anything that ``open_checkpoint`` opens.
+      target: New directory.
+
+    Raises:
+      ValueError: The adapter has a method or an option that we lack, or is for another model.
+    """
+    config = read_config(base)
+    if adapter_of(config) is not None:
+        raise ValueError(
+            f"{base} has an adapter of its own; merge it first: t5x-like convert --merge --from {base} --to DIR"
+        )
+    adapter = read_peft(source, config)
+    opened, _ = open_initial(base, config=adapter.config, mesh=None, seed=_SEED)
+    flat = parameters.flatten(opened.params)
+    frozen = parameters.unflatten({path: leaf for path, leaf in flat.items() if path not in adapter.params})
+    _write_run(replace(opened, step=None), adapter.config, parameters.unflatten({**adapter.params}), target)
+    start_from, step = os.fspath(absolute(base)), opened.step
+    FrozenRecord(start_from=start_from, step=step, seed=_SEED, checksums=checksums(frozen)).write(target)
+
+
+def export_peft(source: PathLike, target: PathLike, *, step: int | None = None) -> None:
+    """Write a run's adapter, and what was trained with it, as PEFT saves adapters.
+
+    Args:
+      source: Run with an adapter.
+      target: New directory.
+      step: Step of the run; its newest good one if not given.
+
+    Raises:
+      ValueError: The run has no adapter, or one that PEFT can't express.
+    """
+    record = read_frozen_record(source)
+    opened = open_checkpoint(source, step=step)
+    if adapter_of(opened.config) is None or record is None:
+        raise ValueError(
+            f"{source} has no adapter over frozen weights, which PEFT's files are for; write the whole model with "
+            "--export hf"
+        )
+    trained = (
+        parameters.flatten(opened.params).keys() - record.checksums.keys() - adapter_paths(opened.config)
+    )
+    write_peft(opened.config, opened.params, target, trained=trained, base=record.start_from or "")
+
+
+def _write_run(opened: Checkpoint, config: Any, params: Any, target: PathLike) -> None:
+    with Checkpoints(target) as checkpoints:
+        checkpoints.save(opened.step or 0, {"params": params})
+    write_model_config(target, config)
+    write_classes(target, opened.class_names)
+    write_source_fields(target, opened.fields)
