@@ -76,7 +76,14 @@ def import_peft(source: PathLike, base: PathLike, target: PathLike) -> None:
     opened, _ = open_initial(base, config=adapter.config, mesh=None, seed=_SEED)
     flat = parameters.flatten(opened.params)
     frozen = parameters.unflatten({path: leaf for path, leaf in flat.items() if path not in adapter.params})
-    _write_run(replace(opened, step=None), adapter.config, parameters.unflatten({**adapter.params}), target)
+    same_head = (adapter.config.task, adapter.config.num_labels) == (config.task, config.num_labels)
+    names = opened.class_names if same_head else ()
+    _write_run(
+        replace(opened, step=None, class_names=names),
+        adapter.config,
+        parameters.unflatten({**adapter.params}),
+        target,
+    )
     start_from, step = os.fspath(absolute(base)), opened.step
     FrozenRecord(start_from=start_from, step=step, seed=_SEED, checksums=checksums(frozen)).write(target)
 

@@ -12,12 +12,16 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
+from t5x_like.pretrained.peft_files import is_peft, read_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights
@@ -63,7 +67,8 @@ def open_checkpoint(
       needs_tokenizer: fail at once if there is no tokenizer.
       finite: refuse weights that are NaN or infinite.
       base: the checkpoint that a run's frozen weights came from, if it is open already. Its arrays are shared, so that
-        several adapters over one model need little more memory than one.
+        several adapters over one model need little more memory than one. With it, ``directory`` may also be an adapter
+        that PEFT saved.
 
     Raises:
       NotNumbersError: weights that are NaN or infinite.
@@ -71,6 +76,8 @@ def open_checkpoint(
       ValueError: there are no weights, or those of another model; a tokenizer is needed and missing, or larger than
         the model's embeddings.
     """
+    if is_peft(directory):
+        return _open_peft(directory, base)
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
     home, known = _home_and_fields(found)
     if needs_tokenizer or vocabulary or num_sentinels is not None:
@@ -195,6 +202,34 @@ def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
             f"{base.directory}:\n  {lines}{more}\nGive the checkpoint that it was trained on"
         )
     return parameters.unflatten(frozen)
+
+
+def _open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:
+    """Open an adapter that PEFT saved, over an open checkpoint.
+
+    Raises:
+      ValueError: there is no checkpoint, it is another model, or its head lacks weights.
+    """
+    if base is None:
+        raise ValueError(
+            f"{directory} is an adapter of PEFT, without the model that it was trained on. Open that model and call "
+            f"its load_adapter, or make a run of both: t5x-like convert --from {directory} --base PATH --to RUN"
+        )
+    adapter = read_peft(directory, without_adapter(base.config))
+    graphdef, shapes, axes = parameters.abstract(adapter.config)
+    wanted = parameters.flatten(with_shardings(axes, shapes, base.mesh))
+    own = {path: put_on_devices(array, wanted[path].sharding) for path, array in adapter.params.items()}
+    params = parameters.flatten(base.params) | own
+    missing = sorted(wanted.keys() - params.keys())
+    if missing:
+        raise ValueError(
+            f"{directory} is for {adapter.config.task.replace('_', ' ')}, and neither it nor {base.directory} has "
+            f"{', '.join(missing)}; open the model with task={adapter.config.task!r}"
+        )
+    params = parameters.unflatten({path: params[path] for path in wanted})
+    same_head = (adapter.config.task, adapter.config.num_labels) == (base.config.task, base.config.num_labels)
+    names = base.class_names if same_head else ()
+    return replace(base, config=adapter.config, graphdef=graphdef, params=params, class_names=names)
 
 
 @contextmanager

@@ -45,8 +45,11 @@ class PeftAdapter:
 
 
 def is_peft(directory: PathLike) -> bool:
-    """Return whether PEFT has saved an adapter in a directory."""
-    return (as_path(directory) / _CONFIG).exists()
+    """Return whether a directory is an adapter that PEFT saved, without a model."""
+    home = as_path(directory)
+    return (home / _CONFIG).exists() and not any(
+        (home / name).exists() for name in ("config.json", "model.json")
+    )
 
 
 def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
@@ -59,6 +62,8 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
     Raises:
       ValueError: A method or an option that we lack, or weights that don't fit the model; says which.
     """
+    if not hasattr(base, "adapter"):
+        raise ValueError(f"{directory} is an adapter, and a {type(base).__name__} takes none")
     path = as_path(directory) / _CONFIG
     fields = AdapterFields(read_json(path), where=str(path))
     name, methods = fields.take("peft_type"), {method.name: method for method in METHODS.values()}

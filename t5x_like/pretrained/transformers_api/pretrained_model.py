@@ -210,11 +210,11 @@ class Pretrained:
 
         Args:
           name: the name for ``set_adapter``; one in use is replaced.
-          directory: a run with frozen weights, such as one that trained an adapter.
+          directory: a run with frozen weights, such as one that trained an adapter; or an adapter that PEFT saved.
           step: a step of the run; its newest good one if not given.
 
         Raises:
-          ValueError: the run was trained on other weights; says which differ.
+          ValueError: the run was trained on other weights, or the adapter is for another model; says what differs.
         """
         self.set_adapter(None)
         base = self.checkpoint
