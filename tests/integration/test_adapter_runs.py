@@ -162,9 +162,7 @@ def test_several_adapters_share_one_base(tuned, task, published, tmp_path):
     runs = [str(tuned[0]), str(second)]
     assert main(["evaluate", "--checkpoint", str(published), "--adapters", *runs, *flags]) == 0
     scores = [
-        read_json(tmp_path / "scores" / name / "scores.json")["tasks"][task.name]["scores"]["accuracy"][
-            "score"
-        ]
+        read_json(tmp_path / "scores" / name / "scores.json")["tasks"][task.name]["scores"]["accuracy"]
         for name in ("lora", "ia3")
     ]
     assert scores[0] == tuned[1].last[f"evaluation/{task.name}"]["accuracy"]
