@@ -19,7 +19,14 @@ from t5x_like.version import __version__
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
     from t5x_like.inference.generator import GenerationConfig
-    from t5x_like.model.adapters import IA3, BottleneckAdapter, LoRA, PrefixTuning, PromptTuning
+    from t5x_like.model.adapters import (
+        IA3,
+        BottleneckAdapter,
+        ContrastivePrefixes,
+        LoRA,
+        PrefixTuning,
+        PromptTuning,
+    )
     from t5x_like.model.zoo.bert import BertConfig
     from t5x_like.model.zoo.gpt2 import GPT2Config
     from t5x_like.model.zoo.llama import LlamaConfig
@@ -73,6 +80,7 @@ _MODULES = {
     "Checkpoint": "pretrained.checkpoint",
     "CheckpointModel": "pretrained.initial_weights",
     "Constant": "optimizers.schedules",
+    "ContrastivePrefixes": "model.adapters",
     "CsvLogger": "training.metric_loggers",
     "EarlyStopping": "training.early_stopping",
     "Every": "training.hooks",
@@ -129,6 +137,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointModel",
     "Constant",
+    "ContrastivePrefixes",
     "CsvLogger",
     "EarlyStopping",
     "Every",

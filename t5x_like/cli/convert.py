@@ -8,6 +8,7 @@ t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_
 t5x-like convert --from path/to/peft --base path/to/bert --to runs/lora  PEFT's adapters, over the model they are for
 t5x-like convert --from runs/lora --to path/to/peft --export peft        the adapter alone, as PEFT saves it
 t5x-like convert --merge --from runs/lora --to runs/merged               a run without adapter that computes the same
+t5x-like convert --attribute NAME --from runs/contrastive --to runs/NAME one of several contrastive prefixes
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
 """
@@ -37,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge", action="store_true", help="read a run with an adapter (LoRA, IA3), and write one without"
     )
+    parser.add_argument(
+        "--attribute",
+        metavar="NAME",
+        help="read a run with contrastive prefixes, and write one with that of a task",
+    )
     parser.add_argument("--step", type=int, help="the step to export or merge (the newest)")
     parser.add_argument(
         "--dtype",
@@ -58,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.merge:
         conversion.merge_run(arguments.source, target, step=arguments.step)
+    elif arguments.attribute:
+        conversion.take_attribute(arguments.source, target, arguments.attribute, step=arguments.step)
     elif arguments.export:
         _export(arguments, target)
     elif arguments.base:
@@ -74,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
-    if arguments.merge:
-        _check_merge(arguments)
+    if arguments.merge or arguments.attribute:
+        _check_run_to_run(arguments, "--merge" if arguments.merge else "--attribute")
         return
     if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
         raise UserError(
@@ -116,11 +124,13 @@ def _check_base(arguments: argparse.Namespace) -> None:
         )
 
 
-def _check_merge(arguments: argparse.Namespace) -> None:
+def _check_run_to_run(arguments: argparse.Namespace, verb: str) -> None:
     given = {name: getattr(arguments, name) for name in ("export", "base", "dtype", "license")}
+    if arguments.merge and arguments.attribute:
+        raise UserError("--attribute is not for --merge: prefixes can't be merged", hint="leave out --merge")
     for flag in (f"--{name}" for name, value in given.items() if value is not None):
         raise UserError(
-            f"{flag} is not for --merge, which writes a run", hint="export the merged run in a second command"
+            f"{flag} is not for {verb}, which writes a run", hint="export that run in a second command"
         )
     if not (Path(arguments.source) / "model.json").is_file():
         raise UserError(f"--from {arguments.source} is not a run directory: it has no model.json")

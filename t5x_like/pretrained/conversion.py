@@ -12,6 +12,7 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
+from t5x_like.model.adapters import ContrastivePrefixes
 from t5x_like.model.adapters.adapter_weights import adapter_of, adapter_paths, merge_adapter
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, read_frozen_record
@@ -51,6 +52,35 @@ def merge_run(source: PathLike, target: PathLike, *, step: int | None = None) ->
     if adapter_of(opened.config) is None:
         raise ValueError(f"{source} has no adapter to merge; use the run as it is")
     _write_run(opened, *merge_adapter(opened.config, opened.params), target)
+    _copy_training_record(source, target)
+
+
+def take_attribute(source: PathLike, target: PathLike, attribute: str, *, step: int | None = None) -> None:
+    """Write a run with one of the prefixes of a run with contrastive prefixes; frozen weights stay where they are.
+
+    Args:
+      source: Run with ``ContrastivePrefixes``.
+      target: New directory.
+      attribute: Name of the prefix.
+      step: Step of the run; its newest good one if not given.
+
+    Raises:
+      ValueError: The run has no such prefix.
+    """
+    opened, record = open_checkpoint(source, step=step), read_frozen_record(source)
+    adapter = adapter_of(opened.config)
+    if not isinstance(adapter, ContrastivePrefixes):
+        raise ValueError(f"{source} has no ContrastivePrefixes, of which one could be taken")
+    prefix, params = adapter.take(attribute, opened.params)
+    frozen = {} if record is None else record.checksums
+    own = {path: leaf for path, leaf in parameters.flatten(params).items() if path not in frozen}
+    _write_run(opened, replace(opened.config, adapter=prefix), parameters.unflatten(own), target)
+    if record is not None:
+        record.write(target)
+    _copy_training_record(source, target)
+
+
+def _copy_training_record(source: PathLike, target: PathLike) -> None:
     record = as_path(source) / "config.json"
     if record.exists():  # the special ids of its training follow from it
         shutil.copyfile(record, as_path(target) / "config.json")

@@ -218,6 +218,7 @@ def _write_ia3(ia3: IA3, model: PublishedModel, flat: Mapping[str, Any]) -> tupl
     of_inputs = {
         path for path in scales if any(fnmatch.fnmatchcase(path, pattern) for pattern in ia3.input_targets)
     }
+    is_fresh = all((scale == 1).all() for scale in scales.values())
     tensors, chosen = {}, {False: set(), True: set()}
     for name, module in model.modules.items():
         if scales.keys().isdisjoint(module.ours):
@@ -227,7 +228,7 @@ def _write_ia3(ia3: IA3, model: PublishedModel, flat: Mapping[str, Any]) -> tupl
             layer_of(scales[path], module) if path in scales else np.ones(width, np.float32)
             for path, width in zip(module.ours, model.widths(module.row), strict=True)
         ]
-        if all((part == 1).all() for part in parts):
+        if not is_fresh and all((part == 1).all() for part in parts):
             continue  # a layer that the adapter leaves alone
         if is_input and not all(np.array_equal(part, parts[0]) for part in parts):
             raise ValueError(

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
-from t5x_like.model.adapters.adapter_weights import num_virtual_tokens, trainable_by_default
+from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens, trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
@@ -139,7 +139,27 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
+    _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
+
+
+def _check_attributes(
+    experiment: Experiment, attributes: tuple[str, ...], task_names: tuple[str, ...]
+) -> None:
+    """Check that the numbers of tasks are those of a model's attributes, and that each row has one of them."""
+    if not attributes:
+        return
+    if attributes != task_names:
+        raise ValueError(
+            f"ContrastivePrefixes has attributes={attributes}, and the tasks of mixture "
+            f"{experiment.train.mixture!r} are {task_names}; give these names in this order"
+        )
+    for each in (experiment.train, *experiment.validations):
+        if each.pack or each.mixture != experiment.train.mixture:
+            raise ValueError(
+                f"mixture {each.mixture!r} with pack={each.pack}: rows of ContrastivePrefixes have one attribute, the "
+                f"number of their task; set pack=False, and validate on the mixture {experiment.train.mixture!r} itself"
+            )
 
 
 def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None = None) -> None:

@@ -251,7 +251,7 @@ def test_what_peft_lacks_is_not_written(tmp_path: Path) -> None:
         write_peft(config, parameters.unflatten(zeros), tmp_path / "adapter", **options)
 
     with pytest.raises(ValueError, match="PEFT has no method for BottleneckAdapter"):
-        write(BottleneckAdapter(dim=2))
+        write(BottleneckAdapter(inner_dim=2))
     with pytest.raises(ValueError, match=r"train it with PrefixTuning\(shift_positions=True\)"):
         write(PrefixTuning(length=3, hidden_dim=None))
     with pytest.raises(

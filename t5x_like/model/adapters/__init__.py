@@ -7,11 +7,20 @@ with an adapter has the paths of the model without, and some more.
 from typing import TypeAlias
 
 from t5x_like.model.adapters.bottleneck import BottleneckAdapter
+from t5x_like.model.adapters.contrastive import ContrastivePrefixes
 from t5x_like.model.adapters.ia3 import IA3
 from t5x_like.model.adapters.lora import LoRA
 from t5x_like.model.adapters.prefix import PrefixTuning
 from t5x_like.model.adapters.prompt import PromptTuning
 
-AdapterConfig: TypeAlias = LoRA | BottleneckAdapter | PrefixTuning | PromptTuning | IA3
+AdapterConfig: TypeAlias = LoRA | BottleneckAdapter | PrefixTuning | ContrastivePrefixes | PromptTuning | IA3
 
-__all__ = ["IA3", "AdapterConfig", "BottleneckAdapter", "LoRA", "PrefixTuning", "PromptTuning"]
+__all__ = [
+    "IA3",
+    "AdapterConfig",
+    "BottleneckAdapter",
+    "ContrastivePrefixes",
+    "LoRA",
+    "PrefixTuning",
+    "PromptTuning",
+]

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from t5x_like.model import parameters
+from t5x_like.model.adapters.contrastive import ContrastivePrefixes
 from t5x_like.model.adapters.prompt import PromptTuning
 
 # Heads that fine-tuning draws afresh, so that an adapter's training has to include them.
@@ -41,6 +42,12 @@ def num_virtual_tokens(config: Any) -> int:
     """Return the number of positions that prompt tuning takes; 0 for models without it."""
     adapter = adapter_of(config)
     return adapter.length if isinstance(adapter, PromptTuning) else 0
+
+
+def attributes_of(config: Any) -> tuple[str, ...]:
+    """Return the tasks that have a prefix each; none for models without contrastive prefixes."""
+    adapter = adapter_of(config)
+    return adapter.attributes if isinstance(adapter, ContrastivePrefixes) else ()
 
 
 def trainable_by_default(config: Any) -> tuple[str, ...]:

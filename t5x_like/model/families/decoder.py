@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model.families.attribute_contrast import MEASURES, TAKE_ONE, AttributeContrast
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
@@ -59,6 +60,9 @@ class Decoder(nnx.Module):
     """Reads a batch's decoder stream.
 
     Earlier tokens attend to a token too where ``batch.prefix`` is 1. ``batch.ranks`` replace the order of the stream.
+
+    Attributes:
+      contrast: Reads each row with several prefixes, in training (Qian et al. 2022); ``None`` for one or none.
     """
 
     def __init__(self, config: DecoderConfig, *, key: Key[Array, ""]):
@@ -67,12 +71,25 @@ class Decoder(nnx.Module):
         self.embedding = Embeddings(config.embeddings, model_dim, key=embedding_key)
         self.decoder = Stack(config.stack, key=stack_key)
         self.heads = Heads(config.heads, config.embeddings, model_dim, key=heads_key, init=init)
+        self.contrast: AttributeContrast | None = None
         self.config = config
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of losses and means that are logged next to the language model's loss."""
+        return () if self.contrast is None else MEASURES
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of the token after every position, and of pooled sequences."""
+
+        def predict(batch: Batch) -> Predictions:
+            return self._predict(batch, dropout_key, collect_hidden)
+
+        return predict(batch) if self.contrast is None else self.contrast(predict, batch)
+
+    def _predict(self, batch: Batch, dropout_key: Key[Array, ""] | None, collect_hidden: bool) -> Predictions:
         own_segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
         batch = with_virtual_tokens(batch, num_virtual, "decoder")
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
@@ -133,8 +150,11 @@ class Decoder(nnx.Module):
 
         Raises:
           ValueError: There are too few learned positions for prompt and new tokens. With a ``prompt_mask`` only the new
-            ones are counted, and those without a position are not-a-number. Or positions are missing or too few.
+            ones are counted, and those without a position are not-a-number. Or positions are missing or too
+            few. Or the model has prefixes of several attributes.
         """
+        if self.contrast is not None:
+            raise ValueError(TAKE_ONE)
         num_virtual = self.embedding.num_virtual_tokens
         if num_virtual:
             prompts = jnp.concatenate([virtual_ids(len(prompts), num_virtual), prompts], axis=1)

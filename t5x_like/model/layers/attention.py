@@ -237,12 +237,18 @@ class Attention(nnx.Module):
         return rotate(heads, positions, self.config.positions)
 
     def prefix_keys_values(self, num_rows: int) -> KeysValues | None:
-        """Return the prefix, the same for every row; ``None`` where there is none."""
+        """Return the prefix of every row; ``None`` where there is none.
+
+        It is the same for all rows. Several prefixes belong to equal groups of rows, in order.
+        """
         if self.prefix is None:
             return None
-        keys, values = self.prefix()  # pyright: ignore[reportCallIssue]
-        shape = (num_rows, keys.shape[0], self.config.kv_heads, self.config.head_dim)
-        return KeysValues(*(jnp.broadcast_to(each.reshape(shape[1:]), shape) for each in (keys, values)))
+
+        def of_rows(vectors: Array) -> Array:
+            heads = vectors.reshape(-1, vectors.shape[-2], self.config.kv_heads, self.config.head_dim)
+            return jnp.repeat(heads, num_rows // len(heads), axis=0)
+
+        return KeysValues(*map(of_rows, self.prefix()))  # pyright: ignore[reportCallIssue]
 
     def _with_prefix(
         self, keys_values: KeysValues, mask: Array | None, bias: Array | None
