@@ -125,6 +125,8 @@ class _ExperimentChecks:
             num_tasks=1,
             batch_size=self.experiment.train.batch_size,
             trainable=self.experiment.trainable,
+            unfreezing=self.experiment.unfreezing,
+            total_steps=self.experiment.total_steps,
         )
         weights = (plan.abstract["params"], plan.abstract["frozen"])
         self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))

@@ -154,8 +154,7 @@ def open_frozen(
         except (OSError, ValueError) as error:
             raise record.missing(error, run=str(directory)) from error
         params = checkpoint.params
-    flat = parameters.flatten(params)
-    frozen = parameters.unflatten({path: flat[path] for path in record.checksums if path in flat})
+    frozen, _ = parameters.partition(params, record.selection(params))
     record.check(frozen, run=str(directory))
     return frozen
 

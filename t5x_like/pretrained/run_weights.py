@@ -80,14 +80,14 @@ class RunWeights:
         self, like: parameters.Parameters, frozen: parameters.Parameters
     ) -> tuple[int, parameters.Parameters]:
         """Read the saved weights, and add the frozen ones."""
-        wanted, given = parameters.flatten(like), parameters.flatten(frozen)
-        in_place = {path: leaf for path, leaf in wanted.items() if path in given}
-        refuse_differences(
-            describe(given), describe(in_place), where=f"the frozen weights of {self.directory}"
-        )
-        trained = parameters.unflatten({path: leaf for path, leaf in wanted.items() if path not in given})
+        if self.frozen is None:
+            return restore_step(self.directory, like, step=self.step)
+        selection = self.frozen.selection(like)
+        in_place, trained = parameters.partition(like, selection)
+        given, wanted = parameters.flatten(frozen), parameters.flatten(in_place)
+        refuse_differences(describe(given), describe(wanted), where=f"the frozen weights of {self.directory}")
         step, params = restore_step(self.directory, trained, step=self.step)
-        return step, parameters.combine(params, frozen)
+        return step, parameters.combine(frozen, params, selection)
 
     def _abstract(self, config: Any, mesh: Mesh | None) -> Any:
         _, shapes, axes = parameters.abstract(config)

@@ -15,6 +15,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.unfreezing import GradualUnfreezing
 
 
 @config_class
@@ -61,8 +62,10 @@ class Experiment:
       hooks: run between evaluation and saving, after each step; such as ``EarlyStopping``.
       num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
-      trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder.
-        Checkpoints hold trained weights only, and ``frozen.json`` says where the others come from.
+      trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
+        ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. Checkpoints hold trained weights
+        only, and ``frozen.json`` says where the others come from.
+      unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -83,6 +86,7 @@ class Experiment:
     num_microbatches: int = 1
     start_from: str | None = None
     trainable: tuple[str, ...] = ("*",)
+    unfreezing: GradualUnfreezing | None = None
     seed: int = 0
     allow_compute_dtype_change: bool = False
 

@@ -14,6 +14,8 @@ from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.metrics import zero_totals
+from t5x_like.training.unfreezing import GradualUnfreezing, Stage, StagedOptimizer
+from t5x_like.weight_patterns import Selection
 
 # "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one.
 State = dict[str, Any]
@@ -28,23 +30,25 @@ class StatePlan(NamedTuple):
       transformation: the optimizer of the trained weights.
       abstract: the state with ``jax.ShapeDtypeStruct`` leaves that carry their shardings.
       notes: weights that the mesh could not split, a line each.
-      trainable: patterns of the paths of trained weights.
+      trained: which weights, and layers of stacked weights, are trained.
+      stages: of gradual unfreezing; empty if all trained weights train from the first step on.
     """
 
     graphdef: Any
     axes: dict[str, Any]
-    transformation: optax.GradientTransformation
+    transformation: optax.GradientTransformation | StagedOptimizer
     abstract: State
     notes: tuple[str, ...]
-    trainable: tuple[str, ...] = ("*",)
+    trained: Selection
+    stages: tuple[Stage, ...] = ()
 
     def weights(self, state: State) -> parameters.Parameters:
         """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``."""
-        return parameters.combine(state["params"], state["frozen"])
+        return parameters.combine(state["params"], state["frozen"], self.trained)
 
     def divide(self, params: parameters.Parameters) -> dict[str, parameters.Parameters]:
         """Return the entries of the state that hold a model's whole weights."""
-        trained, frozen = parameters.partition(params, self.trainable)
+        trained, frozen = parameters.partition(params, self.trained)
         return {"params": trained, "frozen": frozen}
 
 
@@ -56,6 +60,8 @@ def plan_state(
     num_tasks: int,
     batch_size: int | None = None,
     trainable: Sequence[str] = ("*",),
+    unfreezing: GradualUnfreezing | None = None,
+    total_steps: int = 0,
 ) -> StatePlan:
     """Plan shapes and shardings of the whole state, using no memory.
 
@@ -65,16 +71,28 @@ def plan_state(
       mesh: the devices.
       num_tasks: of the mixture, whose losses are logged apart.
       batch_size: rows of a batch; a model with segment memory has it only if this is given.
-      trainable: patterns of the paths of trained weights (``parameters.partition``); the others are frozen.
+      trainable: patterns of the paths of trained weights (``parameters.select``); the others are frozen.
+      unfreezing: steps at which groups of them begin to train; ``None`` for all at once.
+      total_steps: the last step, before which all groups must thaw.
 
     Raises:
-      ValueError: a pattern that matches no weight.
+      ValueError: a pattern that matches no weight, or stages of unfreezing that can't be.
     """
     graphdef, params, axes = parameters.abstract(model_config)
-    trained, frozen = parameters.partition(params, trainable)
-    trained_axes, frozen_axes = parameters.partition(axes, trainable)
-    transformation = optimizer.build(trained_axes)
-    opt_state = jax.eval_shape(transformation.init, trained)
+    selection = parameters.select(params, trainable)
+    trained, frozen = parameters.partition(params, selection)
+    trained_axes, frozen_axes = parameters.partition(axes, selection)
+    factors = optimizer.rate_factors(params)
+    stages: tuple[Stage, ...] = ()
+    if unfreezing is None:
+        transformation = optimizer.build(trained_axes, parameters.partition(factors, selection)[0])
+        opt_state = jax.eval_shape(transformation.init, trained)
+        opt_state_axes = optimizer.state_axes(opt_state, trained_axes)
+    else:
+        stages = unfreezing.stages(params, selection, total_steps)
+        transformation = StagedOptimizer(optimizer, stages, axes, factors, selection)
+        opt_state = jax.eval_shape(transformation.init, trained)
+        opt_state_axes = transformation.state_axes(opt_state)
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
         "params": trained,
@@ -86,7 +104,7 @@ def plan_state(
         "step": (),
         "params": trained_axes,
         "frozen": frozen_axes,
-        "opt_state": optimizer.state_axes(opt_state, trained_axes),
+        "opt_state": opt_state_axes,
         "totals": jax.tree.map(lambda _: (), shapes["totals"]),
     }
     abstract = with_shardings(names, shapes, mesh)
@@ -94,7 +112,7 @@ def plan_state(
     if memory:
         abstract["memory"] = memory
     notes = tuple(sharding_notes(axes, params, mesh))
-    return StatePlan(graphdef, axes, transformation, abstract, notes, tuple(trainable))
+    return StatePlan(graphdef, axes, transformation, abstract, notes, selection, stages)
 
 
 def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:

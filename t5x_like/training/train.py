@@ -11,8 +11,9 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
+from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
+from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
 from t5x_like.pretrained.open_checkpoint import open_frozen
 from t5x_like.text import registry
@@ -21,7 +22,7 @@ from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
-from t5x_like.training.loop import Finished, Loop
+from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.run_directory import claim, refuse_another_run
 from t5x_like.training.state import (
     State,
@@ -68,9 +69,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
         trainable=experiment.trainable,
-    )
-    step = train_step(
-        plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
+        unfreezing=experiment.unfreezing,
+        total_steps=experiment.total_steps,
     )
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
@@ -90,7 +90,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             loop = Loop(
-                jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract)),
+                compiled_steps(experiment, plan),
                 loader,
                 mesh=mesh,
                 total_steps=experiment.total_steps,
@@ -107,6 +107,21 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
                 config=describe(experiment),
             )
             return loop.run(state, start_step)
+
+
+def compiled_steps(experiment: Experiment, plan: StatePlan) -> dict[int, TrainStep]:
+    """Return the step of each stage of the run by the number of its first step, compiled when it is first called."""
+    steps = {}
+    for number, start in enumerate([stage.start for stage in plan.stages] or [0]):
+        step = train_step(
+            plan,
+            experiment.loss,
+            seed=experiment.seed,
+            num_microbatches=experiment.num_microbatches,
+            stage=number,
+        )
+        steps[start] = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
+    return steps
 
 
 def with_model(experiment: Experiment) -> Experiment:
@@ -187,8 +202,19 @@ def starting_state(
         state = new_state(plan, model, seed=seed)
     if not has_frozen:
         return state, 0, None
-    found = checksums(state["frozen"])
-    return state, 0, FrozenRecord(start_from=start_from or None, step=step, seed=seed, checksums=found)
+    origin = {"start_from": start_from or None, "step": step, "seed": seed}
+    return state, 0, record_frozen(state["frozen"], plan.trained, **origin)
+
+
+def thawing_lines(plan: StatePlan) -> list[str]:
+    """Return the steps at which weights begin to train, with their number, to print before training."""
+    if not plan.stages:
+        return []
+    shapes = plan.weights(plan.abstract)
+    trained = [parameters.partition(shapes, stage.thawed)[0] for stage in plan.stages]
+    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trained]
+    steps = [f"{stage.start} ({size:,})" for stage, size in zip(plan.stages, sizes, strict=True)]
+    return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
 
 
 def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
@@ -213,6 +239,7 @@ def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_ste
         [
             f"{experiment.model_dir}: {steps}",
             f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
+            *thawing_lines(plan),
             *plan.notes,
         ]
     )
