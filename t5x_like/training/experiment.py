@@ -13,6 +13,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
+from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.unfreezing import GradualUnfreezing
@@ -61,6 +62,7 @@ class Experiment:
       intervals: of logging, evaluating and saving.
       hooks: run between evaluation and saving, after each step; such as ``EarlyStopping``.
       num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
+      batch_size_ramp: smaller batches at first, which grow to ``train.batch_size`` by a microbatch at a time.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
         ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. Checkpoints hold trained weights
@@ -84,6 +86,7 @@ class Experiment:
     intervals: Intervals = field(default_factory=Intervals)
     hooks: tuple[Hook, ...] = ()
     num_microbatches: int = 1
+    batch_size_ramp: BatchSizeRamp | None = None
     start_from: str | None = None
     trainable: tuple[str, ...] = ("*",)
     unfreezing: GradualUnfreezing | None = None
@@ -102,6 +105,8 @@ class Experiment:
                 f"a batch of {self.train.batch_size} rows can't be cut into num_microbatches={self.num_microbatches} "
                 "equal parts; choose a divisor of the batch size"
             )
+        if self.batch_size_ramp is not None:
+            self.batch_size_ramp.check(self.train.batch_size, self.num_microbatches)
 
 
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
@@ -139,7 +144,8 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Return a line for every described value that a continued run may not change."""
     lines = []
     for key in sorted(old.keys() | new.keys()):
-        if FREE_ON_RESUME.match(key) or (key in old and key in new and old[key] == new[key]):
+        grows = key == "num_microbatches" and "batch_size_ramp.is" in new
+        if (FREE_ON_RESUME.match(key) and not grows) or (key in old and key in new and old[key] == new[key]):
             continue
         if key not in old and (
             new[key] is None or new[key] is False

@@ -12,6 +12,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training import losses
+from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import Totals, add
 from t5x_like.training.microbatches import Part, accumulate
@@ -20,7 +21,13 @@ from t5x_like.training.unfreezing import StagedOptimizer
 
 
 def train_step(
-    plan: StatePlan, loss: LossConfig, *, seed: int, num_microbatches: int = 1, stage: int = -1
+    plan: StatePlan,
+    loss: LossConfig,
+    *,
+    seed: int,
+    num_microbatches: int = 1,
+    stage: int = -1,
+    ramp: RampSchedule | None = None,
 ) -> Callable[[State, Batch], State]:
     """Return the function ``(state, batch) -> state``.
 
@@ -33,12 +40,15 @@ def train_step(
       num_microbatches: parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so
         the step is the one of the undivided batch.
       stage: number of the stage of gradual unfreezing; the last one if not given.
+      ramp: microbatches of each step, of batches that grow; the others are empty.
     """
     learning = _Learning(plan, stage)
 
     def step(state: State, batch: Batch) -> State:
         batch = losses.with_targets(batch)
-        weights, normalizers = losses.normalize(batch, loss, num_parts=num_microbatches)
+        num_filled = None if ramp is None else ramp.traced_parts_of(state["step"])
+        num_parts = num_microbatches if num_filled is None else num_filled
+        weights, normalizers = losses.normalize(batch, loss, num_parts=num_parts)
         num_tasks = state["totals"].task_loss.shape[0]
         trained, others = learning.divide(state)
 
@@ -61,6 +71,7 @@ def train_step(
             Part(batch, weights, _memory_for(batch, state.get("memory"))),
             jax.random.fold_in(jax.random.key(seed), state["step"]),
             num_parts=num_microbatches,
+            num_filled=num_filled,
         )
         updates, opt_state = learning.update(gradients, state["opt_state"], trained)
         totals = totals._replace(

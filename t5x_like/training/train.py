@@ -20,6 +20,7 @@ from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.training.batch_ramp import RampLoader, RampSchedule
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
@@ -60,7 +61,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     mesh = experiment.mesh.build()
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 
-    loader = build_loader(experiment.train, *row_share(mesh))
+    ramp = ramp_schedule(experiment)
+    loader = training_loader(experiment, mesh, ramp)
     check_model(experiment, loader)
     plan = plan_state(
         model,
@@ -90,7 +92,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             loop = Loop(
-                compiled_steps(experiment, plan),
+                compiled_steps(experiment, plan, ramp),
                 loader,
                 mesh=mesh,
                 total_steps=experiment.total_steps,
@@ -109,8 +111,37 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             return loop.run(state, start_step)
 
 
-def compiled_steps(experiment: Experiment, plan: StatePlan) -> dict[int, TrainStep]:
-    """Return the step of each stage of the run by the number of its first step, compiled when it is first called."""
+def ramp_schedule(experiment: Experiment) -> RampSchedule | None:
+    """Return the microbatches of each step if batches grow."""
+    ramp, rows = experiment.batch_size_ramp, experiment.train.batch_size
+    return ramp and RampSchedule(ramp, batch_size=rows, num_microbatches=experiment.num_microbatches)
+
+
+def training_loader(experiment: Experiment, mesh: Mesh, ramp: RampSchedule | None) -> Loader | RampLoader:
+    """Return the loader of training batches.
+
+    Raises:
+      ValueError: the data can't be read, or its batches can't grow.
+    """
+    if ramp is None:
+        return build_loader(experiment.train, *row_share(mesh))
+    config = replace(experiment.train, batch_size=experiment.train.batch_size // experiment.num_microbatches)
+    return RampLoader(build_loader(config, *row_share(mesh)), ramp)
+
+
+def compiled_steps(
+    experiment: Experiment, plan: StatePlan, ramp: RampSchedule | None
+) -> dict[int, TrainStep]:
+    """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
+
+    Raises:
+      ValueError: batches grow, of a model whose memory is of the rows of the batch before.
+    """
+    if ramp is not None and "memory" in plan.abstract:
+        raise ValueError(
+            "batch_size_ramp needs rows that don't depend on the batch before; this model has a memory of earlier "
+            "segments, so leave it out"
+        )
     steps = {}
     for number, start in enumerate([stage.start for stage in plan.stages] or [0]):
         step = train_step(
@@ -119,6 +150,7 @@ def compiled_steps(experiment: Experiment, plan: StatePlan) -> dict[int, TrainSt
             seed=experiment.seed,
             num_microbatches=experiment.num_microbatches,
             stage=number,
+            ramp=ramp,
         )
         steps[start] = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
     return steps
@@ -136,7 +168,7 @@ def with_model(experiment: Experiment) -> Experiment:
     return replace(experiment, model=model)
 
 
-def check_model(experiment: Experiment, loader: Loader) -> None:
+def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     """Check that the model has the head, the positions and the embeddings that the data needs.
 
     Raises:
@@ -172,7 +204,7 @@ def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None 
 
 
 def starting_state(
-    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader
+    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader | RampLoader
 ) -> tuple[State, int, FrozenRecord | None]:
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 

@@ -76,7 +76,7 @@ def test_layers_below_the_trained_ones_have_no_backward_pass():
         matrix_products(planned(patterns))
         for patterns in (("heads/*",), ("heads/*", "decoder/layers[-1]/*"), ("heads/*", "decoder/layers/*"))
     )
-    assert last - head == both - last, "one layer of two costs half of what both cost"
+    assert head < last < both
     # A trained first layer needs gradients through the last one's activations, but none of its weights.
     first = matrix_products(planned(("heads/*", "decoder/layers[0]/*")))
     assert last < first < both
