@@ -5,6 +5,9 @@ t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's c
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
+t5x-like convert --average 5 --from runs/t5 --to runs/t5_average         the mean of its last five checkpoints
+t5x-like convert --average 1 --from runs/a runs/b runs/c --to runs/soup  the mean of several runs
+t5x-like convert --average moving --from runs/t5 --to runs/t5_average    the moving average that a run has kept
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
 """
@@ -19,7 +22,14 @@ from t5x_like.text.vocabularies.opening import vocabulary_files
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like convert``."""
-    parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
+    parser.add_argument(
+        "--from",
+        dest="sources",
+        required=True,
+        metavar="PATH",
+        nargs="+",
+        help="what to read; several to average",
+    )
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
     )
@@ -27,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--export",
         choices=["hf", "gguf"],
         help="read a run and write Hugging Face's format, or llama.cpp's (else: the other way)",
+    )
+    parser.add_argument(
+        "--average",
+        metavar="N",
+        help="average the last N checkpoints of each run, or write the moving average that a run has kept",
     )
     parser.add_argument("--step", type=int, help="the step to export (the newest)")
     parser.add_argument(
@@ -39,13 +54,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, and print what was written."""
-    target = Path(arguments.target)
+    target, arguments.source = Path(arguments.target), arguments.sources[0]
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
-    if arguments.export:
+    if arguments.average:
+        _average(arguments, target)
+    elif arguments.export:
         _export(arguments, target)
     else:
         _import(arguments.source, target)
@@ -58,6 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
+    if arguments.average:
+        _check_average(arguments)
+        return
+    if len(arguments.sources) > 1:
+        raise UserError(
+            f"--from has {len(arguments.sources)} directories; one is converted at a time",
+            hint="to average the weights of several runs add --average 1",
+        )
     if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
@@ -78,6 +103,57 @@ def _check_source(arguments: argparse.Namespace) -> None:
             f"--from {arguments.source} is a run already",
             hint="to write Hugging Face's format add --export hf",
         )
+
+
+def _check_average(arguments: argparse.Namespace) -> None:
+    flags = {
+        "--export": arguments.export,
+        "--dtype": arguments.dtype,
+        "--step": arguments.step,
+        "--license": arguments.license,
+    }
+    for flag in (flag for flag, value in flags.items() if value is not None):
+        raise UserError(
+            f"{flag} is not for --average, which writes a run", hint="convert the average in a second command"
+        )
+    for source in arguments.sources:
+        if not (Path(source) / "model.json").is_file():
+            raise UserError(f"--from {source} is not a run directory: it has no model.json")
+    if arguments.average == "moving":
+        if len(arguments.sources) > 1:
+            raise UserError("--average moving is of one run", hint="average several runs by --average 1")
+    elif not arguments.average.isdecimal() or int(arguments.average) < 1:
+        raise UserError(f"--average is {arguments.average!r}; give a number of checkpoints, or moving")
+    elif int(arguments.average) == 1 and len(arguments.sources) == 1:
+        raise UserError(
+            "--average 1 of one run is its newest checkpoint", hint="give a larger number, or several runs"
+        )
+
+
+def _average(arguments: argparse.Namespace, target: Path) -> None:
+    # These import JAX and Orbax.
+    from t5x_like.checkpoints.checkpoints import Checkpoints
+    from t5x_like.pretrained import (
+        averaged_weights,
+        head_classes,
+        model_config,
+        open_checkpoint,
+        run_weights,
+    )
+
+    source = Path(arguments.source)
+    if arguments.average == "moving":
+        step = run_weights.steps_of(source)[-1]
+        opening = open_checkpoint.open_unread(source, step=step, average=True)
+    else:
+        opening = averaged_weights.open_mean(arguments.sources, last=int(arguments.average))
+    with opening as opened, Checkpoints(target) as checkpoints:
+        checkpoints.save(opened.step or 0, {"params": opened.params})
+    model_config.write_model_config(target, opened.config)
+    head_classes.write_classes(target, opened.class_names)
+    for name in ("config.json", "experiment.json"):  # its tasks, and the special ids of its training
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
 
 
 def _import(source: str, target: Path) -> None:

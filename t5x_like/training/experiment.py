@@ -16,7 +16,9 @@ from t5x_like.text.registry import Definition
 from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.unfreezing import GradualUnfreezing
+from t5x_like.training.weight_average import ExponentialMovingAverage
 
 
 @config_class
@@ -68,6 +70,8 @@ class Experiment:
         ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. Checkpoints hold trained weights
         only, and ``frozen.json`` says where the others come from.
       unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
+      noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
+      average: a moving average of trained weights, which is evaluated and saved next to them; ``None`` for none.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -90,6 +94,8 @@ class Experiment:
     start_from: str | None = None
     trainable: tuple[str, ...] = ("*",)
     unfreezing: GradualUnfreezing | None = None
+    noisy_tune: NoisyTune | None = None
+    average: ExponentialMovingAverage | None = None
     seed: int = 0
     allow_compute_dtype_change: bool = False
 
@@ -104,6 +110,11 @@ class Experiment:
             raise ValueError(
                 f"a batch of {self.train.batch_size} rows can't be cut into num_microbatches={self.num_microbatches} "
                 "equal parts; choose a divisor of the batch size"
+            )
+        if self.noisy_tune is not None and not self.start_from:
+            raise ValueError(
+                "noisy_tune adds noise to pretrained weights; say whose by start_from (INITIAL_CHECKPOINT='…'), or "
+                "leave it out"
             )
         if self.batch_size_ramp is not None:
             self.batch_size_ramp.check(self.train.batch_size, self.num_microbatches)

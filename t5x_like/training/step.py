@@ -77,13 +77,16 @@ def train_step(
         totals = totals._replace(
             gradient_norm=optax.tree.norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
         )
-        return state | {
-            "step": state["step"] + 1,
-            "params": learning.params(optax.apply_updates(trained, updates), others),
+        number, params = state["step"] + 1, learning.params(optax.apply_updates(trained, updates), others)
+        changed = {
+            "step": number,
+            "params": params,
             "opt_state": opt_state,
             "totals": add(state["totals"], totals),
-            **({} if memory is None else {"memory": memory}),
         }
+        if plan.average is not None:
+            changed["average"] = plan.average.update(state["average"], params, number)
+        return state | changed | ({} if memory is None else {"memory": memory})
 
     return step
 

@@ -73,6 +73,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         trainable=experiment.trainable,
         unfreezing=experiment.unfreezing,
         total_steps=experiment.total_steps,
+        average=experiment.average,
     )
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
@@ -227,7 +228,7 @@ def starting_state(
         classes = classes_for(experiment.train)
         checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
         start_from, step = os.fspath(absolute(start_from)), checkpoint.step
-        state = fine_tuning_state(plan, checkpoint.params)
+        state = fine_tuning_state(plan, checkpoint.params, experiment.noisy_tune)
     elif has_frozen:
         state = fine_tuning_state(plan, fresh_params(model, mesh=mesh, seed=seed))
     else:

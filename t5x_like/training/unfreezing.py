@@ -59,7 +59,7 @@ class GradualUnfreezing:
 
     def stages(
         self, shapes: parameters.Parameters, trained: Selection, total_steps: int
-    ) -> tuple["Stage", ...]:
+    ) -> tuple["UnfreezingStage", ...]:
         """Return the stages of a run.
 
         Args:
@@ -80,7 +80,7 @@ class GradualUnfreezing:
                 f"{len(groups)} groups must thaw before, so lower every_steps or at_steps, or train for longer"
             )
         thawed = accumulate(groups, lambda left, right: weight_patterns.combine(left, right, keep="any"))
-        return tuple(map(Stage, starts, groups, thawed))
+        return tuple(map(UnfreezingStage, starts, groups, thawed))
 
     def _starts(self, num_groups: int) -> tuple[int, ...]:
         if self.every_steps is not None:
@@ -114,7 +114,7 @@ class GradualUnfreezing:
         return [group for group in groups if any(group.values())]
 
 
-class Stage(NamedTuple):
+class UnfreezingStage(NamedTuple):
     """The part of a run between two thaws.
 
     Attributes:
@@ -140,7 +140,12 @@ class StagedOptimizer:
     """
 
     def __init__(
-        self, optimizer: Optimizer, stages: Sequence[Stage], axes: Any, factors: Any, trained: Selection
+        self,
+        optimizer: Optimizer,
+        stages: Sequence[UnfreezingStage],
+        axes: Any,
+        factors: Any,
+        trained: Selection,
     ) -> None:
         self._optimizer, self._stages, self._trained = optimizer, stages, trained
         norm = optimizer.max_gradient_norm
