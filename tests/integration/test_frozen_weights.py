@@ -144,11 +144,12 @@ def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_p
 def test_it_is_evaluated_asked_and_exported(tuned, task, tmp_path, capsys):
     run, finished = tuned
     asked = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)
-    scores = evaluate_run(
-        RunEvaluation(
-            checkpoint=str(run), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=(task,)
-        )
+    evaluation = RunEvaluation(
+        checkpoint=str(run), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=(task,)
     )
+    scores = evaluate_run(evaluation)
+    twice = evaluate_run(replace(evaluation, ensemble=(str(run),)))
+    assert twice[task.name].scores == scores[task.name].scores, "an ensemble with itself"
     assert scores[task.name].scores["accuracy"] == finished.last[f"evaluation/{task.name}"]["accuracy"]
     answers = list(
         predict(
