@@ -19,6 +19,7 @@ from t5x_like.version import __version__
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
     from t5x_like.inference.generator import GenerationConfig
+    from t5x_like.model.adapters import IA3, BottleneckAdapter, LoRA, PrefixTuning, PromptTuning
     from t5x_like.model.zoo.bert import BertConfig
     from t5x_like.model.zoo.gpt2 import GPT2Config
     from t5x_like.model.zoo.llama import LlamaConfig
@@ -76,6 +77,7 @@ _MODULES = {
     "AdamW": "optimizers.optimizers",
     "BatchSizeRamp": "training.batch_ramp",
     "BertConfig": "model.zoo.bert",
+    "BottleneckAdapter": "model.adapters",
     "CausalLM": "text.objectives.causal_lm",
     "Checkpoint": "pretrained.checkpoint",
     "CheckpointModel": "pretrained.initial_weights",
@@ -92,6 +94,7 @@ _MODULES = {
     "GradualUnfreezing": "training.unfreezing",
     "HeadEvaluation": "evaluation.evaluator",
     "Hook": "training.hooks",
+    "IA3": "model.adapters",
     "Intervals": "training.experiment",
     "InverseSqrt": "optimizers.schedules",
     "Lamb": "optimizers.lamb",
@@ -100,6 +103,7 @@ _MODULES = {
     "LinearWarmupLinearDecay": "optimizers.schedules",
     "Lion": "optimizers.lion",
     "LlamaConfig": "model.zoo.llama",
+    "LoRA": "model.adapters",
     "LoaderConfig": "text.batches.loader_config",
     "LossConfig": "training.losses",
     "MaskedLM": "text.objectives.masked_lm",
@@ -108,8 +112,10 @@ _MODULES = {
     "MlflowLogger": "training.metric_loggers",
     "Noam": "optimizers.schedules",
     "NoisyTune": "training.noisy_tune",
+    "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
     "PretrainingTask": "text.tasks.pretraining",
+    "PromptTuning": "model.adapters",
     "RunProgress": "training.hooks",
     "SentenceEmbedding": "pretrained.sentence_transformers",
     "SlantedTriangular": "optimizers.schedules",
@@ -130,10 +136,12 @@ _MODULES = {
 }
 
 __all__ = [
+    "IA3",
     "Adafactor",
     "AdamW",
     "BatchSizeRamp",
     "BertConfig",
+    "BottleneckAdapter",
     "CausalLM",
     "Checkpoint",
     "CheckpointModel",
@@ -158,6 +166,7 @@ __all__ = [
     "LinearWarmupLinearDecay",
     "Lion",
     "LlamaConfig",
+    "LoRA",
     "LoaderConfig",
     "LossConfig",
     "MaskedLM",
@@ -166,8 +175,10 @@ __all__ = [
     "MlflowLogger",
     "Noam",
     "NoisyTune",
+    "PrefixTuning",
     "Pretrained",
     "PretrainingTask",
+    "PromptTuning",
     "RunProgress",
     "SentenceEmbedding",
     "SlantedTriangular",

@@ -1,4 +1,4 @@
-"""Turn published weights into a run directory, and a run into Hugging Face's format.
+"""Turn published weights into a run directory, a run into Hugging Face's format, or merge a run's adapter.
 
 t5x-like convert --from path/to/t5-small --to runs/t5_small              Hugging Face: config.json and safetensors
 t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's checkpoints
@@ -8,6 +8,7 @@ t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_
 t5x-like convert --average 5 --from runs/t5 --to runs/t5_average         the mean of its last five checkpoints
 t5x-like convert --average 1 --from runs/a runs/b runs/c --to runs/soup  the mean of several runs
 t5x-like convert --average moving --from runs/t5 --to runs/t5_average    the moving average that a run has kept
+t5x-like convert --merge --from runs/lora --to runs/merged               a run without adapter that computes the same
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
 """
@@ -39,11 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read a run and write Hugging Face's format, or llama.cpp's (else: the other way)",
     )
     parser.add_argument(
+        "--merge", action="store_true", help="read a run with an adapter (LoRA, IA3), and write one without"
+    )
+    parser.add_argument(
         "--average",
         metavar="N",
         help="average the last N checkpoints of each run, or write the moving average that a run has kept",
     )
-    parser.add_argument("--step", type=int, help="the step to export (the newest)")
+    parser.add_argument("--step", type=int, help="the step to export or merge (the newest)")
     parser.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16", "q8_0"],
@@ -60,12 +64,17 @@ def run(arguments: argparse.Namespace) -> int:
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
-    if arguments.average:
-        _average(arguments, target)
+    from t5x_like.pretrained import conversion  # imports JAX and Orbax
+
+    if arguments.merge:
+        conversion.merge_run(arguments.source, target, step=arguments.step)
+    elif arguments.average:
+        last = None if arguments.average == "moving" else int(arguments.average)
+        conversion.average_runs(arguments.sources, target, last=last)
     elif arguments.export:
         _export(arguments, target)
     else:
-        _import(arguments.source, target)
+        conversion.import_checkpoint(arguments.source, target)
     if Path(arguments.source).is_dir():
         for name, file in vocabulary_files(arguments.source).items():
             shutil.copyfile(file, target / name)
@@ -75,14 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
-    if arguments.average:
-        _check_average(arguments)
-        return
-    if len(arguments.sources) > 1:
+    if len(arguments.sources) > 1 and not arguments.average:
         raise UserError(
             f"--from has {len(arguments.sources)} directories; one is converted at a time",
             hint="to average the weights of several runs add --average 1",
         )
+    if arguments.merge or arguments.average:
+        _check_makes_run(arguments)
+        return
     if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
@@ -105,16 +114,15 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
 
 
-def _check_average(arguments: argparse.Namespace) -> None:
-    flags = {
-        "--export": arguments.export,
-        "--dtype": arguments.dtype,
-        "--step": arguments.step,
-        "--license": arguments.license,
-    }
-    for flag in (flag for flag, value in flags.items() if value is not None):
+def _check_makes_run(arguments: argparse.Namespace) -> None:
+    """Check the flags of --merge and --average, which write a run."""
+    flag = "--merge" if arguments.merge else "--average"
+    given = {"--export": arguments.export, "--dtype": arguments.dtype, "--license": arguments.license}
+    if arguments.average:
+        given |= {"--merge": arguments.merge or None, "--step": arguments.step}
+    for other in (name for name, value in given.items() if value is not None):
         raise UserError(
-            f"{flag} is not for --average, which writes a run", hint="convert the average in a second command"
+            f"{other} is not for {flag}, which writes a run", hint="use it on that run in a second command"
         )
     for source in arguments.sources:
         if not (Path(source) / "model.json").is_file():
@@ -122,50 +130,12 @@ def _check_average(arguments: argparse.Namespace) -> None:
     if arguments.average == "moving":
         if len(arguments.sources) > 1:
             raise UserError("--average moving is of one run", hint="average several runs by --average 1")
-    elif not arguments.average.isdecimal() or int(arguments.average) < 1:
+    elif arguments.average and not (arguments.average.isdecimal() and int(arguments.average)):
         raise UserError(f"--average is {arguments.average!r}; give a number of checkpoints, or moving")
-    elif int(arguments.average) == 1 and len(arguments.sources) == 1:
+    elif arguments.average == "1" and len(arguments.sources) == 1:
         raise UserError(
             "--average 1 of one run is its newest checkpoint", hint="give a larger number, or several runs"
         )
-
-
-def _average(arguments: argparse.Namespace, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import (
-        averaged_weights,
-        head_classes,
-        model_config,
-        open_checkpoint,
-        run_weights,
-    )
-
-    source = Path(arguments.source)
-    if arguments.average == "moving":
-        step = run_weights.steps_of(source)[-1]
-        opening = open_checkpoint.open_unread(source, step=step, average=True)
-    else:
-        opening = averaged_weights.open_mean(arguments.sources, last=int(arguments.average))
-    with opening as opened, Checkpoints(target) as checkpoints:
-        checkpoints.save(opened.step or 0, {"params": opened.params})
-    model_config.write_model_config(target, opened.config)
-    head_classes.write_classes(target, opened.class_names)
-    for name in ("config.json", "experiment.json"):  # its tasks, and the special ids of its training
-        if (source / name).exists():
-            shutil.copyfile(source / name, target / name)
-
-
-def _import(source: str, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, run_weights
-
-    with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": opened.params})
-    model_config.write_model_config(target, opened.config)
-    head_classes.write_classes(target, opened.class_names)
-    run_weights.write_source_fields(target, opened.fields)
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:

@@ -67,8 +67,9 @@ class Experiment:
       batch_size_ramp: smaller batches at first, which grow to ``train.batch_size`` by a microbatch at a time.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
-        ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. Checkpoints hold trained weights
-        only, and ``frozen.json`` says where the others come from.
+        ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. ``None`` trains all, or of a model
+        with an adapter the adapter and the task's head. Checkpoints hold trained weights only, and ``frozen.json`` says
+        where the others come from.
       unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
       noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
       average: a moving average of trained weights, which is evaluated and saved next to them; ``None`` for none.
@@ -92,7 +93,7 @@ class Experiment:
     num_microbatches: int = 1
     batch_size_ramp: BatchSizeRamp | None = None
     start_from: str | None = None
-    trainable: tuple[str, ...] = ("*",)
+    trainable: tuple[str, ...] | None = None
     unfreezing: GradualUnfreezing | None = None
     noisy_tune: NoisyTune | None = None
     average: ExponentialMovingAverage | None = None
@@ -102,7 +103,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.total_steps < 1:
             raise ValueError(f"total_steps is {self.total_steps}; a run needs at least 1 step")
-        if not self.trainable:
+        if self.trainable == ():
             raise ValueError(
                 "trainable is empty; give patterns of weights to train, or leave it out to train all"
             )
