@@ -27,22 +27,23 @@ def planned(trainable=("*",), optimizer=None, mesh=None) -> StatePlan:
     return plan_state(MODEL, optimizer or Adafactor(), mesh, num_tasks=2, trainable=trainable)
 
 
+def count_products(jaxpr: Any) -> int:
+    """Multiplications in matrix products, those of a scan's body once for each layer."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            ((contracted, _), _) = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            total += equation.outvars[0].aval.size * math.prod(left[dim] for dim in contracted)
+        inner = sum(count_products(part) for part in jax.extend.core.jaxprs_in_params(equation.params))
+        total += inner * (equation.params["length"] if equation.primitive.name == "scan" else 1)
+    return total
+
+
 def matrix_products(plan: StatePlan, stage: int = -1) -> int:
-    """Multiplications in matrix products of a training step, those of a scan's body once for each layer."""
-
-    def count(jaxpr: Any) -> int:
-        total = 0
-        for equation in jaxpr.eqns:
-            if equation.primitive.name == "dot_general":
-                ((contracted, _), _) = equation.params["dimension_numbers"]
-                left = equation.invars[0].aval.shape
-                total += equation.outvars[0].aval.size * math.prod(left[dim] for dim in contracted)
-            inner = sum(count(part) for part in jax.extend.core.jaxprs_in_params(equation.params))
-            total += inner * (equation.params["length"] if equation.primitive.name == "scan" else 1)
-        return total
-
+    """Multiplications in the matrix products of a training step."""
     step = train_step(plan, LossConfig(), seed=0, stage=stage)
-    return count(jax.make_jaxpr(step)(plan.abstract, random_batch(0)).jaxpr)
+    return count_products(jax.make_jaxpr(step)(plan.abstract, random_batch(0)).jaxpr)
 
 
 def test_a_pattern_that_matches_nothing_is_refused():
