@@ -76,9 +76,9 @@ class Optimizer:
     def rate_factors(self, params: Any) -> Any:
         """Return the factor of each weight's rate for a model's whole weights (``parameter_groups.rate_factors``)."""
         decay = self.layer_decay
-        return rate_factors(
-            params, LayerDecay(factor=decay) if isinstance(decay, float) else decay, self.rates
-        )
+        if decay is not None and not isinstance(decay, LayerDecay):
+            decay = LayerDecay(factor=decay)
+        return rate_factors(params, decay, self.rates)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
         """Return axis names of every array of this optimizer's state, by which it is sharded.

@@ -124,6 +124,10 @@ class RampLoader:
         streams = zip(*parts, strict=True)
         return Batch(*(None if stream[0] is None else _interleave(stream) for stream in streams))
 
+    def close(self) -> None:
+        """Stop the worker processes, if there are any."""
+        self._loader.close()
+
     def state(self) -> dict[str, Any]:
         """Return the position after the last batch, as JSON values."""
         return {"num_steps": self._num_steps, "loader": self._loader.state()}

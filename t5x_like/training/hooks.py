@@ -13,6 +13,7 @@ from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.text.batches.loader import Loader
+from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import State, StatePlan, empty, saved_part
 from t5x_like.training.step_timer import StepTimer
@@ -130,7 +131,7 @@ class Every(Hook):
 class TrainLog:
     """Logs the means of the steps since it was last called, and starts new sums."""
 
-    def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader) -> None:
+    def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
         self._plan, self._loader = plan, loader
         self._schedule = as_schedule(optimizer.learning_rate)
         self._weight_norm = jax.jit(optax.tree.norm)

@@ -77,7 +77,8 @@ def train_step(
         totals = totals._replace(
             gradient_norm=optax.tree.norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
         )
-        number, params = state["step"] + 1, learning.params(optax.apply_updates(trained, updates), others)
+        learned: Any = optax.apply_updates(trained, updates)
+        number, params = state["step"] + 1, learning.params(learned, others)
         changed = {
             "step": number,
             "params": params,

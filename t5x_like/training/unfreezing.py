@@ -191,7 +191,8 @@ class StagedOptimizer:
           stage: Number of the stage.
         """
         if self._clip is not None:
-            gradients, _ = self._clip.update(gradients, self._clip.init(params))
+            clipped: Any = self._clip.update(gradients, self._clip.init(params))[0]
+            gradients = clipped
         thawed, updates, new_state = self._stages[stage].thawed, [], dict(state)
         for number in range(stage + 1):
             group = self._stages[number].group

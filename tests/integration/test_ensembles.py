@@ -33,7 +33,7 @@ def test_tokens_have_the_mean_of_the_members_probabilities_or_logits(mean):
     found = Ensemble(members, mean=mean)(batch).logits
     logits = [np.asarray(member(batch).logits, np.float64) for member in members]
     if mean == "logits":
-        np.testing.assert_allclose(found, np.mean(logits, axis=0), atol=1e-5)
+        np.testing.assert_allclose(found, np.mean(logits, axis=0), rtol=1e-5, atol=1e-5)
         return
     shares = [np.exp(each) / np.exp(each).sum(-1, keepdims=True) for each in logits]
     np.testing.assert_allclose(np.exp(found), np.mean(shares, axis=0), atol=1e-6)
@@ -87,7 +87,8 @@ def test_beams_keep_the_cache_of_each_member(config):
 def test_scores_of_places_are_averaged_among_the_real_ones():
     draw, real = np.random.default_rng(0), np.array([[True, True, True, False]])
     scores = [draw.normal(size=(1, 4, 2)).astype(np.float32) for _ in range(2)]
-    found = np.asarray(mean_scores(scores, "probabilities", axis=1, where=real[..., None]))
+    where = jnp.asarray(real)[..., None]
+    found = np.asarray(mean_scores(list(map(jnp.asarray, scores)), "probabilities", axis=1, where=where))
     shares = [np.exp(each[:, :3]) / np.exp(each[:, :3]).sum(1, keepdims=True) for each in scores]
     np.testing.assert_allclose(np.exp(found[:, :3]), np.mean(shares, axis=0), rtol=1e-5)
 
