@@ -18,8 +18,9 @@ from t5x_like.model.adapters.adapter_weights import (
     trainable_by_default,
 )
 from t5x_like.model.families.family import Predictions
+from t5x_like.partitioning.mesh import MeshConfig
 from tests.model.zoo.tiny_models import TINY
-from tests.training.test_every_architecture import batch_for
+from tests.training.test_every_architecture import batch_for, losses
 
 LINEARS = ("*/query", "*/value", "*/out", "*/up", "*/down")
 EVERY: dict[str, Any] = {
@@ -142,6 +143,37 @@ def test_others_cannot_be_merged(adapter):
         ValueError, match=rf"{type(EVERY[adapter]).__name__} adds .* can't be merged.*LoRA or IA3"
     ):
         merge_adapter(config, weights(config))
+
+
+@pytest.mark.parametrize("adapter", ["lora", "ia3", "bottleneck"])
+def test_a_fresh_adapter_changes_nothing_in_bfloat16_either(adapter):
+    base = replace(TINY["distilbert"], compute_dtype="bfloat16")
+    config, batch = replace(base, adapter=EVERY[adapter]), batch_of(base)
+    params = weights(config)
+    own = {
+        path: leaf for path, leaf in parameters.flatten(params).items() if path not in adapter_paths(config)
+    }
+    plain, fresh = outputs(base, parameters.unflatten(own), batch), outputs(config, params, batch)
+    for output, array in plain.items():
+        np.testing.assert_array_equal(fresh[output], array, err_msg=output)
+
+
+@pytest.mark.parametrize(
+    ("name", "adapter"),
+    [
+        ("bert", "lora"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("switch", "lora"), ("llama", "ia3"), ("t5_1_0", "prefix"), ("gpt2", "bottleneck"))
+        ),
+    ],
+)
+def test_an_adapter_trains_on_eight_devices_as_on_one(name, adapter):
+    config = replace(TINY[name], adapter=EVERY[adapter], remat="full")
+    one = losses(config, num_devices=1, mesh_config=MeshConfig())
+    eight = losses(config, num_devices=8, mesh_config=MeshConfig(data=2, fsdp=2, model=2))
+    assert one[-1] < one[0]
+    np.testing.assert_allclose(eight, one, rtol=2e-5)
 
 
 def test_layers_and_experts_draw_their_own_updates():
