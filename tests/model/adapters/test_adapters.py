@@ -18,7 +18,10 @@ from t5x_like.model.adapters.adapter_weights import (
     trainable_by_default,
 )
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training.state import plan_state
 from tests.model.zoo.tiny_models import TINY
 from tests.training.test_every_architecture import batch_for, losses
 
@@ -198,6 +201,23 @@ def test_only_adapter_and_new_heads_train():
     assert {path.rpartition("/")[2] for path in trained} == {"kernel", "bias", "scale"}
     assert all("/adapter/" in path or "norm" in path or "/before/" in path for path in trained)
     assert not any("norm" in path or "/before/" in path for path in frozen)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "num_trained"),
+    [(None, 6_738_415_616), (LoRA(rank=8), 4_194_304), (IA3(), 614_400), (PromptTuning(length=20), 81_920)],
+)
+def test_memory_of_tuning_llama_7b_follows_the_trained_weights(adapter, num_trained):
+    """The counts are those that peft prints for the same settings."""
+    config = LlamaConfig(vocab_size=32_000, model_dim=4096, mlp_dim=11_008, num_heads=32, num_layers=32)
+    config = replace(config, adapter=adapter)
+    mesh = MeshConfig(data=1).build(jax.devices()[:1])
+    trainable = trainable_by_default(config)
+    state = plan_state(config, AdamW(), mesh, num_tasks=1, trainable=trainable).abstract
+    sizes = {name: sum(leaf.size for leaf in jax.tree.leaves(state[name])) for name in state}
+    assert sizes["params"] == num_trained
+    assert sizes["params"] + sizes["frozen"] == 6_738_415_616 + (num_trained if adapter else 0)
+    assert sizes["opt_state"] == pytest.approx(2 * num_trained, abs=10)
 
 
 def test_adapters_that_need_a_base_start_from_its_weights():
