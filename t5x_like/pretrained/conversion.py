@@ -1,10 +1,11 @@
-"""Runs made of weights that were not trained as they are: published ones, and those with a merged adapter.
+"""Runs made of weights that were not trained as they are: published ones, averages, and those with a merged adapter.
 
 Also adapters of runs in PEFT's format.
 """
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,14 @@ from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.model.adapters import ContrastivePrefixes
 from t5x_like.model.adapters.adapter_weights import adapter_of, adapter_paths, merge_adapter
+from t5x_like.pretrained.averaged_weights import open_mean
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, read_frozen_record
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
 from t5x_like.pretrained.peft_files import read_peft, write_peft
-from t5x_like.pretrained.run_weights import write_source_fields
+from t5x_like.pretrained.run_weights import steps_of, write_source_fields
 from t5x_like.pretrained.weight_sources import read_config
 
 _SEED = 0  # of heads that neither an adapter nor its base has
@@ -52,7 +54,7 @@ def merge_run(source: PathLike, target: PathLike, *, step: int | None = None) ->
     if adapter_of(opened.config) is None:
         raise ValueError(f"{source} has no adapter to merge; use the run as it is")
     _write_run(opened, *merge_adapter(opened.config, opened.params), target)
-    _copy_training_record(source, target)
+    _copy_records(source, target, "config.json")
 
 
 def take_attribute(source: PathLike, target: PathLike, attribute: str, *, step: int | None = None) -> None:
@@ -73,17 +75,42 @@ def take_attribute(source: PathLike, target: PathLike, attribute: str, *, step: 
         raise ValueError(f"{source} has no ContrastivePrefixes, of which one could be taken")
     prefix, params = adapter.take(attribute, opened.params)
     frozen = {} if record is None else record.checksums
+    if record is not None and record.layers:
+        raise ValueError(
+            f"{source} trained some layers of {min(record.layers)}; prefixes of all layers can be taken"
+        )
     own = {path: leaf for path, leaf in parameters.flatten(params).items() if path not in frozen}
     _write_run(opened, replace(opened.config, adapter=prefix), parameters.unflatten(own), target)
     if record is not None:
         record.write(target)
-    _copy_training_record(source, target)
+    _copy_records(source, target, "config.json")
 
 
-def _copy_training_record(source: PathLike, target: PathLike) -> None:
-    record = as_path(source) / "config.json"
-    if record.exists():  # the special ids of its training follow from it
-        shutil.copyfile(record, as_path(target) / "config.json")
+def average_runs(sources: Sequence[PathLike], target: PathLike, *, last: int | None) -> None:
+    """Write an average of weights as a run, one weight at a time.
+
+    Args:
+      sources: Runs, as ``averaged_weights.open_mean`` averages them.
+      target: New directory.
+      last: Number of each run's newest checkpoints; ``None`` for the moving average that a single run has kept.
+
+    Raises:
+      ValueError: The run has no moving average, runs have fewer checkpoints, or models differ.
+    """
+    if last is None:
+        opening = open_unread(sources[0], step=max(steps_of(sources[0]), default=None), average=True)
+    else:
+        opening = open_mean(sources, last=last)
+    with opening as opened:
+        _write_run(opened, opened.config, opened.params, target)
+    _copy_records(sources[0], target, "config.json", "experiment.json")
+
+
+def _copy_records(source: PathLike, target: PathLike, *names: str) -> None:
+    """Copy records of a run's training, which say its tasks and special ids."""
+    for name in names:
+        if (as_path(source) / name).exists():
+            shutil.copyfile(as_path(source) / name, as_path(target) / name)
 
 
 def import_peft(source: PathLike, base: PathLike, target: PathLike) -> None:
@@ -136,9 +163,13 @@ def export_peft(source: PathLike, target: PathLike, *, step: int | None = None) 
             f"{source} has no adapter over frozen weights, which PEFT's files are for; write the whole model with "
             "--export hf"
         )
-    trained = (
-        parameters.flatten(opened.params).keys() - record.checksums.keys() - adapter_paths(opened.config)
-    )
+    own = adapter_paths(opened.config)
+    if record.layers.keys() - own:
+        raise ValueError(
+            f"{source} trained some layers of {min(record.layers.keys() - own)} with its adapter; PEFT saves modules "
+            "of all layers"
+        )
+    trained = parameters.flatten(opened.params).keys() - record.checksums.keys() - own
     write_peft(opened.config, opened.params, target, trained=trained, base=record.start_from or "")
 
 
