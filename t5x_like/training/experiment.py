@@ -15,6 +15,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.losses.distillation import Distillation
 
 
 @config_class
@@ -63,6 +64,7 @@ class Experiment:
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder.
         Checkpoints hold trained weights only, and ``frozen.json`` says where the others come from.
+      distillation: a teacher whose predictions the model learns too; ``None`` for none.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -83,6 +85,7 @@ class Experiment:
     num_microbatches: int = 1
     start_from: str | None = None
     trainable: tuple[str, ...] = ("*",)
+    distillation: Distillation | None = None
     seed: int = 0
     allow_compute_dtype_change: bool = False
 

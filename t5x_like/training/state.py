@@ -13,9 +13,12 @@ from t5x_like.model.families.family import ModelWithMeasures
 from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
+from t5x_like.training.losses import distillation
 from t5x_like.training.metrics import zero_totals
+from t5x_like.training.teacher import Teacher
 
-# "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one.
+# "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one,
+# and "teacher_memory" if its teacher has one.
 State = dict[str, Any]
 
 
@@ -42,6 +45,12 @@ class StatePlan(NamedTuple):
         """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``."""
         return parameters.combine(state["params"], state["frozen"])
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the model's own losses and means."""
+        model = parameters.merge(self.graphdef, self.weights(self.abstract))
+        return _measured(model)
+
     def divide(self, params: parameters.Parameters) -> dict[str, parameters.Parameters]:
         """Return the entries of the state that hold a model's whole weights."""
         trained, frozen = parameters.partition(params, self.trainable)
@@ -56,6 +65,7 @@ def plan_state(
     num_tasks: int,
     batch_size: int | None = None,
     trainable: Sequence[str] = ("*",),
+    teacher: Teacher | None = None,
 ) -> StatePlan:
     """Plan shapes and shardings of the whole state, using no memory.
 
@@ -66,6 +76,7 @@ def plan_state(
       num_tasks: of the mixture, whose losses are logged apart.
       batch_size: rows of a batch; a model with segment memory has it only if this is given.
       trainable: patterns of the paths of trained weights (``parameters.partition``); the others are frozen.
+      teacher: its losses are logged, and its segment memory is kept.
 
     Raises:
       ValueError: a pattern that matches no weight.
@@ -75,12 +86,13 @@ def plan_state(
     trained_axes, frozen_axes = parameters.partition(axes, trainable)
     transformation = optimizer.build(trained_axes)
     opt_state = jax.eval_shape(transformation.init, trained)
+    measured = _measured(parameters.merge(graphdef, params)) + (distillation.MEASURES if teacher else ())
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
         "params": trained,
         "frozen": frozen,
         "opt_state": opt_state,
-        "totals": jax.eval_shape(lambda: zero_totals(num_tasks, _measured(graphdef, params))),
+        "totals": jax.eval_shape(lambda: zero_totals(num_tasks, measured)),
     }
     names = {
         "step": (),
@@ -93,6 +105,11 @@ def plan_state(
     memory = batch_size and plan_memory(graphdef, params, mesh, num_rows=batch_size)
     if memory:
         abstract["memory"] = memory
+    teacher_memory = (
+        teacher and batch_size and plan_memory(teacher.graphdef, teacher.params, mesh, num_rows=batch_size)
+    )
+    if teacher_memory:
+        abstract["teacher_memory"] = teacher_memory
     notes = tuple(sharding_notes(axes, params, mesh))
     return StatePlan(graphdef, axes, transformation, abstract, notes, tuple(trainable))
 
@@ -164,6 +181,5 @@ def fine_tuning_state(plan: StatePlan, params: Any) -> State:
     )
 
 
-def _measured(graphdef: Any, params: Any) -> tuple[str, ...]:
-    model = parameters.merge(graphdef, params)
+def _measured(model: Any) -> tuple[str, ...]:
     return model.measured if isinstance(model, ModelWithMeasures) else ()

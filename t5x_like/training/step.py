@@ -13,15 +13,22 @@ from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.losses.distillation import with_teacher
 from t5x_like.training.metrics import Totals, add
-from t5x_like.training.microbatches import Part, accumulate
+from t5x_like.training.microbatches import Memories, Part, accumulate
 from t5x_like.training.state import State, StatePlan
+from t5x_like.training.teacher import Teacher
 
 
 def train_step(
-    plan: StatePlan, loss: LossConfig, *, seed: int, num_microbatches: int = 1
-) -> Callable[[State, Batch], State]:
-    """Return the function ``(state, batch) -> state``.
+    plan: StatePlan,
+    loss: LossConfig,
+    *,
+    seed: int,
+    num_microbatches: int = 1,
+    teacher: Teacher | None = None,
+) -> Callable[..., State]:
+    """Return the function ``(state, batch) -> state``; with a teacher ``(state, batch, teacher_params) -> state``.
 
     A state with a memory passes it on to the rows that continue those of the batch before.
 
@@ -31,16 +38,30 @@ def train_step(
       seed: dropout is drawn from (``seed``, step, microbatch), so that a resumed run repeats an uninterrupted one.
       num_microbatches: parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so
         the step is the one of the undivided batch.
+      teacher: adds the losses against its predictions. Its weights are an argument of the step, so that they are no
+        constants of the compiled program.
     """
+    label_weight = 1.0 if teacher is None else teacher.distillation.own_loss_weight
 
-    def step(state: State, batch: Batch) -> State:
+    def step(state: State, batch: Batch, teacher_params: Any = None) -> State:
         batch = losses.with_targets(batch)
         weights, normalizers = losses.normalize(batch, loss, num_parts=num_microbatches)
         num_tasks = state["totals"].task_loss.shape[0]
 
         def objective(trained: Any, part: Part, dropout_key: jax.Array) -> Any:
             model = parameters.merge(plan.graphdef, plan.weights(state | {"params": trained}))
-            predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memory)
+            predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memories.own)
+            memories = Memories(own=predictions.memory)
+            if teacher is not None:
+                taught = predict(
+                    parameters.merge(teacher.graphdef, teacher_params),
+                    part.batch,
+                    memory=part.memories.teacher,
+                )
+                memories = memories._replace(teacher=taught.memory)
+                predictions = with_teacher(
+                    predictions, taught, part.batch, teacher.distillation, part.weights
+                )
             total, totals = losses.total(
                 predictions,
                 part.batch,
@@ -48,13 +69,15 @@ def train_step(
                 weights=part.weights,
                 normalizers=normalizers,
                 num_tasks=num_tasks,
+                label_weight=label_weight,
             )
-            return total, (totals, predictions.memory)
+            return total, (totals, memories)
 
-        gradients, totals, memory = accumulate(
+        before = Memories(state.get("memory"), state.get("teacher_memory"))
+        gradients, totals, memories = accumulate(
             jax.grad(objective, has_aux=True),
             state["params"],
-            Part(batch, weights, _memory_for(batch, state.get("memory"))),
+            Part(batch, weights, Memories(*(_memory_for(batch, memory) for memory in before))),
             jax.random.fold_in(jax.random.key(seed), state["step"]),
             num_parts=num_microbatches,
         )
@@ -67,7 +90,8 @@ def train_step(
             "params": optax.apply_updates(state["params"], updates),
             "opt_state": opt_state,
             "totals": add(state["totals"], totals),
-            **({} if memory is None else {"memory": memory}),
+            **({} if memories.own is None else {"memory": memories.own}),
+            **({} if memories.teacher is None else {"teacher_memory": memories.teacher}),
         }
 
     return step

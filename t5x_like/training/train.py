@@ -1,6 +1,7 @@
 """Training runs, from the configuration to the last step."""
 
 import contextlib
+import functools
 import logging
 import os
 from dataclasses import replace
@@ -33,6 +34,7 @@ from t5x_like.training.state import (
     shardings_of,
 )
 from t5x_like.training.step import train_step
+from t5x_like.training.teacher import check_teacher, open_teacher
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers, logged_lines
 
@@ -61,6 +63,13 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
     loader = build_loader(experiment.train, *row_share(mesh))
     check_model(experiment, loader)
+    teacher = experiment.distillation and open_teacher(
+        experiment.distillation,
+        model,
+        mesh=mesh,
+        classes=classes_for(experiment.train),
+        model_dir=experiment.model_dir,
+    )
     plan = plan_state(
         model,
         experiment.optimizer,
@@ -68,9 +77,14 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
         trainable=experiment.trainable,
+        teacher=teacher,
     )
     step = train_step(
-        plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
+        plan,
+        experiment.loss,
+        seed=experiment.seed,
+        num_microbatches=experiment.num_microbatches,
+        teacher=teacher,
     )
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
@@ -82,6 +96,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     with Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints, contextlib.closing(loader):
         state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader)
         claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
+        if teacher is not None:
+            teacher.write(home)
         lines = logged_lines(f"{home}/metrics.jsonl", up_to_step=start_step)
         with (
             Writers(home, total_steps=experiment.total_steps, start_step=start_step) as writers,
@@ -89,8 +105,9 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         ):
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
+            compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
             loop = Loop(
-                jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract)),
+                compiled if teacher is None else functools.partial(compiled, teacher_params=teacher.params),
                 loader,
                 mesh=mesh,
                 total_steps=experiment.total_steps,
@@ -122,7 +139,7 @@ def with_model(experiment: Experiment) -> Experiment:
 
 
 def check_model(experiment: Experiment, loader: Loader) -> None:
-    """Check that the model has the head, the positions and the embeddings that the data needs.
+    """Check that the model has the head, the positions and the embeddings that the data needs, and fits its teacher.
 
     Raises:
       ValueError: it does not.
@@ -134,6 +151,8 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
+    if experiment.distillation is not None:
+        check_teacher(experiment.distillation, model, loader)
 
 
 def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None = None) -> None:

@@ -1,6 +1,6 @@
 """Interface of model families: a function from a batch to predictions."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Key
 
@@ -10,15 +10,20 @@ from t5x_like.model.multiple_choice import flatten_choices
 
 
 class ExtraLoss(NamedTuple):
-    """A loss next to that of the targets: its mean over real tokens, times ``weight``, is minimized.
+    """A loss next to that of the targets: its mean, times ``weight``, is minimized.
 
     Attributes:
-      total: Sum over the real tokens.
+      total: Sum over tokens or sequences.
       weight: Factor of the mean.
+      divisor: Number of the whole batch that divides the sum: real tokens of the targets' stream or of the encoder's,
+        labeled sequences, or the weights of targets.
+      count: What to divide the sum by for logging; ``None`` for the real tokens of the targets' stream.
     """
 
     total: Float[Array, ""]
     weight: float
+    divisor: Literal["tokens", "encoder_tokens", "sequences", "weights"] = "tokens"
+    count: Float[Array, ""] | None = None
 
 
 class Measure(NamedTuple):
