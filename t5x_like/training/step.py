@@ -60,7 +60,12 @@ def train_step(
                 )
                 memories = memories._replace(teacher=taught.memory)
                 predictions = with_teacher(
-                    predictions, taught, part.batch, teacher.distillation, part.weights
+                    predictions,
+                    taught,
+                    part.batch,
+                    teacher.distillation,
+                    weights=part.weights,
+                    normalizers=normalizers,
                 )
             total, totals = losses.total(
                 predictions,

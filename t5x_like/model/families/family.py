@@ -1,6 +1,6 @@
 """Interface of model families: a function from a batch to predictions."""
 
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Key
 
@@ -15,15 +15,14 @@ class ExtraLoss(NamedTuple):
     Attributes:
       total: Sum over tokens or sequences.
       weight: Factor of the mean.
-      divisor: Number of the whole batch that divides the sum: real tokens of the targets' stream or of the encoder's,
-        labeled sequences, or the weights of targets.
-      count: What to divide the sum by for logging; ``None`` for the real tokens of the targets' stream.
+      count: Number of tokens or sequences; ``None`` for the real tokens of the targets' stream.
+      divisor: The same of the whole batch, of which this may be a part.
     """
 
     total: Float[Array, ""]
     weight: float
-    divisor: Literal["tokens", "encoder_tokens", "sequences", "weights"] = "tokens"
     count: Float[Array, ""] | None = None
+    divisor: Float[Array, ""] | None = None
 
 
 class Measure(NamedTuple):

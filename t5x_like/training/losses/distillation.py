@@ -13,7 +13,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Predictions
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.sequences import mask_padding
-from t5x_like.training.losses.total import SEQUENCE_LOSSES, TOKEN_LOSSES, target_segment_ids
+from t5x_like.training.losses.total import SEQUENCE_LOSSES, TOKEN_LOSSES, Normalizers, target_segment_ids
 
 # Names of the logged means.
 MEASURES = ("soft_target_loss", "soft_sequence_loss", "encoder_cosine_loss", "decoder_cosine_loss")
@@ -63,38 +63,38 @@ class Distillation:
 
 
 def with_teacher(
-    student: Predictions, teacher: Predictions, batch: Batch, config: Distillation, weights: jax.Array
+    student: Predictions,
+    teacher: Predictions,
+    batch: Batch,
+    config: Distillation,
+    *,
+    weights: jax.Array,
+    normalizers: Normalizers,
 ) -> Predictions:
     """Add the losses against a teacher's predictions to those of the student.
 
     Args:
       student: Predictions for ``batch``.
       teacher: Predictions for the same batch; no gradient reaches them.
-      batch: With targets.
+      batch: With targets, a whole one or a part.
       config: Weights of the losses, and temperature.
-      weights: Of each target, as from ``losses.normalize``.
+      weights: Of each target, from ``losses.normalize``.
+      normalizers: Of the whole batch, from ``losses.normalize``.
     """
     teacher, batch = jax.lax.stop_gradient(teacher), flatten_choices(batch)
-    extra = {name: _nothing() for name in MEASURES}
+    nothing = ExtraLoss(jnp.zeros(()), 0.0, jnp.zeros(()), jnp.ones(()))
+    found = dict.fromkeys(MEASURES, nothing)
     if config.soft_targets_weight:
-        extra["soft_target_loss"] = _of_tokens(student, teacher, batch, config, weights)
-        extra["soft_sequence_loss"] = _of_sequences(student, teacher, batch, config)
+        found["soft_target_loss"] = _of_tokens(student, teacher, batch, config, weights, normalizers)
+        found["soft_sequence_loss"] = _of_sequences(student, teacher, batch, config, normalizers)
     if config.hidden_states_weight:
-        extra["encoder_cosine_loss"] = _cosine_loss(
-            student.encoder_output,
-            teacher.encoder_output,
-            batch.encoder_segment_ids,
-            config.hidden_states_weight,
-            "encoder_tokens",
-        )
-        extra["decoder_cosine_loss"] = _cosine_loss(
-            student.decoder_output,
-            teacher.decoder_output,
-            batch.decoder_segment_ids,
-            config.hidden_states_weight,
-            "tokens",
-        )
-    return student._replace(extra_losses={**(student.extra_losses or {}), **extra})
+        weight = config.hidden_states_weight
+        encoder = (student.encoder_output, teacher.encoder_output, batch.encoder_segment_ids)
+        decoder = (student.decoder_output, teacher.decoder_output, batch.decoder_segment_ids)
+        found["encoder_cosine_loss"] = _of_hidden_states(*encoder, weight, normalizers.encoder_tokens)
+        found["decoder_cosine_loss"] = _of_hidden_states(*decoder, weight, normalizers.tokens)
+    found = {name: nothing if loss is None else loss for name, loss in found.items()}
+    return student._replace(extra_losses={**(student.extra_losses or {}), **found})
 
 
 def divergence(student: jax.Array, teacher: jax.Array, temperature: float) -> jax.Array:
@@ -123,23 +123,25 @@ def cosine_distance(student: jax.Array, teacher: jax.Array) -> jax.Array:
     return 1.0 - product * jax.lax.rsqrt(lengths + 1e-12)
 
 
-def _nothing() -> ExtraLoss:
-    return ExtraLoss(jnp.zeros(()), 0.0, count=jnp.zeros(()))
-
-
 def _of_tokens(
-    student: Predictions, teacher: Predictions, batch: Batch, config: Distillation, weights: jax.Array
-) -> ExtraLoss:
+    student: Predictions,
+    teacher: Predictions,
+    batch: Batch,
+    config: Distillation,
+    weights: jax.Array,
+    normalizers: Normalizers,
+) -> ExtraLoss | None:
     pair = _token_logits(student, teacher)
     if pair is None:
-        return _nothing()
+        return None
     losses = divergence(*pair, config.temperature)
     if config.soft_target_tokens == "targets":
         weights = weights.reshape(losses.shape)
-        total, count = jnp.sum(losses * weights), jnp.sum(weights)
-        return ExtraLoss(total, config.soft_targets_weight, divisor="weights", count=count)
-    total, count = _sum_over_real(losses, target_segment_ids(batch))
-    return ExtraLoss(total, config.soft_targets_weight, divisor="tokens", count=count)
+        total, count, divisor = jnp.sum(losses * weights), jnp.sum(weights), normalizers.weights
+    else:
+        total, count = _sum_over_real(losses, target_segment_ids(batch))
+        divisor = normalizers.tokens
+    return ExtraLoss(total, config.soft_targets_weight, count, divisor)
 
 
 def _token_logits(student: Predictions, teacher: Predictions) -> tuple[jax.Array, jax.Array] | None:
@@ -154,8 +156,8 @@ def _token_logits(student: Predictions, teacher: Predictions) -> tuple[jax.Array
 
 
 def _of_sequences(
-    student: Predictions, teacher: Predictions, batch: Batch, config: Distillation
-) -> ExtraLoss:
+    student: Predictions, teacher: Predictions, batch: Batch, config: Distillation, normalizers: Normalizers
+) -> ExtraLoss | None:
     """Compare the scores of the head that the batch has labels for, of labeled sequences."""
     ours, theirs = student.heads or {}, teacher.heads or {}
     for name, loss in SEQUENCE_LOSSES.items():
@@ -164,13 +166,9 @@ def _of_sequences(
             continue
         labeled = loss.is_labeled(labels).astype(jnp.float32)
         losses = _sequence_losses(name, ours[head], theirs[head], batch, config.temperature)
-        return ExtraLoss(
-            jnp.sum(losses * labeled),
-            config.soft_targets_weight,
-            divisor="sequences",
-            count=jnp.sum(labeled),
-        )
-    return _nothing()
+        total = jnp.sum(losses * labeled)
+        return ExtraLoss(total, config.soft_targets_weight, jnp.sum(labeled), normalizers.sequences)
+    return None
 
 
 def _sequence_losses(
@@ -190,17 +188,17 @@ def _sequence_losses(
             return divergence(student, teacher, temperature)
 
 
-def _cosine_loss(
+def _of_hidden_states(
     student: jax.Array | None,
     teacher: jax.Array | None,
     segment_ids: jax.Array | None,
     weight: float,
-    divisor: Literal["encoder_tokens", "tokens"],
-) -> ExtraLoss:
+    divisor: jax.Array,
+) -> ExtraLoss | None:
     if student is None or teacher is None:
-        return _nothing()
+        return None
     total, count = _sum_over_real(cosine_distance(student, teacher), segment_ids)
-    return ExtraLoss(total, weight, divisor=divisor, count=count)
+    return ExtraLoss(total, weight, count, divisor)
 
 
 def _sum_over_real(losses: jax.Array, segment_ids: jax.Array | None) -> tuple[jax.Array, jax.Array]:

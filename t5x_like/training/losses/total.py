@@ -105,7 +105,8 @@ def total(
     of_sequences = totals.sequence_loss / normalizers.sequences
     loss = label_weight * (of_tokens + of_sequences) + totals.balance_loss / normalizers.parts
     for extra in (predictions.extra_losses or {}).values():
-        loss = loss + extra.weight * extra.total / getattr(normalizers, extra.divisor)
+        divisor = normalizers.tokens if extra.divisor is None else extra.divisor
+        loss = loss + extra.weight * extra.total / divisor
     return loss, totals
 
 
