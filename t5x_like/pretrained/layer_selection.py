@@ -102,18 +102,15 @@ def _keeps_shared_weights(teacher: StackConfig, student: StackConfig, chosen: Se
     Raises:
       ValueError: the student would share other weights.
     """
-    if teacher.sharing is None and student.sharing is None:
+    if teacher.sharing is None:
         return False
-    if teacher.sharing is not None and student.sharing is not None:
-        pairs = (
-            (getattr(teacher.sharing, part), getattr(student.sharing, part))
-            for part in ("attention", "feed_forward")
-        )
-        if all(
-            tuple(theirs[number] for number in chosen) == ours and max(theirs) == max(ours)
-            for theirs, ours in pairs
-        ):
-            return True
+    for part in ("attention", "feed_forward"):
+        theirs: tuple[int, ...] = getattr(teacher.sharing, part)
+        ours = tuple(range(len(chosen))) if student.sharing is None else getattr(student.sharing, part)
+        if tuple(theirs[number] for number in chosen) != ours or max(theirs) != max(ours):
+            break
+    else:
+        return True
     raise ValueError(
         "the layers share weights in groups, which the student's layers would not share in the same way; choose "
         "layers from all groups, equally many of each"

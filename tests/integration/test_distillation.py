@@ -11,8 +11,10 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
+from t5x_like.optimizers.schedules import Constant
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.distillation import Distillation
 from t5x_like.training.train import train
@@ -37,18 +39,12 @@ def teacher(tmp_path_factory, two_layers, task):
     """A run of two layers that has learned the task, and a student of its first layer."""
     folder = tmp_path_factory.mktemp("teacher")
     whole = letters.experiment(task, two_layers, folder / "teacher", trainable=("*",))
-    train(replace(whole, optimizer=replace(whole.optimizer, learning_rate=tiny_rate())))
+    train(replace(whole, optimizer=replace(whole.optimizer, learning_rate=Constant(value=0.01))))
     assert (
         main(["convert", "--from", str(folder / "teacher"), "--to", str(folder / "student"), "--every", "2"])
         == 0
     )
     return folder
-
-
-def tiny_rate():
-    from t5x_like.optimizers.schedules import Constant
-
-    return Constant(value=0.01)
 
 
 def distilled(task, folder, name: str, **options) -> Experiment:
@@ -59,7 +55,7 @@ def distilled(task, folder, name: str, **options) -> Experiment:
         folder / name,
         **{"trainable": ("*",), "distillation": Distillation(**settings), "total_steps": 20, **options},
     )
-    return replace(experiment, optimizer=replace(experiment.optimizer, learning_rate=tiny_rate()))
+    return replace(experiment, optimizer=replace(experiment.optimizer, learning_rate=Constant(value=0.01)))
 
 
 def lines(run) -> list[dict]:
@@ -147,7 +143,7 @@ def test_a_wider_teacher_with_classes_in_another_order_teaches_by_names(teacher,
     assert "encoder_cosine_loss" not in lines(teacher / "wide")[-1]
 
 
-def test_an_encoder_decoder_teaches_one_of_fewer_layers_and_writes_its_targets(tmp_path):
+def test_an_encoder_decoder_teaches_one_of_fewer_layers(tmp_path):
     tiny_run.write_data(tmp_path)
     tiny_run.run(tmp_path, model_dir=str(tmp_path / "teacher"), total_steps=6)
     flags = ["--from", str(tmp_path / "teacher"), "--to", str(tmp_path / "student")]
@@ -164,7 +160,35 @@ def test_an_encoder_decoder_teaches_one_of_fewer_layers_and_writes_its_targets(t
         validations=(
             replace(tiny_run.experiment(tmp_path, model_dir="", total_steps=1).train, split="validation"),
         ),
-        num_microbatches=2,
     )
     assert {"soft_target_loss", "encoder_cosine_loss", "decoder_cosine_loss"} <= finished.last["train"].keys()
     assert "soft_target_loss" not in finished.last["validation/counting_and_capitals"]
+
+
+def test_a_teachers_answers_are_the_targets_of_a_task(tmp_path):
+    tiny_run.write_data(tmp_path)
+    teacher = tmp_path / "teacher"
+    tiny_run.run(tmp_path, model_dir=str(teacher), total_steps=2)
+    (tmp_path / "inputs.txt").write_text("one 1\ntwo 2\nthree 3\n")
+    flags = ["--checkpoint", str(teacher), "--task", "capitals", "--input_file", str(tmp_path / "inputs.txt")]
+    beams = tmp_path / "beams.jsonl"
+    flags += ["--output", str(beams), "--gin.generator.GenerationConfig.num_beams=2"]
+    assert main(["predict", *flags, "--set", "PREDICTION_BATCH_SIZE=8"]) == 0
+    rows = list(read_jsonl(beams))
+    assert [row["input"] for row in rows] == ["capital: one 1", "capital: two 2", "capital: three 3"]
+    lines = [json.dumps({**row, "prediction": row["prediction"] or "?"}) for row in rows]
+    beams.write_text("\n".join(lines) + "\n")
+    task = TextTask(
+        name="beams_of_a_teacher",
+        vocabulary="bytes",
+        files={"train": str(beams)},
+        input_template="{input}",
+        target_template="{prediction}",
+    )
+    train_config = replace(
+        tiny_run.experiment(tmp_path, model_dir="", total_steps=1).train, mixture=task.name
+    )
+    finished = tiny_run.run(
+        tmp_path, model_dir=str(tmp_path / "student"), total_steps=2, tasks=(task,), train=train_config
+    )
+    assert finished.completed

@@ -12,7 +12,6 @@ import pytest
 import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.model import parameters
-from t5x_like.model.families.encoder import encoder_context
 from t5x_like.model.families.family import predict
 from t5x_like.model.lazy_array import LazyArray
 from t5x_like.model.zoo.gemma2 import Gemma2Config
@@ -54,9 +53,7 @@ def test_every_second_layer_of_both_stacks_and_everything_else_unchanged():
     np.testing.assert_array_equal(after[path], before[path])
 
 
-@pytest.mark.parametrize(
-    "name", ["bert", "gemma2", "t5_shared", "albert", "transfo_xl", "xlnet", "switch", "gpt3"]
-)
+@pytest.mark.parametrize("name", ["gemma2", "t5_shared", "albert", "transfo_xl", "switch"])
 def test_a_student_of_all_layers_predicts_what_its_teacher_does(name):
     config = TINY[name]
     params = weights(config)
@@ -86,26 +83,23 @@ def test_layers_that_repeat_a_pattern_are_found_in_their_slots():
             np.testing.assert_array_equal(after[path], before[path][[2]])
 
 
-def test_an_encoder_of_two_of_its_layers_is_the_same_as_running_only_those():
-    config = replace(TINY["bert"], num_layers=4, dropout_rate=0.0)
-    params = weights(config)
-    student, selected = select_layers(config, params, {"encoder": (1, 3)})
-    batch = batch_for(config, 0)
-    selected = jax.tree.map(jnp.asarray, selected, is_leaf=lambda leaf: isinstance(leaf, LazyArray))
-    found = predict(parameters.merge(parameters.abstract(student)[0], selected), batch).logits
-    model = parameters.merge(parameters.abstract(config)[0], params)
-    x = model.embedding(
-        batch.encoder_input_tokens,
-        dtype=jnp.dtype("float32"),
-        positions=None,
-        token_types=None,
-        task_types=None,
-    )
-    block = model.encoder.layers["0"]
-    for layer in (1, 3):
-        x = jax.tree.map(lambda leaf, layer=layer: leaf[layer], block)(x, encoder_context(batch)).x
-    wanted, _, _ = model.heads(x, model.embedding.tokens, batch.encoder_segment_ids)
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+def test_a_teacher_whose_other_layers_add_nothing_predicts_what_its_student_does():
+    config = replace(TINY["llama"], num_layers=4, dropout_rate=0.0)
+    flat = parameters.flatten(weights(config))
+    for path in ("self_attention/out/kernel", "feed_forward/down/kernel"):
+        path = f"decoder/layers/0/{path}"
+        flat[path] = flat[path].at[jnp.array([0, 2])].set(0.0)
+    teacher = parameters.unflatten(flat)
+    student, selected = select_layers(config, teacher, {"decoder": (1, 3)})
+    batch = jax.tree.map(jnp.asarray, batch_for(config, 0))
+
+    def logits(config: Any, params: Any) -> jax.Array:
+        params = jax.tree.map(jnp.asarray, params, is_leaf=lambda leaf: isinstance(leaf, LazyArray))
+        return predict(parameters.merge(parameters.abstract(config)[0], params), batch).logits
+
+    np.testing.assert_allclose(logits(student, selected), logits(config, teacher), atol=1e-6)
+    _, others = select_layers(config, teacher, {"decoder": (0, 3)})
+    assert not np.allclose(logits(student, others), logits(config, teacher), atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -125,41 +125,39 @@ def test_the_teachers_weights_are_an_argument_that_does_not_change_and_is_not_sa
     assert not any("teacher" in name for name in names)
 
 
-def test_a_teacher_changes_the_step_and_so_does_each_weight():
-    alone = run(MODEL, random_batch, distillation=None, steps=1)
+def test_the_teacher_and_the_weight_of_the_own_loss_change_the_step():
+    config = replace(TINY["bert"], num_layers=1, task="masked_lm")
+    batch = batch_for(config, 0)
+    masked = batch._replace(loss_weights=batch.loss_weights * (np.arange(12) % 3 == 0))
     variants = {
         "usual": DISTILLATION,
-        "temperature": replace(DISTILLATION, temperature=4.0),
-        "soft": replace(DISTILLATION, soft_targets_weight=1.0),
-        "hidden": replace(DISTILLATION, hidden_states_weight=4.0),
+        "no teacher": None,
         "own": replace(DISTILLATION, own_loss_weight=0.5),
     }
-    batch = random_batch(0)
-    masked = batch._replace(loss_weights=batch.loss_weights * (np.arange(12) % 3 == 0))
-    variants["targets"] = replace(DISTILLATION, soft_target_tokens="targets")
     norms = {
-        name: float(run(MODEL, lambda _: masked, distillation=each, steps=1)["logged"][0].gradient_norm)
+        name: float(run(config, lambda _: masked, distillation=each, steps=1)["logged"][0].gradient_norm)
         for name, each in variants.items()
     }
-    norms["alone"] = float(alone["logged"][0].gradient_norm)
-    assert len({round(norm, 6) for norm in norms.values()}) == len(norms), norms
+    assert len({round(norm, 4) for norm in norms.values()}) == len(norms), norms
 
 
 def test_a_student_with_fewer_layers_and_another_padding_computes_in_bfloat16():
-    teacher = replace(MODEL, num_encoder_layers=3, pad_vocab_to_multiple_of=1, compute_dtype="bfloat16")
-    student = replace(MODEL, num_encoder_layers=1, compute_dtype="bfloat16")
-    batch = random_batch(0)
-    found = run(student, lambda _: batch, teacher_config=teacher, steps=4)
-    exact = run(
-        replace(student, compute_dtype="float32"),
-        lambda _: batch,
-        teacher_config=replace(teacher, compute_dtype="float32"),
-        steps=4,
+    student = replace(without_dropout(TINY["bert"]), num_layers=1, task="masked_lm")
+    teacher = replace(student, num_layers=2, pad_vocab_to_multiple_of=1)
+    batch = batch_for(student, 0)
+    exact, found = (
+        run(
+            replace(student, compute_dtype=dtype),
+            lambda _: batch,
+            teacher_config=replace(teacher, compute_dtype=dtype),
+            distillation=replace(DISTILLATION, own_loss_weight=0.0),
+        )
+        for dtype in ("float32", "bfloat16")
     )
     for name in ("soft_target_loss", "encoder_cosine_loss"):
         losses = means(found, name)
         assert losses[-1] < losses[0]
-        np.testing.assert_allclose(losses[0], means(exact, name)[0], rtol=0.05)
+        np.testing.assert_allclose(losses, means(exact, name), rtol=0.05)
 
 
 def test_a_teacher_remembers_earlier_segments_as_its_student_does():
@@ -174,6 +172,7 @@ def test_a_teacher_remembers_earlier_segments_as_its_student_does():
         embed_dim=16,
         cutoffs=(20, 40),
         dropout_rate=0.0,
+        init_stddev=0.3,
     )
 
     def segment(number: int, *, continues: bool = True):
