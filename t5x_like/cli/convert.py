@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, and say what was written."""
+    """Convert, and print what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
@@ -124,7 +124,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _import(arguments: argparse.Namespace, target: Path) -> None:
     # These import JAX and Orbax.
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, layer_selection, model_config, open_checkpoint
+    from t5x_like.pretrained import head_classes, layer_selection, model_config, open_checkpoint, run_weights
 
     keeps = _chosen_layers(arguments)
     with open_checkpoint.open_unread(arguments.source, step=arguments.step) as opened:
@@ -145,6 +145,7 @@ def _import(arguments: argparse.Namespace, target: Path) -> None:
             checkpoints.save(0, {"params": params})
     model_config.write_model_config(target, config)
     head_classes.write_classes(target, opened.class_names)
+    run_weights.write_source_fields(target, opened.fields)
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:
@@ -163,6 +164,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             opened.config,
             opened.params,
             target,
+            fields=opened.fields,
             classes=opened.class_names,
             card=model_card.card_of(source, step=step, license=arguments.license or ""),
             dtype=dtype,

@@ -143,35 +143,40 @@ def test_a_wider_teacher_with_classes_in_another_order_teaches_by_names(teacher,
     assert "encoder_cosine_loss" not in lines(teacher / "wide")[-1]
 
 
-def test_an_encoder_decoder_teaches_one_of_fewer_layers(tmp_path):
-    tiny_run.write_data(tmp_path)
-    tiny_run.run(tmp_path, model_dir=str(tmp_path / "teacher"), total_steps=6)
-    flags = ["--from", str(tmp_path / "teacher"), "--to", str(tmp_path / "student")]
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory):
+    """A folder with data, and a run of an encoder-decoder."""
+    folder = tmp_path_factory.mktemp("counting")
+    tiny_run.write_data(folder)
+    tiny_run.run(folder, model_dir=str(folder / "teacher"), total_steps=6)
+    return folder
+
+
+def test_an_encoder_decoder_teaches_one_of_fewer_layers(counting):
+    flags = ["--from", str(counting / "teacher"), "--to", str(counting / "student")]
     assert main(["convert", *flags, "--decoder_layers", "0"]) == 0
     student = replace(tiny_run.MODEL, num_decoder_layers=1)
-    distillation = Distillation(teacher=str(tmp_path / "teacher"), soft_target_tokens="targets")
+    distillation = Distillation(teacher=str(counting / "teacher"), soft_target_tokens="targets")
     finished = tiny_run.run(
-        tmp_path,
-        model_dir=str(tmp_path / "distilled"),
+        counting,
+        model_dir=str(counting / "distilled"),
         total_steps=6,
         model=student,
-        start_from=str(tmp_path / "student"),
+        start_from=str(counting / "student"),
         distillation=distillation,
         validations=(
-            replace(tiny_run.experiment(tmp_path, model_dir="", total_steps=1).train, split="validation"),
+            replace(tiny_run.experiment(counting, model_dir="", total_steps=1).train, split="validation"),
         ),
     )
     assert {"soft_target_loss", "encoder_cosine_loss", "decoder_cosine_loss"} <= finished.last["train"].keys()
     assert "soft_target_loss" not in finished.last["validation/counting_and_capitals"]
 
 
-def test_a_teachers_answers_are_the_targets_of_a_task(tmp_path):
-    tiny_run.write_data(tmp_path)
-    teacher = tmp_path / "teacher"
-    tiny_run.run(tmp_path, model_dir=str(teacher), total_steps=2)
-    (tmp_path / "inputs.txt").write_text("one 1\ntwo 2\nthree 3\n")
-    flags = ["--checkpoint", str(teacher), "--task", "capitals", "--input_file", str(tmp_path / "inputs.txt")]
-    beams = tmp_path / "beams.jsonl"
+def test_a_teachers_answers_are_the_targets_of_a_task(counting):
+    teacher = counting / "teacher"
+    (counting / "inputs.txt").write_text("one 1\ntwo 2\nthree 3\n")
+    flags = ["--checkpoint", str(teacher), "--task", "capitals", "--input_file", str(counting / "inputs.txt")]
+    beams = counting / "beams.jsonl"
     flags += ["--output", str(beams), "--gin.generator.GenerationConfig.num_beams=2"]
     assert main(["predict", *flags, "--set", "PREDICTION_BATCH_SIZE=8"]) == 0
     rows = list(read_jsonl(beams))
@@ -186,9 +191,9 @@ def test_a_teachers_answers_are_the_targets_of_a_task(tmp_path):
         target_template="{prediction}",
     )
     train_config = replace(
-        tiny_run.experiment(tmp_path, model_dir="", total_steps=1).train, mixture=task.name
+        tiny_run.experiment(counting, model_dir="", total_steps=1).train, mixture=task.name
     )
     finished = tiny_run.run(
-        tmp_path, model_dir=str(tmp_path / "student"), total_steps=2, tasks=(task,), train=train_config
+        counting, model_dir=str(counting / "taught"), total_steps=2, tasks=(task,), train=train_config
     )
     assert finished.completed
