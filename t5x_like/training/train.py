@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens, trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
@@ -76,7 +77,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         mesh,
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
-        trainable=experiment.trainable,
+        trainable=experiment.trainable or ("*",),
         teacher=teacher,
     )
     step = train_step(
@@ -127,15 +128,15 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
 
 def with_model(experiment: Experiment) -> Experiment:
-    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``.
+    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``, and fill in ``trainable``.
 
     Raises:
-      ValueError: there is no model there, or it can't have the head that the tasks need.
+      ValueError: there is no model there, it can't have the head that the tasks need, or the adapter doesn't fit.
     """
-    if not isinstance(experiment.model, CheckpointModel):
-        return experiment
-    model = experiment.model.resolve(experiment.start_from, head_for(experiment.train))
-    return replace(experiment, model=model)
+    model = experiment.model
+    if isinstance(model, CheckpointModel):
+        model = model.resolve(experiment.start_from, head_for(experiment.train))
+    return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 
 def check_model(experiment: Experiment, loader: Loader) -> None:
@@ -150,6 +151,11 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     for each in (experiment.train, *experiment.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
+        if num_virtual_tokens(model) and each.pack and each.layout != "encoder":
+            raise ValueError(
+                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
+                "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
+            )
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     if experiment.distillation is not None:
         check_teacher(experiment.distillation, model, loader)

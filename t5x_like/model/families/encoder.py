@@ -10,6 +10,7 @@ from jaxtyping import Array, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.virtual_tokens import with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -61,15 +62,18 @@ class Encoder(nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of every position, and of pooled sequences."""
-        segment_ids, context = batch.encoder_segment_ids, encoder_context(batch)
+        segment_ids, num_virtual = batch.encoder_segment_ids, self.embedding.num_virtual_tokens
+        whole = with_virtual_tokens(batch, num_virtual, "encoder")
+        context = encoder_context(whole)
         embedded = self.embedding(
-            batch.encoder_input_tokens,
+            whole.encoder_input_tokens,
             dtype=jnp.dtype(self.config.compute_dtype),
-            positions=batch.encoder_positions,
-            token_types=batch.token_types,
-            task_types=batch.task_types,
+            positions=whole.encoder_positions,
+            token_types=whole.token_types,
+            task_types=whole.task_types,
         )
         encoded = self.encoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        encoded = encoded.after(num_virtual)
         logits, pooled, scores = self.heads(
             encoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
