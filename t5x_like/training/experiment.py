@@ -107,7 +107,7 @@ class Experiment:
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"(total_steps|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
     r"|allow_compute_dtype_change|model\.remat|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
+from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training.metrics import Totals
 
@@ -19,11 +20,12 @@ class Memories(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows of a batch, the weights of their targets, and the memories of the rows before."""
+    """Rows of a batch, the weights of their targets, the memories of the rows before, a teacher's predictions."""
 
     batch: Batch
     weights: jax.Array
     memories: Memories
+    recorded: Predictions | None = None
 
 
 def accumulate(
@@ -60,9 +62,9 @@ def accumulate(
         gradients, (totals, memories) = gradient(trained, *part)
         return jax.tree.map(jnp.add, sums, (gradients, totals)), memories
 
-    batch, weights = jax.tree.map(split, (whole.batch, whole.weights))
+    batch, weights, recorded = jax.tree.map(split, (whole.batch, whole.weights, whole.recorded))
     parts = (
-        Part(batch, weights, _of_memories(split, whole.memories)),
+        Part(batch, weights, _of_memories(split, whole.memories), recorded),
         jax.random.split(dropout_key, num_parts),
     )
     first = jax.eval_shape(gradient, trained, *jax.tree.map(lambda array: array[0], parts))

@@ -9,7 +9,7 @@ import optax
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.model.families.family import predict
+from t5x_like.model.families.family import Predictions, predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
@@ -28,7 +28,7 @@ def train_step(
     num_microbatches: int = 1,
     teacher: Teacher | None = None,
 ) -> Callable[..., State]:
-    """Return the function ``(state, batch) -> state``; with a teacher ``(state, batch, teacher_params) -> state``.
+    """Return the function ``(state, batch) -> state``; with a teacher it takes its weights or its predictions, too.
 
     A state with a memory passes it on to the rows that continue those of the batch before.
 
@@ -38,12 +38,14 @@ def train_step(
       seed: dropout is drawn from (``seed``, step, microbatch), so that a resumed run repeats an uninterrupted one.
       num_microbatches: parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so
         the step is the one of the undivided batch.
-      teacher: adds the losses against its predictions. Its weights are an argument of the step, so that they are no
-        constants of the compiled program.
+      teacher: adds the losses against its predictions. Its weights are the argument ``teacher_params`` of the step, so
+        that they are no constants of the compiled program; or its predictions are the argument ``recorded``.
     """
     label_weight = 1.0 if teacher is None else teacher.distillation.own_loss_weight
 
-    def step(state: State, batch: Batch, teacher_params: Any = None) -> State:
+    def step(
+        state: State, batch: Batch, teacher_params: Any = None, recorded: Predictions | None = None
+    ) -> State:
         batch = losses.with_targets(batch)
         weights, normalizers = losses.normalize(batch, loss, num_parts=num_microbatches)
         num_tasks = state["totals"].task_loss.shape[0]
@@ -53,7 +55,7 @@ def train_step(
             predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memories.own)
             memories = Memories(own=predictions.memory)
             if teacher is not None:
-                taught = predict(
+                taught = part.recorded or predict(
                     parameters.merge(teacher.graphdef, teacher_params),
                     part.batch,
                     memory=part.memories.teacher,
@@ -82,7 +84,7 @@ def train_step(
         gradients, totals, memories = accumulate(
             jax.grad(objective, has_aux=True),
             state["params"],
-            Part(batch, weights, Memories(*(_memory_for(batch, memory) for memory in before))),
+            Part(batch, weights, Memories(*(_memory_for(batch, memory) for memory in before)), recorded),
             jax.random.fold_in(jax.random.key(seed), state["step"]),
             num_parts=num_microbatches,
         )

@@ -24,6 +24,7 @@ from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop
+from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, refuse_another_run
 from t5x_like.training.state import (
     State,
@@ -107,8 +108,13 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
+            if teacher is not None and teacher.distillation.logits_dir is not None:
+                logits = RecordedLogits(teacher, vocab_size=model.vocab_size, mesh=mesh)
+                compiled = logits.step_with(compiled, start_step=start_step)
+            elif teacher is not None:
+                compiled = functools.partial(compiled, teacher_params=teacher.params)
             loop = Loop(
-                compiled if teacher is None else functools.partial(compiled, teacher_params=teacher.params),
+                compiled,
                 loader,
                 mesh=mesh,
                 total_steps=experiment.total_steps,

@@ -98,6 +98,30 @@ def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(te
         train(replace(base, total_steps=10))
 
 
+def test_kept_predictions_train_as_computed_ones(teacher, task):
+    base = distilled(task, teacher, "computed", distillation={"hidden_states_weight": 0.0}, total_steps=4)
+    base = replace(base, intervals=replace(base.intervals, log_every_steps=1))
+    kept = replace(base.distillation, logits_dir=str(teacher / "logits"))
+    train(base)
+    train(replace(base, distillation=kept, model_dir=str(teacher / "writing")))
+    files = sorted((teacher / "logits").glob("*.npz"))
+    assert [file.name for file in files] == [f"{step:08d}.npz" for step in range(4)]
+    times = [file.stat().st_mtime_ns for file in files]
+    train(replace(base, distillation=kept, model_dir=str(teacher / "reading")))
+    assert [file.stat().st_mtime_ns for file in files] == times
+    computed, writing, reading = (
+        [line["soft_sequence_loss"] for line in lines(teacher / name)]
+        for name in ("computed", "writing", "reading")
+    )
+    assert reading == writing
+    np.testing.assert_allclose(writing, computed, rtol=1e-4)
+    other = replace(base, distillation=kept, model_dir=str(teacher / "other"))
+    with pytest.raises(ValueError, match="of another batch than this run has at step 0"):
+        train(replace(other, train=replace(base.train, seed=7)))
+    with pytest.raises(ValueError, match=r"temperature is 2.0 there and 3.0 here"):
+        train(replace(other, distillation=replace(kept, temperature=3.0), model_dir=str(teacher / "hot")))
+
+
 def test_a_run_without_its_teacher_is_another_run(teacher, task):
     base = distilled(task, teacher, "changed", total_steps=2)
     train(base)

@@ -16,6 +16,7 @@ from t5x_like.partitioning.shard import place
 from t5x_like.pretrained.frozen_weights import fresh_params
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.distillation import Distillation
+from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.state import new_state, plan_state, saved_part, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.teacher import Teacher
@@ -199,3 +200,33 @@ def test_a_teacher_remembers_earlier_segments_as_its_student_does():
     forgetful = state | {"teacher_memory": jax.tree.map(np.zeros_like, state["teacher_memory"])}
     totals = step(forgetful, segment(3), teacher.params)["totals"]
     assert float(totals.measures["soft_target_loss"].total) > 0.01
+
+
+def test_recorded_predictions_of_all_tokens_give_the_step_of_computed_ones(tmp_path):
+    config = without_dropout(MODEL)
+    only_soft = replace(DISTILLATION, hidden_states_weight=0.0)
+    computed = run(config, random_batch, distillation=only_soft, steps=2)
+    recorded = replace(only_soft, logits_dir=str(tmp_path), num_logits=64)
+    mesh = MeshConfig().build(jax.devices()[:1])
+    teacher = teacher_of(config, mesh, recorded)
+    step = jax.jit(
+        train_step(computed["plan"], LossConfig(z_loss=0.0), seed=1, teacher=teacher, num_microbatches=2)
+    )
+    for _ in range(2):  # writes, then reads
+        predictions = RecordedLogits(teacher, vocab_size=64, mesh=mesh)
+        state, before, losses = new_state(computed["plan"], config, seed=0), 0.0, []
+        advance = predictions.step_with(step, start_step=0)
+        for number in range(2):
+            state = advance(state, random_batch(number))
+            total = float(state["totals"].measures["soft_target_loss"].total)
+            losses.append(total - before)
+            before = total
+        wanted = [float(totals.measures["soft_target_loss"].total) for totals in computed["logged"]]
+        np.testing.assert_allclose(losses, wanted, rtol=1e-3)
+    assert len(list(tmp_path.glob("*.npz"))) == 2
+    with pytest.raises(ValueError, match="of another batch than this run has at step 0"):
+        predictions.predictions(0, random_batch(5))
+    with pytest.raises(ValueError, match="num_logits is 64 there and 8 here"):
+        RecordedLogits(
+            teacher._replace(distillation=replace(recorded, num_logits=8)), vocab_size=64, mesh=mesh
+        )

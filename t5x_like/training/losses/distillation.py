@@ -3,7 +3,7 @@
 Hinton et al. 2015, https://arxiv.org/abs/1503.02531; DistilBERT, Sanh et al. 2019, https://arxiv.org/abs/1910.01108.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,10 @@ from t5x_like.training.losses.total import SEQUENCE_LOSSES, TOKEN_LOSSES, Normal
 
 # Names of the logged means.
 MEASURES = ("soft_target_loss", "soft_sequence_loss", "encoder_cosine_loss", "decoder_cosine_loss")
+# Heads that have soft targets.
+_COMPARED_HEADS = {*TOKEN_LOSSES, *(loss.head or name for name, loss in SEQUENCE_LOSSES.items())}
+# A probability that float32 can't tell from 0 in a sum that is 1.
+_ROUNDING = 1e-6
 
 
 @config_class
@@ -38,6 +42,10 @@ class Distillation:
       own_loss_weight: Of the loss from labels or target tokens.
       soft_target_tokens: Tokens of which a token head's distributions are compared: all ``"real"`` ones, as in
         DistilBERT's code, or only the ``"targets"`` of the own loss, with its weights.
+      logits_dir: Directory of the teacher's predictions, one file for each step. Files that are there are read; others
+        are computed and written. ``None`` computes all, and keeps none.
+      num_logits: Most likely tokens of each position that ``logits_dir`` keeps. All others count as one further token,
+        so the divergence is a lower bound, and exact with the whole vocabulary.
     """
 
     teacher: str
@@ -47,6 +55,8 @@ class Distillation:
     hidden_states_weight: float = 1.0
     own_loss_weight: float = 2.0
     soft_target_tokens: Literal["real", "targets"] = "real"
+    logits_dir: str | None = None
+    num_logits: int = 64
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -60,6 +70,46 @@ class Distillation:
                 "soft_targets_weight and hidden_states_weight are both 0, so that nothing is learned from the teacher; "
                 "give one of them a weight, or leave out distillation"
             )
+        if self.num_logits < 1:
+            raise ValueError(f"num_logits is {self.num_logits}; give at least 1")
+        if self.logits_dir is not None and self.hidden_states_weight:
+            raise ValueError(
+                "logits_dir keeps no hidden states; set hidden_states_weight=0, or leave logits_dir out"
+            )
+
+
+class TopLogits(NamedTuple):
+    """The most likely tokens of a teacher.
+
+    Attributes:
+      ids: Token ids, int32 [..., K].
+      log_probs: Logarithms of their probabilities at the temperature, float32 [..., K].
+    """
+
+    ids: jax.Array
+    log_probs: jax.Array
+
+
+def top_logits(
+    predictions: Predictions, batch: Batch, config: Distillation, *, vocab_size: int
+) -> Predictions:
+    """Return what ``with_teacher`` needs of a teacher's predictions, with ``TopLogits`` in place of logits.
+
+    Args:
+      predictions: Of the teacher.
+      batch: What it has read.
+      config: Temperature, and number of tokens to keep.
+      vocab_size: Number of the student's token ids; the teacher's distribution is over these alone.
+    """
+    logits, heads = predictions.logits, predictions.heads or {}
+    kept = {name: scores.astype(jnp.float32) for name, scores in heads.items() if name in _COMPARED_HEADS}
+    if "multiple_choice" in kept:  # a row for each question, as in the batch
+        kept["multiple_choice"] = kept["multiple_choice"].reshape(len(batch.sequence_labels), -1)
+    if logits is None:
+        return Predictions(heads=kept)
+    log_probs = jax.nn.log_softmax(logits[..., :vocab_size].astype(jnp.float32) / config.temperature, axis=-1)
+    values, ids = jax.lax.top_k(log_probs, min(config.num_logits, log_probs.shape[-1]))
+    return Predictions(logits=TopLogits(ids, values), heads=kept)  # pyright: ignore[reportArgumentType]
 
 
 def with_teacher(
@@ -115,6 +165,23 @@ def divergence(student: jax.Array, teacher: jax.Array, temperature: float) -> ja
     return jnp.sum(jnp.exp(other) * (other - own), axis=-1) * temperature**2
 
 
+def top_divergence(student: jax.Array, teacher: TopLogits, temperature: float) -> jax.Array:
+    """Return ``divergence`` where all tokens that ``teacher`` lacks count as one: a lower bound, float32 [...].
+
+    Args:
+      student: Logits [..., V].
+      teacher: The most likely tokens, at the same temperature.
+      temperature: Divides the student's logits.
+    """
+    own = jax.nn.log_softmax(student.astype(jnp.float32) / temperature, axis=-1)
+    own = jnp.take_along_axis(own, teacher.ids, axis=-1)
+    probs = jnp.exp(teacher.log_probs)
+    known = jnp.sum(probs * (teacher.log_probs - own), axis=-1)
+    theirs, ours = (jnp.maximum(1.0 - jnp.sum(each, axis=-1), _ROUNDING) for each in (probs, jnp.exp(own)))
+    others = jnp.where(theirs > _ROUNDING, theirs * (jnp.log(theirs) - jnp.log(ours)), 0.0)
+    return (known + others) * temperature**2
+
+
 def cosine_distance(student: jax.Array, teacher: jax.Array) -> jax.Array:
     """Return ``1 - cosine`` of vectors [..., D], float32 [...]."""
     own, other = student.astype(jnp.float32), teacher.astype(jnp.float32)
@@ -134,7 +201,9 @@ def _of_tokens(
     pair = _token_logits(student, teacher)
     if pair is None:
         return None
-    losses = divergence(*pair, config.temperature)
+    student_logits, taught = pair
+    compare = top_divergence if isinstance(taught, TopLogits) else divergence
+    losses = compare(student_logits, taught, config.temperature)
     if config.soft_target_tokens == "targets":
         weights = weights.reshape(losses.shape)
         total, count, divisor = jnp.sum(losses * weights), jnp.sum(weights), normalizers.weights
@@ -178,7 +247,7 @@ def _sequence_losses(
     match name:
         case "regression":  # scores [B, 1]
             return jnp.square(student.astype(jnp.float32) - teacher.astype(jnp.float32))[:, 0]
-        case "multiple_choice":  # [B * C, 1]
+        case "multiple_choice":  # [B * C, 1], or [B, C]
             rows = len(batch.sequence_labels)
             return divergence(student.reshape(rows, -1), teacher.reshape(rows, -1), temperature)
         case "question_answering":  # [B, L, 2]: both ends, each among the row's real tokens

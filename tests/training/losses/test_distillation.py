@@ -1,5 +1,6 @@
 """Losses against a teacher's predictions, next to the same sums written in numpy."""
 
+import itertools
 from typing import Any
 
 import jax
@@ -10,7 +11,13 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.training.losses import LossConfig, normalize, total, with_targets
-from t5x_like.training.losses.distillation import Distillation, divergence, with_teacher
+from t5x_like.training.losses.distillation import (
+    Distillation,
+    divergence,
+    top_divergence,
+    top_logits,
+    with_teacher,
+)
 
 RNG = np.random.default_rng(0)
 SEGMENTS = np.array([[1, 1, 1, 2, 2, 0], [1, 1, 1, 1, 0, 0]], np.int32)
@@ -117,6 +124,32 @@ def test_padded_vocabularies_of_different_sizes_are_compared_where_both_have_wor
     more = np.concatenate([ours, drawn(2, 6, 3)], -1)
     padded = np.concatenate([theirs, np.full((2, 6, 3), -50.0, np.float32)], -1)
     np.testing.assert_allclose(divergence(more, theirs, 2.0), kl(more, padded, 2.0), rtol=1e-4)
+
+
+def test_the_most_likely_tokens_give_a_lower_bound_that_is_exact_with_all_of_them() -> None:
+    ours, theirs, batch = drawn(2, 6, 7), 3 * drawn(2, 6, 7), tokens()
+    exact, bounds = kl(ours, theirs, 2.0), []
+    for kept in (1, 3, 6, 7, 100):
+        config = distillation(soft_targets_weight=1.0, temperature=2.0, num_logits=kept)
+        padded = np.pad(theirs, ((0, 0), (0, 0), (0, 5)), constant_values=-1e10)
+        top = top_logits(Predictions(logits=padded), batch, config, vocab_size=7).logits
+        bounds.append(np.asarray(top_divergence(ours, top, 2.0)))
+        # The others as one word, written out.
+        order = np.argsort(-theirs, axis=-1)[..., :kept]
+        p, q = softmax(theirs / 2.0), softmax(ours / 2.0)
+        p_kept, q_kept = (np.take_along_axis(each, order, -1) for each in (p, q))
+        p_rest, q_rest = 1 - p_kept.sum(-1), 1 - q_kept.sum(-1)
+        wanted = (p_kept * np.log(p_kept / q_kept)).sum(-1)
+        if kept < 7:
+            wanted = wanted + p_rest * np.log(p_rest / q_rest)
+        np.testing.assert_allclose(bounds[-1], 4 * wanted, rtol=1e-3, atol=1e-4)
+    for smaller, larger in itertools.pairwise(bounds):
+        assert (smaller <= larger + 1e-4).all()
+    np.testing.assert_allclose(bounds[-1], exact, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        bounds[-3], exact, rtol=1e-3, atol=1e-4
+    )  # without one word, the rest is that word
+    assert np.mean(bounds[0]) < np.mean(exact) - 0.01
 
 
 def test_hidden_states_count_by_their_angle_at_real_tokens() -> None:
@@ -233,6 +266,8 @@ def test_no_gradient_reaches_the_teacher_and_none_pulls_on_a_student_that_equals
     [
         ({"temperature": 0.0}, "temperature is 0.0; give a positive number"),
         ({"soft_targets_weight": -1.0}, "soft_targets_weight is -1.0; give 0 or more"),
+        ({"num_logits": 0}, "num_logits is 0; give at least 1"),
+        ({"logits_dir": "logits"}, "logits_dir keeps no hidden states; set hidden_states_weight=0"),
         ({"soft_targets_weight": 0.0, "hidden_states_weight": 0.0}, "nothing is learned from the teacher"),
     ],
 )
