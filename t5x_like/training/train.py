@@ -88,6 +88,9 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         num_microbatches=experiment.num_microbatches,
         teacher=teacher,
     )
+    recorded = None
+    if teacher is not None and teacher.distillation.logits_dir is not None:
+        recorded = RecordedLogits(teacher, vocab_size=model.vocab_size, mesh=mesh)
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
         for config in experiment.validations
@@ -108,9 +111,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
-            if teacher is not None and teacher.distillation.logits_dir is not None:
-                logits = RecordedLogits(teacher, vocab_size=model.vocab_size, mesh=mesh)
-                compiled = logits.step_with(compiled, start_step=start_step)
+            if recorded is not None:
+                compiled = recorded.step_with(compiled, start_step=start_step)
             elif teacher is not None:
                 compiled = functools.partial(compiled, teacher_params=teacher.params)
             loop = Loop(
