@@ -11,6 +11,8 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
+from t5x_like.model.families.ensemble import Ensemble, first_member, mean_scores
+from t5x_like.model.layers.masks import real_tokens
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
@@ -60,10 +62,20 @@ class HeadPredictor:
     """
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
-        def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            heads = parameters.merge(graphdef, params)(multiple_choice.flatten_choices(batch)).heads
+        def score_one(model: Any, batch: Batch, head: str) -> jax.Array:
+            heads = model(multiple_choice.flatten_choices(batch)).heads
             count = multiple_choice.num_choices(batch)
             return multiple_choice.scores_by_choice(heads[head], count) if count else heads[head]
+
+        def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
+            model = parameters.merge(graphdef, params)
+            if not isinstance(model, Ensemble):
+                return score_one(model, batch, head)
+            found = [score_one(member, batch, head) for member in model.members]
+            if head == "question_answering":  # probabilities of places, among the real ones
+                real = real_tokens(batch.encoder_segment_ids)
+                return mean_scores(found, model.mean, axis=1, where=None if real is None else real[..., None])
+            return mean_scores(found, "logits" if head == "regression" else model.mean)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))
@@ -77,7 +89,7 @@ class HeadPredictor:
         Raises:
           ValueError: The model lacks the head that the task needs.
         """
-        require_head(parameters.merge(self._graphdef, params), questions)
+        require_head(first_member(parameters.merge(self._graphdef, params)), questions)
 
         def run(numbers: list[int]) -> list[np.ndarray]:
             batch = place_rows(questions.batch(numbers, self.batch_size), self._mesh)

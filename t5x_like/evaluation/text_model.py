@@ -14,6 +14,7 @@ from t5x_like.inference.length_batches import Ids
 from t5x_like.inference.scorer import LikelihoodRequest, Likelihoods, Scorer, scoring_batch
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.families.ensemble import first_member
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
@@ -93,7 +94,7 @@ class TextModel:
         if tokenizer.special.eos is None:
             raise ValueError(f"{tokenizer} has no end of sequence, which targets need")
         graphdef, shapes, _ = parameters.abstract(config)
-        is_decoder = not isinstance(parameters.merge(graphdef, shapes), EncoderDecoder)
+        is_decoder = not isinstance(first_member(parameters.merge(graphdef, shapes)), EncoderDecoder)
         return cls(
             graphdef=graphdef,
             mesh=mesh,

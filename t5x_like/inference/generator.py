@@ -14,6 +14,7 @@ from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.families.ensemble import first_member
 from t5x_like.partitioning.shard import replicated
 
 
@@ -82,7 +83,7 @@ def continue_prompts(
       New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and the scores of beams.
     """
     max_new_tokens = settings["max_new_tokens"]
-    if isinstance(model, EncoderDecoder):
+    if isinstance(first_member(model), EncoderDecoder):
         cache = model.start_cache(model.encode(prompts, mask), mask, max_length=max_new_tokens)
         first = jnp.full(len(prompts), start_id, jnp.int32)
     else:

@@ -35,6 +35,7 @@ def accumulate(
     dropout_key: jax.Array,
     *,
     num_parts: int,
+    num_filled: jax.Array | None = None,
 ) -> tuple[Any, Totals, Memories]:
     """Return the gradients, the sums to log and the memories of ``whole``, computed in ``num_parts`` parts.
 
@@ -44,6 +45,7 @@ def accumulate(
       whole: the batch; ``num_parts`` divides its rows.
       dropout_key: split into one for each part.
       num_parts: 1 leaves the batch whole.
+      num_filled: number of the first parts to compute, int32 []; the others are empty. ``None`` computes all.
     """
     if num_parts == 1:
         gradients, (totals, memories) = gradient(trained, whole, dropout_key)
@@ -69,6 +71,11 @@ def accumulate(
     )
     first = jax.eval_shape(gradient, trained, *jax.tree.map(lambda array: array[0], parts))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (first[0], first[1][0]))
+    if num_filled is not None:
+        gradients, totals = jax.lax.fori_loop(
+            0, num_filled, lambda k, sums: body(sums, jax.tree.map(lambda array: array[k], parts))[0], nothing
+        )
+        return gradients, totals, Memories()
     (gradients, totals), memories = jax.lax.scan(body, nothing, parts)
     return gradients, totals, _of_memories(join, memories)
 

@@ -6,7 +6,7 @@ Each file belongs to one step: it holds the most likely tokens of every target p
 import io
 import itertools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -19,7 +19,9 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
 from t5x_like.model.families.segment_memory import ModelWithMemory
 from t5x_like.partitioning.shard import batch_sharding
+from t5x_like.training.loop import TrainStep
 from t5x_like.training.losses.distillation import TopLogits, top_logits
+from t5x_like.training.state import State
 from t5x_like.training.teacher import Teacher
 
 _FILE = "recorded.json"
@@ -98,14 +100,16 @@ class RecordedLogits:
         write_bytes(path, file.getvalue())
         return jax.device_put(found, batch_sharding(self._mesh))
 
-    def step_with(self, compiled: Callable[..., Any], *, start_step: int) -> Callable[[Any, Batch], Any]:
-        """Return the function ``(state, batch) -> state`` of a compiled step that takes ``recorded`` predictions."""
+    def given_to(self, steps: Mapping[int, TrainStep], *, start_step: int) -> dict[int, TrainStep]:
+        """Return compiled steps of a run, from ``start_step`` on, with predictions as their argument ``recorded``."""
         numbers = itertools.count(start_step)
 
-        def step(state: Any, batch: Batch) -> Any:
-            return compiled(state, batch, recorded=self.predictions(next(numbers), batch))
+        def with_predictions(compiled: Callable[..., State]) -> TrainStep:
+            return lambda state, batch: compiled(
+                state, batch, recorded=self.predictions(next(numbers), batch)
+            )
 
-        return step
+        return {start: with_predictions(compiled) for start, compiled in steps.items()}
 
 
 def _to_arrays(found: Predictions) -> dict[str, np.ndarray]:

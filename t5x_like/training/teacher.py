@@ -16,7 +16,7 @@ from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
 from t5x_like.text.batches.head_source import classes_for
-from t5x_like.text.batches.loader import Loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.training.losses.distillation import Distillation
 
@@ -82,27 +82,28 @@ def open_teacher(
     return Teacher(distillation, checkpoint.graphdef, params, checkpoint.step, checkpoint.identity)
 
 
-def check_teacher(distillation: Distillation, model: Any, loader: Loader) -> None:
+def check_teacher(distillation: Distillation, model: Any, loader: Any, train: LoaderConfig) -> None:
     """Check that the teacher's predictions can be compared with the student's; its weights are not read.
 
     Args:
       distillation: says where it is.
       model: the student's configuration.
-      loader: the training data.
+      loader: of the training data: its vocabulary and head.
+      train: the configuration of that data.
 
     Raises:
       ValueError: there is no teacher, or it differs in family, head, classes, width or vocabulary.
     """
-    where, mixture = distillation.teacher, f"mixture {loader.config.mixture!r}"
+    where, mixture = distillation.teacher, f"mixture {train.mixture!r}"
     with open_unread(where, step=distillation.teacher_step) as teacher:
         _check_family(teacher, model)
         _check_vocabulary(teacher, loader)
-        if loader.config.layout == "encoder":
-            check_length(teacher.config, loader.config.inputs_length, what=f"{mixture}, by teacher {where},")
+        if train.layout == "encoder":
+            check_length(teacher.config, train.inputs_length, what=f"{mixture}, by teacher {where},")
         if distillation.soft_targets_weight:
             if loader.head is not None:
                 check_head(teacher.config, loader.head, what=f"{mixture}, with teacher {where},")
-                _check_classes(teacher, classes_for(loader.config))
+                _check_classes(teacher, classes_for(train))
             else:
                 _check_task(teacher, model)
         if distillation.hidden_states_weight and teacher.config.model_dim != model.model_dim:
@@ -152,7 +153,7 @@ def _check_classes(teacher: Checkpoint, ours: tuple[str, ...]) -> None:
         )
 
 
-def _check_vocabulary(teacher: Checkpoint, loader: Loader) -> None:
+def _check_vocabulary(teacher: Checkpoint, loader: Any) -> None:
     """Refuse a teacher whose ids mean other tokens; it may have another number of sentinels and padding."""
     theirs, ours, where = teacher.found_tokenizer, loader.vocabulary, teacher.directory
     known = theirs is not None and isinstance(ours, Tokenizer)

@@ -215,7 +215,7 @@ def test_recorded_predictions_of_all_tokens_give_the_step_of_computed_ones(tmp_p
     for _ in range(2):  # writes, then reads
         predictions = RecordedLogits(teacher, vocab_size=64, mesh=mesh)
         state, before, losses = new_state(computed["plan"], config, seed=0), 0.0, []
-        advance = predictions.step_with(step, start_step=0)
+        advance = predictions.given_to({0: step}, start_step=0)[0]
         for number in range(2):
             state = advance(state, random_batch(number))
             total = float(state["totals"].measures["soft_target_loss"].total)

@@ -46,7 +46,7 @@ class Normalizers(NamedTuple):
     sequences: jax.Array  # sequences with a label
     tokens: jax.Array  # real tokens of the stream that targets belong to
     encoder_tokens: jax.Array  # real tokens of the encoder's stream
-    parts: int  # microbatches
+    parts: int | jax.Array  # microbatches
 
 
 def with_targets(batch: Batch) -> Batch:
@@ -59,7 +59,9 @@ def with_targets(batch: Batch) -> Batch:
     )
 
 
-def normalize(batch: Batch, config: LossConfig, *, num_parts: int = 1) -> tuple[jax.Array, Normalizers]:
+def normalize(
+    batch: Batch, config: LossConfig, *, num_parts: int | jax.Array = 1
+) -> tuple[jax.Array, Normalizers]:
     """Return the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
 
     Args:

@@ -158,10 +158,9 @@ def test_only_adapter_and_new_heads_train():
     assert trainable_by_default(bert) == ("*/lora/*", "heads/scores/*", "heads/pooler/*")
     assert trainable_by_default(TINY["bert"]) == ("*",)
     t5 = replace(TINY["t5_1_0"], adapter=BottleneckAdapter(inner_dim=4))
-    trained, frozen = (
-        parameters.flatten(part)
-        for part in parameters.partition(parameters.abstract(t5)[1], trainable_by_default(t5))
-    )
+    shapes = parameters.abstract(t5)[1]
+    selection = parameters.select(shapes, trainable_by_default(t5))
+    trained, frozen = map(parameters.flatten, parameters.partition(shapes, selection))
     assert {path.rpartition("/")[2] for path in trained} == {"kernel", "bias", "scale"}
     assert all("/adapter/" in path or "norm" in path or "/before/" in path for path in trained)
     assert not any("norm" in path or "/before/" in path for path in frozen)
