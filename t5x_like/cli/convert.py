@@ -18,6 +18,7 @@ Memory holds one weight at a time (one layer's when importing, all layers' of on
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.vocabularies.opening import vocabulary_files

@@ -96,7 +96,7 @@ class RecordedLogits:
             return jax.device_put(_from_arrays(arrays), batch_sharding(self._mesh))
         found = self._compute(self._params, batch)
         file = io.BytesIO()
-        np.savez(file, checksum=np.uint32(checksum), **_to_arrays(found))
+        np.savez(file, **_to_arrays(found), checksum=np.uint32(checksum))  # pyright: ignore[reportArgumentType]
         write_bytes(path, file.getvalue())
         return jax.device_put(found, batch_sharding(self._mesh))
 
@@ -114,15 +114,16 @@ class RecordedLogits:
 
 def _to_arrays(found: Predictions) -> dict[str, np.ndarray]:
     arrays = {f"{_HEAD}{name}": np.asarray(scores) for name, scores in (found.heads or {}).items()}
-    if found.logits is not None:
-        arrays |= {name: np.asarray(each) for name, each in found.logits._asdict().items()}
-    return arrays
+    top: Any = found.logits  # TopLogits
+    return (
+        arrays if top is None else arrays | {name: np.asarray(each) for name, each in top._asdict().items()}
+    )
 
 
-def _from_arrays(arrays: dict[str, np.ndarray]) -> Predictions:
+def _from_arrays(arrays: dict[str, Any]) -> Predictions:
     heads = {name.removeprefix(_HEAD): each for name, each in arrays.items() if name.startswith(_HEAD)}
-    top = {name: each for name, each in arrays.items() if not name.startswith(_HEAD)}
-    return Predictions(logits=TopLogits(**top) if top else None, heads=heads)
+    top: Any = {name: each for name, each in arrays.items() if not name.startswith(_HEAD)}
+    return Predictions(logits=TopLogits(**top) if top else None, heads=heads)  # pyright: ignore[reportArgumentType]
 
 
 def _checksum(batch: Batch) -> int:

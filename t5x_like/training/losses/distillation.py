@@ -3,7 +3,7 @@
 Hinton et al. 2015, https://arxiv.org/abs/1503.02531; DistilBERT, Sanh et al. 2019, https://arxiv.org/abs/1910.01108.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -132,8 +132,7 @@ def with_teacher(
       normalizers: Of the whole batch, from ``losses.normalize``.
     """
     teacher, batch = jax.lax.stop_gradient(teacher), flatten_choices(batch)
-    nothing = ExtraLoss(jnp.zeros(()), 0.0, jnp.zeros(()), jnp.ones(()))
-    found = dict.fromkeys(MEASURES, nothing)
+    found: dict[str, ExtraLoss | None] = dict.fromkeys(MEASURES)
     if config.soft_targets_weight:
         found["soft_target_loss"] = _of_tokens(student, teacher, batch, config, weights, normalizers)
         found["soft_sequence_loss"] = _of_sequences(student, teacher, batch, config, normalizers)
@@ -143,8 +142,9 @@ def with_teacher(
         decoder = (student.decoder_output, teacher.decoder_output, batch.decoder_segment_ids)
         found["encoder_cosine_loss"] = _of_hidden_states(*encoder, weight, normalizers.encoder_tokens)
         found["decoder_cosine_loss"] = _of_hidden_states(*decoder, weight, normalizers.tokens)
-    found = {name: nothing if loss is None else loss for name, loss in found.items()}
-    return student._replace(extra_losses={**(student.extra_losses or {}), **found})
+    nothing = ExtraLoss(jnp.zeros(()), 0.0, jnp.zeros(()), jnp.ones(()))
+    extra = {name: nothing if loss is None else loss for name, loss in found.items()}
+    return student._replace(extra_losses={**(student.extra_losses or {}), **extra})
 
 
 def divergence(student: jax.Array, teacher: jax.Array, temperature: float) -> jax.Array:
@@ -201,9 +201,11 @@ def _of_tokens(
     pair = _token_logits(student, teacher)
     if pair is None:
         return None
-    student_logits, taught = pair
-    compare = top_divergence if isinstance(taught, TopLogits) else divergence
-    losses = compare(student_logits, taught, config.temperature)
+    own, taught = pair
+    if isinstance(taught, TopLogits):
+        losses = top_divergence(own, taught, config.temperature)
+    else:
+        losses = divergence(own, taught, config.temperature)
     if config.soft_target_tokens == "targets":
         weights = weights.reshape(losses.shape)
         total, count, divisor = jnp.sum(losses * weights), jnp.sum(weights), normalizers.weights
@@ -213,7 +215,7 @@ def _of_tokens(
     return ExtraLoss(total, config.soft_targets_weight, count, divisor)
 
 
-def _token_logits(student: Predictions, teacher: Predictions) -> tuple[jax.Array, jax.Array] | None:
+def _token_logits(student: Predictions, teacher: Predictions) -> tuple[jax.Array, Any] | None:
     """Logits of the head that learns from target tokens, if both models have it."""
     if student.logits is not None:
         return None if teacher.logits is None else (student.logits, teacher.logits)
@@ -251,8 +253,8 @@ def _sequence_losses(
             rows = len(batch.sequence_labels)
             return divergence(student.reshape(rows, -1), teacher.reshape(rows, -1), temperature)
         case "question_answering":  # [B, L, 2]: both ends, each among the row's real tokens
-            ends = (jnp.swapaxes(mask_padding(scores, batch), 1, 2) for scores in (student, teacher))
-            return jnp.mean(divergence(*ends, temperature), axis=-1)
+            own, taught = (jnp.swapaxes(mask_padding(scores, batch), 1, 2) for scores in (student, teacher))
+            return jnp.mean(divergence(own, taught, temperature), axis=-1)
         case _:
             return divergence(student, teacher, temperature)
 
