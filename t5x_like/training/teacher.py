@@ -156,9 +156,9 @@ def _check_classes(teacher: Checkpoint, ours: tuple[str, ...]) -> None:
 def _check_vocabulary(teacher: Checkpoint, loader: Any) -> None:
     """Refuse a teacher whose ids mean other tokens; it may have another number of sentinels and padding."""
     theirs, ours, where = teacher.found_tokenizer, loader.vocabulary, teacher.directory
-    known = theirs is not None and isinstance(ours, Tokenizer)
-    difference = vocabulary_difference(theirs, ours) if known else ""
-    if difference:
+    if theirs is None or not isinstance(ours, Tokenizer):
+        log.warning("teacher %s has no vocabulary to compare; it is taken for that of the tasks", where)
+    elif difference := vocabulary_difference(theirs, ours):
         raise ValueError(
             f"the teacher {where} has another vocabulary than the tasks ({ours.name}): {difference}. Take a teacher "
             "with the tasks' vocabulary, or give the tasks the teacher's"
@@ -167,11 +167,6 @@ def _check_vocabulary(teacher: Checkpoint, loader: Any) -> None:
         raise ValueError(
             f"the teacher {where} has {teacher.config.vocab_size:,} embedding rows, the tasks need {loader.num_ids:,}; "
             "take a teacher with the tasks' vocabulary"
-        )
-    if not known:
-        log.warning(
-            "the vocabulary of teacher %s can't be compared with that of the tasks; it is taken for theirs",
-            where,
         )
 
 
