@@ -24,12 +24,16 @@ from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.reports.machine import describe_machine
 from t5x_like.training.run_record import read_recorded
 
-# Gin file and macros of each method. Rates are the papers', scaled as MiniLM's own fine-tuning rate is.
+# Gin file and macros of each method; None leaves a macro out. Rates are the papers', scaled as MiniLM's own
+# fine-tuning rate is.
 _FULL, _TUNING = "gin/recipes/glue/minilm_sst2.gin", "gin/recipes/tuning"
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": (_FULL, {}),
     "head": (_FULL, {"TRAINABLE": ("heads/*",), "LEARNING_RATE": 1e-3}),
-    "bitfit": (_FULL, {"TRAINABLE": ("*/bias", "heads/*"), "LEARNING_RATE": 1e-3}),
+    "bitfit": (f"{_TUNING}/bitfit.gin", {}),
+    "last_2_layers": (f"{_TUNING}/last_layers.gin", {}),
+    "unfreezing": (f"{_TUNING}/gradual_unfreezing.gin", {"THAW_EVERY_STEPS": 50, "WARMUP_STEPS": None}),
+    "noisy_tune": (f"{_TUNING}/noisy_tune.gin", {}),
     "adapters_32": (f"{_TUNING}/adapters.gin", {"INNER_DIM": 32}),
     "adapters_128": (f"{_TUNING}/adapters.gin", {"INNER_DIM": 128}),
     "lora_4": (f"{_TUNING}/lora.gin", {"RANK": 4, "ALPHA": 4.0}),
@@ -83,6 +87,7 @@ def tune(task: str, method: str, seed: int, arguments: argparse.Namespace) -> di
     macros |= {"DATA_DIR": arguments.data_dir}
     steps = arguments.steps or macros["TRAIN_STEPS"]
     macros |= {"TRAIN_STEPS": steps, "WARMUP_STEPS": steps // 10, "SAVE_EVERY_STEPS": 0}
+    macros = {name: value for name, value in macros.items() if changes.get(name, value) is not None}
     done = run / "cost.json"
     if not done.exists():
         command = [str(Path(sys.executable).with_name("t5x-like")), "train", f"--gin_file={gin_file}"]
@@ -127,7 +132,8 @@ def num_trained(run: Path) -> tuple[int, int]:
     def count(params: Any) -> int:
         return sum(leaf.size for leaf in parameters.flatten(params).values())
 
-    return count(parameters.partition(shapes, patterns)[0]), count(shapes)
+    selection = parameters.select(shapes, patterns)
+    return count(parameters.partition(shapes, selection)[0]), count(shapes)
 
 
 def folder_bytes(folder: Path) -> int:
