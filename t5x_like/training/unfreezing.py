@@ -152,8 +152,8 @@ class StagedOptimizer:
     ) -> None:
         if not isinstance(optimizer, OptimizerConfig):
             raise ValueError(
-                f"unfreezing gives each group of weights an optimizer of its own, and {type(optimizer).__name__} has no "
-                "OptimizerConfig's options; let it inherit from OptimizerConfig, or leave unfreezing out"
+                f"unfreezing gives each group of weights an optimizer of its own, and {type(optimizer).__name__} lacks "
+                "the options of OptimizerConfig; let it inherit from OptimizerConfig, or leave unfreezing out"
             )
         self._optimizer, self._stages, self._trained = optimizer, stages, trained
         norm = optimizer.max_gradient_norm
