@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -68,6 +69,7 @@ def train(
         layout="decoder",
         loss_on_targets_only=True,
         pack=False,
+        prefix_attention="causal",
     )
     rate = t5x_like.LinearWarmupLinearDecay(peak=3e-3, warmup_steps=steps // 10, total_steps=steps)
     experiment = t5x_like.Experiment(
@@ -85,7 +87,9 @@ def train(
 
 def written(pretrained: Any, classifier: Any, num_texts: int) -> dict[str, Any]:
     """Return the share of each category among texts that a model writes, and two of the texts."""
-    texts = pretrained.generate(["define"] * num_texts, max_new_tokens=30, do_sample=True, top_p=0.9)
+    prompt = np.array([[0, *pretrained.vocabulary.encode("define"), 1]] * num_texts)  # start, prompt, end
+    ids = pretrained.generate(prompt, np.ones_like(prompt), max_new_tokens=30, do_sample=True, top_p=0.9)
+    texts = pretrained.decode(ids[:, prompt.shape[1] :])
     categories = list(classifier.predict(texts))
     shares = {name: round(categories.count(name) / num_texts, 3) for name in CATEGORIES}
     return {**shares, "different": len({*texts}) / num_texts, "examples": list(texts[:2])}
