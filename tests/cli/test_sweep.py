@@ -71,13 +71,14 @@ def test_a_dry_run_names_the_runs(recipe: str, tmp_path: Path, capsys) -> None:
 
 
 def test_a_recipe_may_have_a_grid_of_its_own(recipe: str, tmp_path: Path, capsys) -> None:
-    own = [recipe, "--gin.SWEEP_OVER=('LEARNING_RATE=1e-3,2e-3', 'BATCH_SIZE=8,16,32')"]
     flags = ["--output", str(tmp_path / "out"), "--dry_run"]
-    assert main(["sweep", *own, *flags]) == 0
+    Path(recipe).write_text(f"{RECIPE}SWEEP_OVER = ('LEARNING_RATE=1e-3,2e-3', 'BATCH_SIZE=8,16,32')\n")
+    assert main(["sweep", recipe, *flags]) == 0
     assert "6 runs, 0 finished before" in capsys.readouterr().out
-    assert main(["sweep", *own, "--over", "BATCH_SIZE=8,16", *flags]) == 0
+    assert main(["sweep", recipe, "--over", "BATCH_SIZE=8,16", *flags]) == 0
     assert "2 runs, 0 finished before" in capsys.readouterr().out
-    assert main(["sweep", recipe, "--gin.SWEEP_OVER=3", *flags]) == 2
+    Path(recipe).write_text(f"{RECIPE}SWEEP_OVER = 3\n")
+    assert main(["sweep", recipe, *flags]) == 2
     assert "SWEEP_OVER is 3; give a tuple of texts" in capsys.readouterr().err
 
 
