@@ -183,7 +183,7 @@ class AdapterFields:
     def __init__(self, fields: Mapping[str, Any], *, where: str):
         self._fields = dict(fields)
         self.where = where
-        self._taken = set(UNREAD_FIELDS)
+        self._taken: set[str] = {*UNREAD_FIELDS}
 
     def take(self, name: str, default: Any = None) -> Any:
         """Return a field, or ``default`` where it is null or absent."""

@@ -74,7 +74,11 @@ class PrefixTuning:
 
     def _shift_positions(self, model: nnx.Module) -> None:
         learned = model.config.embeddings.positions if isinstance(model, Encoder | Decoder) else None
-        if learned is None or learned.max_position_embeddings <= self.length:
+        if (
+            not isinstance(model, Encoder | Decoder)
+            or learned is None
+            or learned.max_position_embeddings <= self.length
+        ):
             has = "no" if learned is None else str(learned.max_position_embeddings)
             raise ValueError(
                 f"shift_positions moves learned positions behind a prefix of {self.length}, and this model has {has} "
@@ -83,7 +87,8 @@ class PrefixTuning:
         count, offset = learned.max_position_embeddings - self.length, learned.offset + self.length
         learned = LearnedPositions(max_position_embeddings=count, offset=offset)
         embeddings = replace(model.config.embeddings, positions=learned)
-        model.config, model.embedding.config = replace(model.config, embeddings=embeddings), embeddings
+        model.embedding.config = embeddings
+        model.config = replace(model.config, embeddings=embeddings)  # pyright: ignore[reportAttributeAccessIssue]
 
     def merge(self, model: nnx.Module) -> nnx.Module:  # noqa: ARG002 - as of other adapters
         """Refuse to merge: no weight of the model has keys that don't depend on tokens.
