@@ -91,7 +91,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Finished
 
 def share_of(letters: str, pretrained: Any) -> float:
     """Return the probability that a text after the prompt of the tasks begins with one of ``letters``."""
-    logits = pretrained(input_ids=np.array([[0, ord("t") + 3, 1]])).logits[0, -1]  # start, "t", end
+    prompt = np.array([[ord("t") + 3, 1]])  # "t", end
+    logits = np.asarray(pretrained(input_ids=prompt).logits[0, -1])
     probabilities = np.exp(logits - np.logaddexp.reduce(logits))
     return float(sum(probabilities[ord(letter) + 3] for letter in letters))
 
