@@ -175,8 +175,10 @@ def compiled_steps(
             teacher=teacher,
         )
         compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
-        computes = teacher is not None and teacher.distillation.logits_dir is None
-        steps[start] = functools.partial(compiled, teacher_params=teacher.params) if computes else compiled
+        if teacher is not None and teacher.distillation.logits_dir is None:
+            steps[start] = functools.partial(compiled, teacher_params=teacher.params)
+        else:
+            steps[start] = compiled
     return steps
 
 
