@@ -11,6 +11,7 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
+from t5x_like.model.families.family import predict
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
@@ -61,9 +62,11 @@ class HeadPredictor:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
         def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            heads = parameters.merge(graphdef, params)(multiple_choice.flatten_choices(batch)).heads
-            count = multiple_choice.num_choices(batch)
-            return multiple_choice.scores_by_choice(heads[head], count) if count else heads[head]
+            scores = predict(parameters.merge(graphdef, params), batch).heads[head]
+            if not multiple_choice.num_choices(batch):
+                return scores
+            num_examples, are_choices = len(batch.encoder_input_tokens), head == "multiple_choice"
+            return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))

@@ -89,7 +89,7 @@ class Prediction(NamedTuple):
 
 
 def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Yield a prediction for each line, batch by batch; encoders use their head."""
+    """Yield a prediction for each line, batch by batch; models with a head use it."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registration.connect()
@@ -97,7 +97,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
-    if not hasattr(opened.model, "start_cache"):  # an encoder
+    if opened.answers_by_head or opened.family == "encoder":
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length

@@ -34,7 +34,7 @@ def train_step(
     """
 
     def step(state: State, batch: Batch) -> State:
-        batch = losses.with_targets(batch)
+        batch = losses.with_targets(batch, loss)
         weights, normalizers = losses.normalize(batch, loss, num_parts=num_microbatches)
         num_tasks = state["totals"].task_loss.shape[0]
 
@@ -84,7 +84,7 @@ def validation_step(
     def step(
         params: Any, batch: Batch, totals: Totals, memory: Memory | None
     ) -> tuple[Totals, Memory | None]:
-        batch = losses.with_targets(batch)
+        batch = losses.with_targets(batch, loss)
         model = parameters.merge(plan.graphdef, params)
         predictions = predict(model, batch, memory=_memory_for(batch, memory))
         measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0])

@@ -13,7 +13,13 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
+from t5x_like.pretrained.initial_weights import (
+    CheckpointModel,
+    check_head,
+    check_length,
+    initial_checkpoint,
+    with_lm_head,
+)
 from t5x_like.pretrained.open_checkpoint import open_frozen
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
@@ -112,12 +118,17 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 def with_model(experiment: Experiment) -> Experiment:
     """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``.
 
+    For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
+
     Raises:
       ValueError: there is no model there, or it can't have the head that the tasks need.
     """
-    if not isinstance(experiment.model, CheckpointModel):
-        return experiment
-    model = experiment.model.resolve(experiment.start_from, head_for(experiment.train))
+    model: Any = experiment.model
+    head = head_for(experiment.train)
+    if isinstance(model, CheckpointModel):
+        model = model.resolve(experiment.start_from, head)
+    if experiment.loss.auxiliary_lm_weight is not None:
+        model = with_lm_head(model, head)
     return replace(experiment, model=model)
 
 
@@ -129,7 +140,8 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     """
     model: Any = experiment.model
     if loader.head is not None:
-        check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
+        what = f"mixture {experiment.train.mixture!r}"
+        check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
     for each in (experiment.train, *experiment.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import Predictions, as_decoder_batch
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -72,6 +72,7 @@ class Decoder(nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of the token after every position, and of pooled sequences."""
+        batch = as_decoder_batch(batch)
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
         places = jnp.arange(tokens.shape[1])
         mask = causal_mask(places, places) if batch.ranks is None else rank_mask(batch.ranks)

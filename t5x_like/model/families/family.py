@@ -67,6 +67,20 @@ class Family(Protocol):
     ) -> Predictions: ...
 
 
+def as_decoder_batch(batch: Batch) -> Batch:
+    """Return a batch for a decoder; rows for a head, which have the encoder's stream only, become the decoder's."""
+    if batch.decoder_input_tokens is not None:
+        return batch
+    return batch._replace(
+        encoder_input_tokens=None,
+        encoder_segment_ids=None,
+        encoder_positions=None,
+        decoder_input_tokens=batch.encoder_input_tokens,
+        decoder_segment_ids=batch.encoder_segment_ids,
+        decoder_positions=batch.encoder_positions,
+    )
+
+
 def predict(
     model: Family, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, memory: Memory | None = None
 ) -> Predictions:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import Predictions, as_decoder_batch
 from t5x_like.model.families.segment_memory import (
     Memory,
     join_memory_mask,
@@ -107,6 +107,7 @@ class Recurrent(nnx.Module):
 
         Rows where ``batch.continues`` is 1 attend to their part of the memory.
         """
+        batch = as_decoder_batch(batch)
         segment_ids = batch.decoder_segment_ids
         memory = recall_memory(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)

@@ -30,6 +30,9 @@ ENCODER_ONLY_TASKS: tuple[ModelTask, ...] = ("encoding", "token_classification")
 # Tasks with one label for a whole sequence.
 SEQUENCE_TASKS: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
+# Tasks of the heads that any model can be fine-tuned with.
+HEAD_TASKS: tuple[ModelTask, ...] = (*SEQUENCE_TASKS, "token_classification", "question_answering")
+
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
 _PROBLEM_TYPES: dict[str, ProblemType] = {

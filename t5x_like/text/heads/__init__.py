@@ -2,6 +2,7 @@
 
 from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
 from t5x_like.text.heads.head_format import HeadFormat
+from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
 from t5x_like.text.heads.span_head import QuestionAnswering
 from t5x_like.text.heads.token_head import TokenClassification
@@ -9,6 +10,7 @@ from t5x_like.text.heads.token_head import TokenClassification
 __all__ = [
     "CandidateRanking",
     "HeadFormat",
+    "InputFraming",
     "MultipleChoice",
     "QuestionAnswering",
     "Regression",

@@ -131,6 +131,11 @@ class HeadFormat(ABC):
         """Names of the classes in the order of the head's outputs; empty if it predicts something else."""
         return ()
 
+    @property
+    def is_pair(self) -> bool:
+        """Whether each row is one pair of texts, which can be read in both orders."""
+        return False
+
     @abstractmethod
     def read(self, values: RowValues) -> HeadRow:
         """Extract texts and label from a row's columns.
@@ -161,14 +166,20 @@ class HeadFormat(ABC):
         encoded = dict(zip(unique, tokenizer.encode_all(unique), strict=True))
         for origin, row in enumerate(rows, start=first):
             yield from self._examples(
-                row, origin, [input_format.join([encoded[text] for text in texts]) for texts in row.texts]
+                row,
+                origin,
+                [
+                    joined
+                    for texts in row.texts
+                    for joined in input_format.rows([encoded[text] for text in texts])
+                ],
             )
 
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Return the properties of the examples for a loader."""
+        """Return the properties of the examples for a loader, given their rows per example."""
         return ExampleSpec(
             layout="encoder",
             fields=("token_types", "weights", *self.label_fields),
