@@ -97,7 +97,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
-    if opened.answers_by_head or opened.family == "encoder":
+    if not opened.writes:
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length

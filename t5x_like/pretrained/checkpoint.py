@@ -119,6 +119,12 @@ class Checkpoint:
         """True if the model has a head for sequences, tokens or choices, and answers with it."""
         return getattr(self.config, "task", None) in HEAD_TASKS
 
+    @property
+    def writes(self) -> bool:
+        """True if the model generates text: with a head over the vocabulary, and no other to answer with."""
+        scores_words = self.family == "recurrent" or self.model.heads.words is not None
+        return scores_words and not self.answers_by_head
+
     @functools.cached_property
     def found_tokenizer(self) -> Tokenizer | None:
         """Tokenizer next to the weights, or at ``vocabulary``; ``None`` if there is neither.

@@ -23,7 +23,7 @@ from t5x_like.model.zoo.t5_lm import T5LanguageModelConfig
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
-from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.fresh_heads import with_added_tokens, with_head
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.open_checkpoint import open_initial
@@ -104,17 +104,12 @@ def benchmark_of(folder, vocabulary, form, rows, **options):
             yield RawRow(json.loads(line), f"{file}:{number}")
 
     files = dict.fromkeys(("train", "validation"), ("rows.jsonl",))
-    source = BenchmarkSource(
-        name="rows",
-        layouts=(FileLayout(files=files, read=read),),
-        columns={},
-        num_rows=dict.fromkeys(files, len(rows)),
-        url="",
-        license="",
-    )
-    benchmark = Benchmark(name="rows", title="rows", source=source, word=lambda _: [], head=form)
+    layout = FileLayout(files=files, read=read)
+    source = BenchmarkSource(layouts=(layout,), rows=dict.fromkeys(files, len(rows)), columns={})
+    name = f"{form.head.kind}_rows"
+    benchmark = Benchmark(name=name, title=name, source=source, word=lambda _: [], head=form)
     return BenchmarkTask(
-        name="rows",
+        name=name,
         vocabulary=vocabulary,
         num_sentinels=3,
         benchmark=benchmark,
@@ -145,7 +140,7 @@ def experiment(task, model, model_dir, **options):
     "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in FAMILIES]
 )
 def test_every_family_learns_to_classify(name, vocabulary, tmp_path):
-    task = letters_task(tmp_path, vocabulary)
+    task = letters_task(tmp_path, vocabulary, name=f"letters_{name}")
     finished = train(experiment(task, FAMILIES[name], tmp_path / "run"))
     assert finished.last[f"evaluation/{task.name}"]["accuracy"] > 95
 
@@ -170,6 +165,7 @@ def tuned(tmp_path_factory, published):
         CheckpointModel(num_added_tokens=3),
         folder / "run",
         start_from=str(published),
+        total_steps=120,
         loss=LossConfig(z_loss=0.0, auxiliary_lm_weight=0.5),
     )
     return folder / "run", train(run)
@@ -210,8 +206,10 @@ def test_embeddings_of_added_tokens_are_drawn_and_the_others_kept(published):
     assert not np.array_equal(tables[0][num_known:NUM_IDS], tables[1][num_known:NUM_IDS])
     assert 0.01 < tables[0][num_known:NUM_IDS].std() < 0.03
     assert "has embeddings for 14 ids; 3 more are freshly drawn" in opened[0][1][-1]
-    divided = replace(FAMILIES["transfo_xl"], cutoffs=(4,), vocab_size=NUM_IDS)
-    assert divided.vocab_size == NUM_IDS
+    with pytest.raises(
+        ValueError, match="a TransfoXLConfig divides its vocabulary among several tables, to which"
+    ):
+        with_added_tokens(FAMILIES["transfo_xl"], {}, num_known, seed=0, mesh=None)
 
 
 def test_an_export_has_transformers_class_and_no_output_layer(tuned, tmp_path):
@@ -300,5 +298,5 @@ def test_gpt_learns_choices_numbers_in_both_orders_and_spans(kind, vocabulary, t
     task = benchmark_of(tmp_path, vocabulary, form, rows, **options)
     model = with_head(replace(GPT, num_layers=2, model_dim=32), head, form.head.num_labels, where="here")
     finished = train(experiment(task, model, tmp_path / "run", total_steps=200))
-    scores = finished.last["evaluation/rows"]
+    scores = finished.last[f"evaluation/{task.name}"]
     assert scores[metric] > least, scores

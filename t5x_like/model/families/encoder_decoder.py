@@ -140,6 +140,13 @@ class EncoderDecoder(nnx.Module):
             encoded_mask=segment_mask(None, encoder_segment_ids),
         )
 
+    def prefill(
+        self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], *, max_new_tokens: int, start_id: int
+    ) -> tuple[Int[Array, " B"], DecoderCache]:
+        """Encode prompts for generation; see ``PromptContinuation``."""
+        cache = self.start_cache(self.encode(prompts, mask), mask, max_length=max_new_tokens)
+        return jnp.full(len(prompts), start_id, jnp.int32), cache
+
     def decode_step(
         self, tokens: Int[Array, " R"], cache: DecoderCache
     ) -> tuple[Float[Array, "R V"], DecoderCache]:

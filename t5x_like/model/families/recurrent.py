@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, as_decoder_batch
+from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.segment_memory import (
     Memory,
     join_memory_mask,
@@ -81,7 +81,7 @@ class RecurrentCache(NamedTuple):
     real: Bool[Array, "R P"]
 
 
-class Recurrent(nnx.Module):
+class Recurrent(PromptContinuation, nnx.Module):
     """One causal stack; its logits are log-probabilities."""
 
     def __init__(self, config: RecurrentConfig, *, key: Key[Array, ""]):

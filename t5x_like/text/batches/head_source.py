@@ -110,7 +110,7 @@ def classes_for(config: LoaderConfig) -> tuple[str, ...]:
 
 
 def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
-    if config.layout != "encoder":
+    if not config.reads_heads:
         return []
     names = registry.names_of_tasks(config.mixture)
     if all((definition := registry.task(name)) and definition.is_pretraining for name in names):
