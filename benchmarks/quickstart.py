@@ -1,7 +1,7 @@
 """Write what `make quickstart` reached as a file of results: losses by step, which a picture shows, and scores.
 
-make quickstart
-python -m benchmarks.quickstart runs/quickstart --output benchmarks/results/quickstart_cpu.json
+make setup && time make quickstart
+python -m benchmarks.quickstart runs/quickstart --minutes 5.6 --output benchmarks/results/quickstart_cpu.json
 """
 
 import argparse
@@ -18,6 +18,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", help="the folder of `make quickstart`")
+    parser.add_argument(
+        "--minutes", type=float, required=True, help="wall time of `make quickstart` after set-up"
+    )
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
     pretrain = as_path(arguments.runs) / "pretrain"
@@ -46,7 +49,14 @@ def main() -> None:
     }
     write_json(
         arguments.output,
-        about() | {"seed": 0, "curves": curves, "unigram_entropy": entropy, "tasks": scores},
+        about()
+        | {
+            "seed": 0,
+            "minutes": arguments.minutes,
+            "curves": curves,
+            "unigram_entropy": entropy,
+            "tasks": scores,
+        },
     )
 
 

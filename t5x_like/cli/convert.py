@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert and says what was written."""
+    """Convert, and print what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
@@ -83,12 +83,13 @@ def _check_source(arguments: argparse.Namespace) -> None:
 def _import(source: str, target: Path) -> None:
     # These import JAX and Orbax.
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint
+    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, run_weights
 
     with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
         checkpoints.save(0, {"params": opened.params})
     model_config.write_model_config(target, opened.config)
     head_classes.write_classes(target, opened.class_names)
+    run_weights.write_source_fields(target, opened.fields)
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:
@@ -107,6 +108,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             opened.config,
             opened.params,
             target,
+            fields=opened.fields,
             classes=opened.class_names,
             card=model_card.card_of(source, step=step, license=arguments.license or ""),
             dtype=dtype,

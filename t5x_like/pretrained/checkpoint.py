@@ -53,7 +53,7 @@ class Checkpoint:
       graphdef: the model's structure, for ``parameters.merge(graphdef, params)``.
       params: nested weights, float32, on ``mesh``.
       mesh: the devices; one device if none was asked for.
-      fields: those of a published model's ``config.json``; empty for runs.
+      fields: those of a published model's ``config.json``, also after a conversion; empty for trained runs.
       class_names: classes of its head in the order of its outputs; empty if they have no names.
       vocabulary: a tokenizer's path to use in place of the one next to the weights.
       num_sentinels: the sentinels of that tokenizer; ``None`` for as many as the model was trained with.
@@ -155,7 +155,7 @@ class Checkpoint:
         if self.fields:
             return special_ids_of(self.fields)
         own = None if self.found_tokenizer is None else self.found_tokenizer.special
-        if not was_trained_here(self.directory) or own is None:  # a conversion's are its architecture's
+        if not was_trained_here(self.directory) or own is None:  # a model in memory, or without a tokenizer
             model_types = architecture_of(self.config).model_types
             return special_ids_of({"model_type": model_types[0]} if model_types else {})
         pad = SHIFTED_IN if own.pad is None else own.pad

@@ -1,7 +1,7 @@
 """Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from t5x_like.pretrained.fresh_heads import in_class_order, with_added_tokens
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
-from t5x_like.pretrained.run_weights import RunWeights
+from t5x_like.pretrained.run_weights import RunWeights, source_fields
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_vocab_size
 
@@ -67,8 +67,7 @@ def open_checkpoint(
         the model's embeddings.
     """
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
-    known = found.fields if isinstance(found, HuggingFaceWeights) else {}
-    home = found.where if isinstance(found, HuggingFaceWeights) else found.directory
+    home, known = _home_and_fields(found)
     if needs_tokenizer or vocabulary or num_sentinels is not None:
         settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
         required_tokenizer(find_tokenizer(home, found.config, known, **settings), home)
@@ -210,18 +209,25 @@ def _checkpoint(
     step: int | None,
     config: Any = None,
 ) -> Checkpoint:
-    published = isinstance(found, HuggingFaceWeights)
+    home, fields = _home_and_fields(found)
     config = found.config if config is None else config
     return Checkpoint(
-        directory=found.where if published else found.directory,
+        directory=home,
         step=step,
         config=config,
         graphdef=parameters.abstract(config)[0],
         params=params,
         mesh=mesh_or_one_device(mesh),
-        fields=found.fields if published else {},
-        class_names=classes_in(found.fields) if published else classes_at(found.directory),
+        fields=fields,
+        class_names=classes_in(fields) if isinstance(found, HuggingFaceWeights) else classes_at(home),
     )
+
+
+def _home_and_fields(found: RunWeights | HuggingFaceWeights) -> tuple[str, Mapping[str, Any]]:
+    """Return the directory of weights and the fields of the ``config.json`` that they came with."""
+    if isinstance(found, HuggingFaceWeights):
+        return found.where, found.fields
+    return found.directory, source_fields(found.directory)
 
 
 def require_numbers(params: Any, name: str) -> None:

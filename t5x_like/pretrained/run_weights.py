@@ -1,7 +1,7 @@
 """Weights of a run: a directory that ``train`` or ``convert`` wrote, or a single step of it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import lazy_params, restore_step
 from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
-from t5x_like.io.files import PathLike, as_path, read_json
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
@@ -20,6 +20,8 @@ from t5x_like.pretrained.fresh_heads import with_fresh_heads
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.text.heads.input_format import InputFraming
+
+_SOURCE_FIELDS = "source_config.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +155,17 @@ def steps_of(directory: PathLike) -> list[int]:
 def was_trained_here(directory: PathLike) -> bool:
     """Return whether ``train`` wrote a directory; a conversion has no ``config.json``."""
     return all((as_path(directory) / name).exists() for name in ("model.json", "config.json"))
+
+
+def write_source_fields(directory: PathLike, fields: Mapping[str, Any]) -> None:
+    """Write the ``config.json`` that a conversion was read from: special ids and what else the weights don't say."""
+    write_json(as_path(directory) / _SOURCE_FIELDS, dict(fields))
+
+
+def source_fields(directory: PathLike) -> dict[str, Any]:
+    """Read what ``write_source_fields`` wrote; empty for a run that was trained here, which has its own ids."""
+    path = as_path(directory) / _SOURCE_FIELDS
+    return read_json(path) if path.exists() and not was_trained_here(directory) else {}
 
 
 def trained_on(directory: PathLike) -> str:

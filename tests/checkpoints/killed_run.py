@@ -54,8 +54,8 @@ def main(directory: str, kills: int, seed: int) -> None:
             os.close(listen)
             _live(directory, say)
         os.close(say)
-        with os.fdopen(listen) as told:
-            print(told.readline().strip(), flush=True)  # noqa: T201
+        with os.fdopen(listen) as pipe:
+            print(pipe.readline().strip(), flush=True)  # noqa: T201
         time.sleep(delays.uniform(0, 0.15))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -41,7 +41,7 @@ def tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     return tag
 
 
-def test_all_splits_of_a_mixtures_tasks_are_cached_and_told(
+def test_all_splits_of_a_mixtures_tasks_are_cached_and_reported(
     tag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (

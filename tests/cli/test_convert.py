@@ -1,6 +1,7 @@
 """Hugging Face weights to a run directory and back: nothing is lost."""
 
 import json
+import shutil
 from pathlib import Path
 
 import ml_dtypes
@@ -11,6 +12,8 @@ from safetensors.numpy import load_file
 
 import t5x_like
 from t5x_like.cli.main import main
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.tokenizer_files import SpecialIds
 
 
 @pytest.mark.parametrize("name", ["t5_v10", "t5_v11"])
@@ -22,6 +25,19 @@ def test_there_and_back_gives_the_same_weights(golden: Path, tmp_path: Path, nam
     assert set(before) >= set(after)
     for weight, values in after.items():
         np.testing.assert_array_equal(values, before[weight])
+
+
+@pytest.mark.parametrize("name", ["llama", "bart"])
+def test_a_conversion_keeps_the_special_ids(golden: Path, tmp_path: Path, name: str) -> None:
+    source, run, back = tmp_path / "source", tmp_path / "run", tmp_path / "back"
+    shutil.copytree(golden / "models" / name, source)
+    ids = {"pad_token_id": 3, "bos_token_id": 4, "eos_token_id": 5, "decoder_start_token_id": 6}
+    fields = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(fields | ids))
+    assert main(["convert", "--from", str(source), "--to", str(run)]) == 0
+    assert main(["convert", "--from", str(run), "--to", str(back), "--export", "hf"]) == 0
+    assert SpecialIds(6, 3, 5, 4) == open_checkpoint(run).special_ids == open_checkpoint(source).special_ids
+    assert ids.items() <= json.loads((back / "config.json").read_text()).items()
 
 
 def test_a_directory_in_use_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

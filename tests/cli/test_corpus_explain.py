@@ -133,9 +133,9 @@ def test_rows_that_cannot_be_read_are_named_and_the_others_explained(
 ):
     (tmp_path / "pages.jsonl").write_text(rows + '{"url": "good", "text": "Short."}\n')
     assert main(["corpus", "explain", "--input", str(tmp_path / "pages.jsonl"), "--json"]) == 0
-    told = capsys.readouterr()
-    assert f"{tmp_path}/pages.jsonl, {complaint}" in told.err
-    *_, unreadable, good = map(json.loads, told.out.splitlines())
+    printed = capsys.readouterr()
+    assert f"{tmp_path}/pages.jsonl, {complaint}" in printed.err
+    *_, unreadable, good = map(json.loads, printed.out.splitlines())
     assert (unreadable["reason"], unreadable["kept"], unreadable["lines"]) == ("unreadable", False, [])
     assert (good["url"], good["reason"]) == ("good", "filtered:too_few_sentences")
 

@@ -72,9 +72,9 @@ def test_the_same_on_beam(capsys):
 )
 def test_mistakes_end_with_a_message_alone(changed, message, capsys):
     assert main([*BUILD, changed]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert "Traceback" not in told
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert "Traceback" not in printed
 
 
 def test_what_is_required_is_asked_for(capsys):
@@ -86,8 +86,10 @@ def test_another_recipe_in_the_folder_is_refused(capsys):
     assert main(BUILD) == 0
     capsys.readouterr()
     assert main([*BUILD, "--gin.size_rules.MaxLength.chars=99"]) == 2
-    told = capsys.readouterr().err
-    assert "step 1: it has MaxLength(chars=8), version 1, you ask for MaxLength(chars=99), version 1" in told
+    printed = capsys.readouterr().err
+    assert (
+        "step 1: it has MaxLength(chars=8), version 1, you ask for MaxLength(chars=99), version 1" in printed
+    )
 
 
 def test_help_loads_nothing_that_takes_long():

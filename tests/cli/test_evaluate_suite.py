@@ -128,7 +128,7 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
         archive.writestr("WNLI.tsv", "index\tprediction\n0\t1\n0\tyes\n")
         archive.writestr("notes.txt", "")
     assert main(["submission", "check", "bad.zip", "--suite=super_glue"]) == 2
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     for fault in (
         "bad.zip: the server would refuse it:\n  these are files for the server of glue, not of super_glue",
         "WNLI.tsv: has 2 answers, the test set 146",
@@ -136,12 +136,12 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
         "WNLI.tsv: answer that is not 0 or 1: 'yes' in line 3",
         "notes.txt: is no file of this benchmark",
     ):
-        assert fault in told
+        assert fault in printed
     assert main(["submission", "check", "none.zip"]) == 2
     assert "none.zip: no such file or directory" in capsys.readouterr().err
 
 
-def test_test_rows_that_no_server_scores_are_told_before_they_are_answered(gpt2, wnli, tmp_path, capsys):
+def test_test_rows_that_no_server_scores_are_reported_before_they_are_answered(gpt2, wnli, tmp_path, capsys):
     test = tmp_path / "data/glue/WNLI/test.tsv"
     lines = test.read_text().splitlines(keepends=True)
     test.write_text("".join([*lines[:6], *lines[7:]]))
@@ -199,7 +199,7 @@ def test_texts_are_measured(gpt2, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_evaluations_that_are_no_runs_of_the_same_are_told(tmp_path, capsys):
+def test_evaluations_that_are_no_runs_of_the_same_are_reported(tmp_path, capsys):
     for name, shots in (("a", 0), ("b", 4)):
         entry = {"scores": {"accuracy": 50.0 + shots}}
         settings = {"split": "validation", "num_shots": shots}
@@ -236,7 +236,7 @@ def test_evaluations_that_are_no_runs_of_the_same_are_told(tmp_path, capsys):
         (["--tasks", "glue_wnli_v002", "--num_shots=99", "--batch_size=8"], "its training split has 16"),
     ],
 )
-def test_mistakes_are_told(gpt2, wnli, capsys, flags, message):
+def test_user_errors_are_reported(gpt2, wnli, capsys, flags, message):
     assert evaluate(f"--checkpoint={gpt2}", *flags) == 2
     assert message in capsys.readouterr().err
 

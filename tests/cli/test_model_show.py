@@ -98,7 +98,7 @@ def test_a_device_holds_as_many_bytes_as_the_table_says() -> None:
     assert f"= 8 devices: {held / 1024:.1f} KiB on each" in weight_table(TINY, mesh)
 
 
-def test_what_a_mesh_cannot_cut_is_told() -> None:
+def test_what_a_mesh_cannot_cut_is_reported() -> None:
     mesh = jax.sharding.AbstractMesh((1, 1, 16), ("data", "fsdp", "model"))
     assert "note: mlp of 24 can't be cut into model=16 equal parts" in weight_table(TINY, mesh)
 

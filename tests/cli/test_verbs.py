@@ -76,7 +76,9 @@ def test_a_dry_run_prints_the_configuration_and_makes_nothing(
     assert not (folder / "other").exists()
 
 
-def test_a_valid_configuration_is_told_with_the_size_of_its_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_configuration_is_reported_with_the_size_of_its_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["config", "validate", "--gin_file=run/config.gin"]) == 0
     assert "run/config.gin: valid" in capsys.readouterr().out
 

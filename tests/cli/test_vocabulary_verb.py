@@ -48,7 +48,7 @@ def test_learning_comparing_and_showing_follow_each_other(text, tmp_path, capsys
     assert "reads back as: the <unk>" in shown
 
 
-def test_fewer_words_than_asked_are_told(text, tmp_path, capsys):
+def test_fewer_words_than_asked_are_reported(text, tmp_path, capsys):
     assert (
         run("learn", "--kind", "characters", "--size", 500, "--input", text, "--output", tmp_path / "c.json")
         == 0
@@ -96,9 +96,9 @@ def test_mistakes_end_in_one_clear_line(text, tmp_path, capsys):
     }
     for arguments, message in mistakes.items():
         assert run(*arguments) == 2
-        told = capsys.readouterr().err
-        assert message in told
-        assert "Traceback" not in told
+        printed = capsys.readouterr().err
+        assert message in printed
+        assert "Traceback" not in printed
 
 
 def test_the_plot_is_drawn_for_long_names_and_for_one_vocabulary(tmp_path):

@@ -129,7 +129,7 @@ def test_files_that_configure_something_else_have_nothing_to_run(load_text: Load
         load_text(HEAD + "bakery.Oven.degrees = 1.0\n")
 
 
-def test_what_has_no_effect_is_told(load_text: LoadText) -> None:
+def test_what_has_no_effect_is_reported(load_text: LoadText) -> None:
     assert load_text(PLAIN + "bakery.Oven.degrees = 1.0\n").unused == [
         "run.gin:6: bakery.Oven.degrees has no effect"
     ]

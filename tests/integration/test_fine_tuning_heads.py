@@ -132,7 +132,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(tuned, tasks, published, tm
 def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, caplog):
     run, _ = tuned
     finished = train(experiment(tasks, "three_labels", run, tmp_path / "next"))
-    assert finished.last["evaluation/three_labels"]["accuracy"] > 70  # the commonest answer: 56
+    assert finished.last["evaluation/three_labels"]["accuracy"] > 70  # the most frequent answer: 56
     assert "has no weights for heads/scores/sequence_classification/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
     assert read_config(tmp_path / "next").num_labels == 3

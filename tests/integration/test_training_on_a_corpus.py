@@ -1,4 +1,4 @@
-"""From a crawl's files to a changed weight: a corpus is built, told about, and learned from."""
+"""From a crawl's files to a changed weight: a corpus is built, described, and learned from."""
 
 import gzip
 import json

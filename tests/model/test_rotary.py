@@ -67,7 +67,7 @@ def test_interleaved_pairs_are_neighbours_and_the_rest_stays() -> None:
     np.testing.assert_array_equal(neighbours[:, 4:], x[:, 4:])
 
 
-def test_yarn_grows_queries_and_keys_as_told() -> None:
+def test_yarn_grows_queries_and_keys_as_published() -> None:
     scaling = YarnScaling(factor=4.0, original_max_position_embeddings=64, attention_factor=2.0)
     found = turned(np.ones((1, 16), np.float32), np.array([0]), Rotary(rotated_dim=16, rope_scaling=scaling))
     np.testing.assert_allclose(found, 2.0)

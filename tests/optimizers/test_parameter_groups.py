@@ -70,7 +70,7 @@ def test_biases_and_norms_do_not_decay():
     assert {path.rpartition("/")[2] for path, decays in decaying.items() if not decays} == {"bias", "scale"}
 
 
-def test_what_can_not_be_is_told():
+def test_impossible_decays_are_refused():
     axes = parameters.abstract(BERT)[2]
     with pytest.raises(ValueError, match=r"layer_decay is 1\.5; give a factor above 0 and at most 1"):
         scale_by_depth(axes, 1.5)

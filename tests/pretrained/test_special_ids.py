@@ -51,7 +51,7 @@ def test_without_an_id_for_padding_prompts_hold_none():
         (WITHOUT_PADDING, [[1, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 0]], [2, 3, 2]),
     ],
 )
-def test_classes_are_told_at_the_last_id_that_is_not_padding(special, mask, ends):
+def test_classes_are_predicted_at_the_last_id_that_is_not_padding(special, mask, ends):
     config = LlamaConfig(
         vocab_size=9, model_dim=4, mlp_dim=4, num_heads=2, num_layers=1, task="sequence_classification"
     )

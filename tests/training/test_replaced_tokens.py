@@ -121,8 +121,8 @@ def test_the_gradient_is_that_of_both_losses_weighed() -> None:
             jax.nn.log_softmax(found.logits), batch.target_tokens[..., None], axis=-1
         )[..., 0]
         words = -jnp.sum(chosen * batch.loss_weights) / batch.loss_weights.sum()
-        told = found.extra_losses["discriminator_loss"].total / batch.encoder_segment_ids.sum()
-        return words + 50 * told
+        discriminator_loss = found.extra_losses["discriminator_loss"].total / batch.encoder_segment_ids.sum()
+        return words + 50 * discriminator_loss
 
     after = jax.jit(train_step(plan, LOSS, seed=1))(state, batch)
     wanted = optax.tree.norm(jax.jit(jax.grad(both))(state["params"]))

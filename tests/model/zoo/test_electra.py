@@ -61,7 +61,7 @@ def test_unchanged_traits_give_the_recorded_scores(
         lambda family: with_feed_forward(family, activation="relu"),
         lambda family: with_replaced(family, "tanh"),
     ],
-    ids=["unscaled", "relu", "tells by a tanh"],
+    ids=["unscaled", "relu", "tanh in the head"],
 )
 def test_every_trait_of_the_discriminator_matters(
     discriminator: GoldenModel, change: Callable[[Any], Any]

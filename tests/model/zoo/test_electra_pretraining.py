@@ -103,10 +103,10 @@ def test_the_discriminators_loss_is_of_all_real_tokens_and_of_no_padding() -> No
     loss = found.extra_losses["discriminator_loss"]
     assert float(loss.total) == pytest.approx(losses[SEGMENTS > 0].sum(), rel=1e-5)
     assert float(loss.weight) == 50.0
-    told = (scores > 0) & (SEGMENTS > 0)
-    assert told.any()
-    assert share(found, "discriminator_precision") == pytest.approx(is_replaced[told].mean())
-    assert share(found, "discriminator_recall") == pytest.approx(told[is_replaced & (SEGMENTS > 0)].mean())
+    flagged = (scores > 0) & (SEGMENTS > 0)
+    assert flagged.any()
+    assert share(found, "discriminator_precision") == pytest.approx(is_replaced[flagged].mean())
+    assert share(found, "discriminator_recall") == pytest.approx(flagged[is_replaced & (SEGMENTS > 0)].mean())
 
 
 def test_words_are_drawn_as_the_generator_scores_them() -> None:

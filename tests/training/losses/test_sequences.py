@@ -82,7 +82,7 @@ def test_an_answer_costs_the_mean_of_both_ends_among_real_tokens():
     assert float(num_labeled(batch)) == 3
 
 
-def test_the_right_choice_is_told_among_those_of_its_question():
+def test_the_right_choice_is_predicted_among_those_of_its_question():
     scores = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 0.0], np.float32)
     labels = np.array([2, 1], np.int32)
     measured = measure_sequences(
