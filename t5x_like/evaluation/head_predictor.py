@@ -65,7 +65,7 @@ class HeadPredictor:
             scores = predict(parameters.merge(graphdef, params), batch).heads[head]
             if not multiple_choice.num_choices(batch):
                 return scores
-            num_examples, are_choices = len(batch.encoder_input_tokens), head == "multiple_choice"
+            num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")
             return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
@@ -129,8 +129,7 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
 def missing_head(model: Any, head_format: HeadFormat) -> str:
     """Describe the head that a head format needs; return an empty text if the model has it."""
     kind, wanted = head_format.head.kind, head_format.num_outputs
-    heads = getattr(getattr(model, "heads", None), "scores", {})
-    found = heads[kind].config.num_outputs if kind in heads else None
+    found = _num_outputs(model).get(kind)
     if found == wanted:
         return ""
     return f"a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}"
@@ -138,8 +137,11 @@ def missing_head(model: Any, head_format: HeadFormat) -> str:
 
 def list_heads(model: Any) -> str:
     """Return a model's heads with their numbers of outputs, as text."""
-    heads = getattr(getattr(model, "heads", None), "scores", {})
-    return ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
+    return ", ".join(f"{name} ({number})" for name, number in _num_outputs(model).items()) or "none"
+
+
+def _num_outputs(model: Any) -> dict[str, int]:
+    return model.heads.num_outputs if hasattr(model, "heads") else {}
 
 
 def class_order(named: Sequence[str], head_format: HeadFormat, *, trained_task: str) -> ClassOrder:

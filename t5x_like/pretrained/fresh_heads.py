@@ -34,7 +34,7 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
     Raises:
       ValueError: the model can't have such a head.
     """
-    labels = {} if kind == "multiple_choice" else {"num_labels": num_labels}
+    labels = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
     try:
         return replace(config, task=kind, **labels)
     except (TypeError, ValueError) as error:

@@ -107,9 +107,10 @@ def check_head(config: Any, head: tuple[str, int], *, what: str, adds_rows: bool
     """
     kind, num_labels = head
     task, has = getattr(config, "task", None), getattr(config, "num_labels", None)
-    if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering")):
-        (scores,) = config.parts.heads.scores
-        if adds_rows and kind != "multiple_choice" and (scores.bias or scores.transform):
+    if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering", "cloze")):
+        heads = config.parts.heads.scores
+        is_linear = not any(head.bias or head.transform for head in heads)
+        if adds_rows and kind not in ("multiple_choice", "cloze") and not is_linear:
             raise ValueError(
                 f"{what} reads pairs in both orders (both_orders) and adds their representations before a linear layer "
                 f"without bias, as decoders have it; a {type(config).__name__} has another head. Leave both_orders out"

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
-from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, reorder
@@ -94,6 +94,10 @@ class Decoder(PromptContinuation, nnx.Module):
         logits, pooled, scores = self.heads(
             decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
+        if self.heads.cloze:
+            assert logits is not None
+            in_blank = batch.block_positions > 0
+            scores, logits = {"cloze": candidate_scores(logits, batch.target_tokens, in_blank)}, None
         return Predictions(
             logits=logits,
             decoder_output=decoded.output,

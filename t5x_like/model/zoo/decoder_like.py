@@ -116,6 +116,8 @@ def decoder_heads(
         return HeadsConfig(words=words)
     if task == "base":
         return HeadsConfig()
+    if task == "cloze":
+        return HeadsConfig(words=words, cloze=True)
     pooler = PoolerConfig(pooling="last")
     # As in transformers: GPT's choices have a bias, which no softmax over choices depends on.
     pooled_bias = task == "multiple_choice"

@@ -62,6 +62,8 @@ def make_batch(
         streams |= _named(encoder, "encoder", "encoder_input_tokens")
     if layout == "encoder":
         streams["target_tokens"] = _token_field(rows, "targets", lengths.inputs)
+        if "positions" in fields:
+            streams["encoder_positions"] = _token_field(rows, "positions", lengths.inputs, absent=_counted)
         return Batch(**streams, **_target_fields(rows, encoder, fields))
     targets = [[example.targets for example in row] for row in rows]
     decoder = lay_out(targets, lengths.targets, zero_is_padding=zero_is_padding)

@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.text.batches.in_memory import RaggedArrayBuilder
 from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
-from t5x_like.text.heads.input_format import InputFormat, InputFraming, input_format_of
+from t5x_like.text.heads.input_format import InputFormat, InputFraming
 from t5x_like.text.objectives.objective import Example
 
 _ROWS_AT_ONCE = 1024  # rows given to the tokenizer together
@@ -148,8 +148,7 @@ class HeadExamples:
 
     def _row(self, number: int) -> Example:
         tokens = self._tokens[number]
-        types = self.input_format.token_types(len(tokens), int(self._seconds[number]))
-        return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
+        return self.head_format.input_row(tokens, int(self._seconds[number]), self.input_format)
 
 
 def make_examples(
@@ -177,7 +176,7 @@ def make_examples(
     Raises:
       ValueError: Rows have different numbers of choices, or vocabulary, length or framing don't suit the head.
     """
-    input_format = input_format_of(tokenizer, length, framing)
+    input_format = head_format.input_format(tokenizer, length, framing)
     if input_format.both_orders and not head_format.is_pair:
         raise ValueError(
             "both_orders reads a pair of texts in both orders, for a class or a number of the pair; this task has no "

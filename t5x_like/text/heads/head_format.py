@@ -9,16 +9,18 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.heads.input_format import EncoderInput, InputFormat
+from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction
-from t5x_like.text.objectives.objective import ExampleSpec
+from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.templates import RowValues, Template
 
 UNLABELED = -1
 
 # Names as in Hugging Face's classes.
-HeadKind = Literal["sequence_classification", "multiple_choice", "token_classification", "question_answering"]
+HeadKind = Literal[
+    "sequence_classification", "multiple_choice", "token_classification", "question_answering", "cloze"
+]
 Answer = int | float | str | list[int]  # a class or choice, a number, a text, a class for each word
 
 
@@ -174,6 +176,21 @@ class HeadFormat(ABC):
                     for joined in input_format.rows([encoded[text] for text in texts])
                 ],
             )
+
+    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+        """Return special ids and maximum length of input rows; see ``input_format_of``."""
+        return input_format_of(tokenizer, limit, framing)
+
+    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
+        """Return one tokenized input row as an example without labels.
+
+        Args:
+          tokens: Ids, int32 [L].
+          second: Start of the second text.
+          input_format: Special ids of the row.
+        """
+        types = input_format.token_types(len(tokens), second)
+        return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
 
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]

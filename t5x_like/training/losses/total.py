@@ -34,6 +34,7 @@ SEQUENCE_LOSSES: dict[str, SequenceLoss] = {
     "next_sentence": CLASSIFICATION,
     "sentence_order": CLASSIFICATION,
     "multiple_choice": MULTIPLE_CHOICE,
+    "cloze": MULTIPLE_CHOICE,
     "regression": REGRESSION,
     "question_answering": QUESTION_ANSWERING,
 }
