@@ -8,6 +8,9 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
+# Commands and tests start many processes. Where this is set, each would compile all libraries' Python files again.
+unexport PYTHONDONTWRITEBYTECODE
+
 UV := 0.13.8
 BIN := .venv/bin
 STAMP := .venv/.installed

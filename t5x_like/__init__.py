@@ -19,6 +19,7 @@ from t5x_like.version import __version__
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
     from t5x_like.inference.generator import GenerationConfig
+    from t5x_like.model.adapters import IA3, BottleneckAdapter, LoRA, PrefixTuning, PromptTuning
     from t5x_like.model.zoo.bert import BertConfig
     from t5x_like.model.zoo.gpt2 import GPT2Config
     from t5x_like.model.zoo.llama import LlamaConfig
@@ -67,6 +68,7 @@ _MODULES = {
     "Adafactor": "optimizers.optimizers",
     "AdamW": "optimizers.optimizers",
     "BertConfig": "model.zoo.bert",
+    "BottleneckAdapter": "model.adapters",
     "CausalLM": "text.objectives.causal_lm",
     "Checkpoint": "pretrained.checkpoint",
     "CheckpointModel": "pretrained.initial_weights",
@@ -81,20 +83,24 @@ _MODULES = {
     "GenerationConfig": "inference.generator",
     "HeadEvaluation": "evaluation.evaluator",
     "Hook": "training.hooks",
+    "IA3": "model.adapters",
     "Intervals": "training.experiment",
     "InverseSqrt": "optimizers.schedules",
     "LinearWarmupCosine": "optimizers.schedules",
     "LinearWarmupLinearDecay": "optimizers.schedules",
     "Lion": "optimizers.lion",
     "LlamaConfig": "model.zoo.llama",
+    "LoRA": "model.adapters",
     "LoaderConfig": "text.batches.loader_config",
     "LossConfig": "training.losses",
     "MaskedLM": "text.objectives.masked_lm",
     "MeshConfig": "partitioning.mesh",
     "Mixture": "text.tasks.mixtures",
     "MlflowLogger": "training.metric_loggers",
+    "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
     "PretrainingTask": "text.tasks.pretraining",
+    "PromptTuning": "model.adapters",
     "RunProgress": "training.hooks",
     "SentenceEmbedding": "pretrained.sentence_transformers",
     "SpanCorruption": "text.objectives.span_corruption",
@@ -114,9 +120,11 @@ _MODULES = {
 }
 
 __all__ = [
+    "IA3",
     "Adafactor",
     "AdamW",
     "BertConfig",
+    "BottleneckAdapter",
     "CausalLM",
     "Checkpoint",
     "CheckpointModel",
@@ -137,14 +145,17 @@ __all__ = [
     "LinearWarmupLinearDecay",
     "Lion",
     "LlamaConfig",
+    "LoRA",
     "LoaderConfig",
     "LossConfig",
     "MaskedLM",
     "MeshConfig",
     "Mixture",
     "MlflowLogger",
+    "PrefixTuning",
     "Pretrained",
     "PretrainingTask",
+    "PromptTuning",
     "RunProgress",
     "SentenceEmbedding",
     "SpanCorruption",

@@ -5,15 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.references import GOLDEN
+from tests.references import GOLDEN, xla_flags
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Tests compile much and compute little: without optimization they take a quarter of the time.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_force_host_platform_device_count=8 --xla_llvm_disable_expensive_passes=true "
-    "--xla_backend_optimization_level=0",
-)
+os.environ.setdefault("XLA_FLAGS", xla_flags(num_devices=8))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Modules and subprocesses compile many of the same programs; each is compiled once and kept for the next run too.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".jax_cache"))

@@ -32,7 +32,7 @@ def experiment(
     return t5x_like.Experiment(
         model=t5x_like.CheckpointModel(),  # the checkpoint's own, with a head for six classes
         start_from=checkpoint,
-        trainable=("heads/*",) if head_only else ("*",),
+        trainable=("heads/*",) if head_only else None,
         tasks=(task,),
         # layout="encoder": [CLS] text [SEP], and the label for the head.
         train=t5x_like.LoaderConfig(

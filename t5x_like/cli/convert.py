@@ -1,10 +1,11 @@
-"""Turn published weights into a run directory, and a run into Hugging Face's format.
+"""Turn published weights into a run directory, a run into Hugging Face's format, or merge a run's adapter.
 
 t5x-like convert --from path/to/t5-small --to runs/t5_small              Hugging Face: config.json and safetensors
 t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's checkpoints
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
+t5x-like convert --merge --from runs/lora --to runs/merged               a run without adapter that computes the same
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
 """
@@ -28,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["hf", "gguf"],
         help="read a run and write Hugging Face's format, or llama.cpp's (else: the other way)",
     )
-    parser.add_argument("--step", type=int, help="the step to export (the newest)")
+    parser.add_argument(
+        "--merge", action="store_true", help="read a run with an adapter (LoRA, IA3), and write one without"
+    )
+    parser.add_argument("--step", type=int, help="the step to export or merge (the newest)")
     parser.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16", "q8_0"],
@@ -45,10 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
-    if arguments.export:
+    from t5x_like.pretrained import conversion  # imports JAX and Orbax
+
+    if arguments.merge:
+        conversion.merge_run(arguments.source, target, step=arguments.step)
+    elif arguments.export:
         _export(arguments, target)
     else:
-        _import(arguments.source, target)
+        conversion.import_checkpoint(arguments.source, target)
     if Path(arguments.source).is_dir():
         for name, file in vocabulary_files(arguments.source).items():
             shutil.copyfile(file, target / name)
@@ -58,6 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
+    if arguments.merge:
+        _check_merge(arguments)
+        return
     if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
         raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
@@ -80,16 +91,14 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
 
 
-def _import(source: str, target: Path) -> None:
-    # These import JAX and Orbax.
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import head_classes, model_config, open_checkpoint, run_weights
-
-    with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": opened.params})
-    model_config.write_model_config(target, opened.config)
-    head_classes.write_classes(target, opened.class_names)
-    run_weights.write_source_fields(target, opened.fields)
+def _check_merge(arguments: argparse.Namespace) -> None:
+    given = {"--export": arguments.export, "--dtype": arguments.dtype, "--license": arguments.license}
+    for flag in (flag for flag, value in given.items() if value is not None):
+        raise UserError(
+            f"{flag} is not for --merge, which writes a run", hint="export the merged run in a second command"
+        )
+    if not (Path(arguments.source) / "model.json").is_file():
+        raise UserError(f"--from {arguments.source} is not a run directory: it has no model.json")
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:

@@ -43,7 +43,7 @@ _FIELDS = (
     "step",
     "on_bad_row",
 )
-_SWITCHES = ("every_checkpoint", "watch", "skip_missing")
+_SWITCHES = ("every_checkpoint", "watch", "skip_missing", "adapters")
 
 
 def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +73,12 @@ def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
     add("--limit", type=int, metavar="N", help="only the first N questions of each task")
     add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--every_checkpoint", action="store_true", help="every step that a run has")
+    add(
+        "--adapters",
+        nargs="+",
+        metavar="RUN",
+        help="runs that trained an adapter on --checkpoint; it is opened once, and results are in a folder for each",
+    )
     add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
     add("--vocabulary", metavar="PATH", help="the model's vocabulary, where it is not next to the weights")
     add(
@@ -134,6 +140,8 @@ def run_suite(arguments: argparse.Namespace) -> int:
     if arguments.step is not None and of_steps:
         raise UserError("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     settings = _suite_settings(arguments)
+    if arguments.adapters and (of_steps or arguments.submission):
+        raise UserError("--adapters takes one step of each run; leave out other steps and --submission")
     if arguments.submission:
         if settings.split != "test" or settings.limit is not None or of_steps:
             raise UserError(
@@ -146,6 +154,12 @@ def run_suite(arguments: argparse.Namespace) -> int:
 
     initialize_processes()
     try:
+        if arguments.adapters:
+            runs = _of_adapters(settings, arguments.adapters)
+            for run, found in suite.evaluate_adapters(settings.checkpoint, runs):
+                write_evaluation_report(run.output_dir)
+                print(f"{run.checkpoint}\n{scores_table(found)}\nwritten to {run.output_dir}", flush=True)
+            return 0
         if of_steps:
             steps = {}
             for step, found in every_checkpoint.evaluate_steps(settings, watch=arguments.watch):
@@ -168,6 +182,17 @@ def run_suite(arguments: argparse.Namespace) -> int:
         write_submission_of([settings.output_dir], arguments.submission)
     print(f"written to {settings.output_dir}; the report is {page}")
     return 0
+
+
+def _of_adapters(settings: Any, runs: list[str]) -> list[Any]:
+    """Return the evaluation of each run, with results in a folder of its own."""
+    names = [Path(run).name for run in runs]
+    if len(set(names)) < len(names):
+        raise UserError(f"--adapters: two runs have the same name, of {', '.join(names)}; rename a directory")
+    return [
+        _with_run_settings(replace(settings, checkpoint=run, output_dir=f"{settings.output_dir}/{name}"))
+        for run, name in zip(runs, names, strict=True)
+    ]
 
 
 def _suite_settings(arguments: argparse.Namespace) -> Any:

@@ -13,6 +13,7 @@ from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.gin_config.user_error import message_of
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
@@ -124,7 +125,7 @@ class _ExperimentChecks:
             _one_device(),
             num_tasks=1,
             batch_size=self.experiment.train.batch_size,
-            trainable=self.experiment.trainable,
+            trainable=self.experiment.trainable or ("*",),
         )
         weights = (plan.abstract["params"], plan.abstract["frozen"])
         self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
@@ -188,8 +189,8 @@ def _one_device() -> jax.sharding.Mesh:
 
 
 def _body(config: Any) -> dict[str, Any]:
-    """Return shapes and types of a model's weights, without its heads, which may differ."""
-    flat = parameters.flatten(parameters.abstract(config)[1])
+    """Return shapes and types of a model's weights, without its heads and adapter, which may differ."""
+    flat = parameters.flatten(parameters.abstract(without_adapter(config))[1])
     return describe({path: leaf for path, leaf in flat.items() if not path.startswith("heads/")})
 
 

@@ -1,7 +1,7 @@
 """Evaluation of a checkpoint on benchmarks, with predictions on disk as they are made."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -43,7 +43,9 @@ _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
 _SHORTEST_RANKED = 64  # tokens of a ranked answer that are scored, at least
 
 
-def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False) -> dict[str, Any]:
+def evaluate_suite(
+    suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False, base: Checkpoint | None = None
+) -> dict[str, Any]:
     """Evaluate every task and return the contents of ``scores.json``.
 
     Writes ``scores.json``, ``evaluation.json`` (the settings that results depend on) and ``TASK/predictions.jsonl``
@@ -53,6 +55,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
       suite: Checkpoint, tasks and settings.
       shown: Show progress.
       for_server: Require the exact test rows that GLUE's and SuperGLUE's servers score.
+      base: The open checkpoint that the frozen weights of ``suite.checkpoint`` came from, whose arrays are shared.
 
     Raises:
       ValueError: A checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results.
@@ -88,6 +91,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
         vocabulary=suite.vocabulary,
         num_sentinels=suite.num_sentinels,
         needs_tokenizer=True,
+        base=base,
     )
     planner = _Planner(suite, model)
     definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}
@@ -117,6 +121,26 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     if jax.process_index() == 0:
         write_scores(suite.output_dir, found)
     return found
+
+
+def evaluate_adapters(
+    checkpoint: str, suites: Sequence[SuiteEvaluation]
+) -> Iterator[tuple[SuiteEvaluation, dict[str, Any]]]:
+    """Evaluate runs that trained adapters on one checkpoint, which is opened once.
+
+    Args:
+      checkpoint: The checkpoint that all of them were trained on.
+      suites: The evaluation of each run.
+
+    Yields:
+      Each evaluation, with the contents of its ``scores.json``.
+
+    Raises:
+      ValueError: As ``evaluate_suite``; or a run was trained on other weights.
+    """
+    base = open_checkpoint(checkpoint, mesh=suites[0].mesh.build(), finite=False)
+    for suite in suites:
+        yield suite, evaluate_suite(suite, base=base)
 
 
 def _evaluate_tasks(

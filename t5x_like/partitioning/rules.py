@@ -32,6 +32,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "positions": (),
     "embed_factor": (),
     "classes": (),
+    "adapter": (),
 }
 
 # Activations and batches: rows are cut along both axes that carry data.

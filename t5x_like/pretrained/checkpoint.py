@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from t5x_like.inference.decodable import as_ids
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
@@ -231,7 +232,8 @@ class Checkpoint:
             self.fields.get("n_positions"),
             self.fields.get("max_position_embeddings"),
         )
-        return next((number for number in numbers if isinstance(number, int)), None)
+        most = next((number for number in numbers if isinstance(number, int)), None)
+        return None if most is None else most - num_virtual_tokens(self.config)
 
     @property
     def num_parameters(self) -> int:

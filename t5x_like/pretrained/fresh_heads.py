@@ -1,7 +1,7 @@
-"""Heads, and embeddings of added tokens, that fine-tuning needs and a checkpoint lacks."""
+"""Heads, adapters, and embeddings of added tokens that fine-tuning needs and a checkpoint lacks."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import draw_adapter
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import order_by_name
@@ -44,30 +45,47 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
         ) from error
 
 
-def with_fresh_heads(
-    config: Any, params: Any, fresh: tuple[str, ...], where: str, seed: int, place: Callable[..., Any]
+def with_fresh_weights(
+    config: Any,
+    params: Any,
+    *,
+    heads: Collection[str],
+    adapters: Collection[str],
+    where: str,
+    seed: int,
+    place: Callable[..., Any],
 ) -> dict[str, Any]:
-    """Add freshly initialized heads to weights, with a warning.
+    """Add freshly initialized heads, with a warning, and a fresh adapter to weights.
 
     Args:
-      config: the model that has the heads.
+      config: the model that has them.
       params: the weights without them.
-      fresh: paths of the weights to draw.
+      heads: paths of the heads' weights to draw.
+      adapters: paths of the adapter's weights to draw: all of them, or none.
       where: the checkpoint's directory, for the warning.
       seed: of the drawing.
       place: puts an array where its path belongs, as ``place(path, array)``.
     """
-    warnings.warn(
-        f"{where} has no weights for {', '.join(fresh)}; they are freshly drawn from seed {seed}, so train this head "
-        "before you use it",
-        stacklevel=4,
-    )
+    if heads:
+        warnings.warn(
+            f"{where} has no weights for {', '.join(heads)}; they are freshly drawn from seed {seed}, so train this "
+            "head before you use it",
+            stacklevel=4,
+        )
 
-    def draw(key: jax.Array) -> dict[str, Any]:
-        drawn = parameters.flatten(parameters.split(config.build(key))[1])
-        return {path: drawn[path] for path in fresh}
+        def draw(key: jax.Array) -> dict[str, Any]:
+            drawn = parameters.flatten(parameters.split(config.build(key))[1])
+            return {path: drawn[path] for path in heads}
 
-    drawn = jax.jit(draw)(jax.random.key(seed))
+        params = _with_placed(params, jax.jit(draw)(jax.random.key(seed)), place)
+    if adapters:
+        params = _with_placed(params, draw_adapter(config, params, jax.random.key(seed)), place)
+    return params
+
+
+def _with_placed(
+    params: parameters.Parameters, drawn: dict[str, Any], place: Callable[..., Any]
+) -> parameters.Parameters:
     placed = {path: place(path, array) for path, array in drawn.items()}
     return parameters.unflatten(parameters.flatten(params) | placed)
 

@@ -10,6 +10,7 @@ import numpy as np
 from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import merge_adapter
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
 from t5x_like.model.zoo.weights import their_shapes, write_weights
@@ -46,7 +47,7 @@ def write_gguf(
     special_ids: SpecialIds | None = None,
     dtype: GgufType = "float32",
 ) -> None:
-    """Write a ``.gguf`` file with weights, sizes and special ids, without a tokenizer.
+    """Write a ``.gguf`` file with weights, sizes and special ids, without a tokenizer. An adapter is merged.
 
     Args:
       config: the model's configuration.
@@ -65,6 +66,7 @@ def write_gguf(
     if dtype not in get_args(GgufType):
         raise ValueError(f"dtype is {dtype!r}; write one of {', '.join(get_args(GgufType))}")
     gguf = import_gguf(path, "write")
+    config, params = merge_adapter(config, params)
     architecture = architecture_of(config)
     kind = _ARCHITECTURES.get(architecture.name)
     if kind is None or config.task != "causal_lm":

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
@@ -26,7 +27,7 @@ from t5x_like.model.zoo.weights import (
     write_weights,
 )
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained.fresh_heads import with_fresh_heads
+from t5x_like.pretrained.fresh_heads import with_fresh_weights
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
 from t5x_like.pretrained.model_card import ModelCard
@@ -58,7 +59,7 @@ class HuggingFaceWeights:
     def read(self, mesh: Mesh | None = None, *, seed: int = 0) -> parameters.Parameters:
         """Read tensor by tensor, as float32, straight onto ``mesh`` if there is one.
 
-        A head that the files lack is drawn from ``seed``, with a warning.
+        A head that the files lack is drawn from ``seed``, with a warning, and so is an adapter, without one.
 
         Raises:
           ValueError: tensors are missing, unknown, or of another shape.
@@ -69,11 +70,20 @@ class HuggingFaceWeights:
         def place(path: str, array: Any) -> jax.Array:
             return put_on_devices(array, leaves[path].sharding)
 
-        found = self.match
-        wanted = {path: leaf for path, leaf in leaves.items() if path not in found.fresh}
+        found, adapters = self.match, adapter_paths(self.config)
+        wanted = {
+            path: leaf for path, leaf in leaves.items() if path not in found.fresh and path not in adapters
+        }
         params = read_weights(found.table, parameters.unflatten(wanted), found.source, place=place)
-        if found.fresh:
-            params = with_fresh_heads(self.config, params, found.fresh, self.where, seed, place)
+        params = with_fresh_weights(
+            self.config,
+            params,
+            heads=found.fresh,
+            adapters=adapters,
+            where=self.where,
+            seed=seed,
+            place=place,
+        )
         if found.idle:
             logging.getLogger(__name__).info("%s: not used here: %s", self.where, ", ".join(found.idle))
         return params
@@ -171,6 +181,8 @@ def write_hugging_face(
 ) -> None:
     """Write ``config.json``, safetensors and copies of ``companions``, whole or not at all.
 
+    An adapter is merged into the weights.
+
     Args:
       config: the model's configuration.
       params: its weights. Of weights that stay on disk, only one at a time is in memory.
@@ -184,9 +196,10 @@ def write_hugging_face(
       max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
-      ValueError: ``directory`` is there and not empty.
+      ValueError: ``directory`` is there and not empty, or the model has an adapter that can't be merged.
     """
     target = as_path(directory)
+    config, params = merge_adapter(config, params)
     if target.exists() and any(target.iterdir()):
         raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
     architecture = architecture_of(config)

@@ -9,6 +9,8 @@ from jax.sharding import Mesh
 
 from t5x_like.config_class import config_class
 from t5x_like.io.files import PathLike
+from t5x_like.model.adapters import AdapterConfig
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.layers.stack import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
@@ -29,12 +31,15 @@ class CheckpointModel:
       remat: activations to recompute in the backward pass.
       num_added_tokens: ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their embeddings
         are freshly drawn.
+      adapter: few further weights to train in place of the others, such as ``LoRA``; that of the run in ``start_from``
+        if not given.
     """
 
     dropout_rate: float | None = None
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = "none"
+    adapter: AdapterConfig | None = None
     num_added_tokens: int = 0
 
     def __post_init__(self) -> None:
@@ -61,7 +66,12 @@ class CheckpointModel:
             "remat": self.remat,
             "dropout_rate": self.dropout_rate,
             "classifier_dropout_rate": self.classifier_dropout_rate,
+            "adapter": self.adapter,
         }
+        if self.adapter is not None and not hasattr(config, "adapter"):
+            raise ValueError(
+                f"{directory} is a {type(config).__name__}, which takes no adapter; leave it out"
+            )
         kept = {name: value for name, value in given.items() if value is not None and hasattr(config, name)}
         config = replace(config, **kept)
         if self.num_added_tokens:
@@ -130,11 +140,14 @@ def check_length(config: Any, length: int, *, what: str) -> None:
       ValueError: it has fewer.
     """
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
-    if learned is not None and length > learned.max_position_embeddings:
+    if learned is None:
+        return
+    most = learned.max_position_embeddings - num_virtual_tokens(config)
+    if length > most:
+        virtual = ", less those of virtual tokens" if num_virtual_tokens(config) else ""
         raise ValueError(
-            f"{what} is read with inputs_length={length}, but the model has "
-            f"{learned.max_position_embeddings} positions; lower it to at most "
-            f"{learned.max_position_embeddings}, INPUTS_LENGTH in recipes"
+            f"{what} is read with inputs_length={length}, but the model has {most} positions{virtual}; lower it to at "
+            f"most {most}, INPUTS_LENGTH in recipes"
         )
 
 

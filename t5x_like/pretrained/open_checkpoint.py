@@ -15,12 +15,14 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.fresh_heads import in_class_order, with_added_tokens
-from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
+from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
 from t5x_like.pretrained.run_weights import RunWeights, source_fields
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_vocab_size
+
+_MOST_LINES = 5  # of differing weights that a message lists
 
 
 class NotNumbersError(ValueError):
@@ -40,6 +42,7 @@ def open_checkpoint(
     num_sentinels: int | None = None,
     needs_tokenizer: bool = False,
     finite: bool = True,
+    base: Checkpoint | None = None,
 ) -> Checkpoint:
     """Read weights, straight onto ``mesh`` if there is one.
 
@@ -59,6 +62,8 @@ def open_checkpoint(
       num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
       needs_tokenizer: fail at once if there is no tokenizer.
       finite: refuse weights that are NaN or infinite.
+      base: the checkpoint that a run's frozen weights came from, if it is open already. Its arrays are shared, so that
+        several adapters over one model need little more memory than one.
 
     Raises:
       NotNumbersError: weights that are NaN or infinite.
@@ -74,7 +79,11 @@ def open_checkpoint(
     if isinstance(found, HuggingFaceWeights):
         params = found.read(mesh, seed=seed)
     else:
-        frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh) if found.frozen else None
+        frozen = None
+        if base is not None:
+            frozen = _frozen_of(base, found)
+        elif found.frozen is not None:
+            frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh)
         step, params = found.read(mesh, seed=seed, frozen=frozen)
     if finite:
         require_numbers(params, str(directory) if step is None else f"{directory}, step {step}")
@@ -175,6 +184,35 @@ def open_frozen(
     frozen = parameters.unflatten({path: flat[path] for path in record.checksums if path in flat})
     record.check(frozen, run=str(directory))
     return frozen
+
+
+def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
+    """Return a run's frozen weights among those of an open checkpoint.
+
+    Raises:
+      ValueError: the run has no frozen weights, or was trained on others.
+    """
+    if found.frozen is None:
+        raise ValueError(
+            f"{found.directory} trained all its weights, so it shares none with {base.directory}; open it by itself"
+        )
+    flat = parameters.flatten(base.params)
+    wanted = found.frozen.checksums
+    frozen = {path: flat[path] for path in wanted if path in flat}
+    sums = checksums(parameters.unflatten(frozen)) if frozen else {}
+    others = [path for path in wanted if sums.get(path) != wanted[path]]
+    if others:
+        lines = "\n  ".join(
+            f"{path}: {'not there' if path not in flat else f'another value or shape {flat[path].shape}'}"
+            for path in others[:_MOST_LINES]
+        )
+        more = f"\n  and {len(others) - _MOST_LINES} more" if len(others) > _MOST_LINES else ""
+        origin = "fresh weights" if found.frozen.start_from is None else found.frozen.origin
+        raise ValueError(
+            f"{found.directory} was trained on {origin}, of which {len(others)} of {len(wanted)} weights differ in "
+            f"{base.directory}:\n  {lines}{more}\nGive the checkpoint that it was trained on"
+        )
+    return parameters.unflatten(frozen)
 
 
 @contextmanager

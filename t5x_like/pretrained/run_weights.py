@@ -14,9 +14,10 @@ from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained.fresh_heads import with_fresh_heads
+from t5x_like.pretrained.fresh_heads import with_fresh_weights
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.text.heads.input_format import InputFraming
@@ -32,7 +33,7 @@ class RunWeights:
       directory: the run's directory, with ``model.json``, or a folder of steps without one.
       step: the step to read; ``None`` for the newest that is whole.
       saved: the configuration that the weights were saved with; ``None`` without ``model.json``.
-      config: the configuration to read them for. Only heads may differ from ``saved``.
+      config: the configuration to read them for. Only heads may differ from ``saved``, and an adapter may be new.
       frozen: where the weights come from that the run did not train, and did not save; ``None`` if it trained all.
     """
 
@@ -49,7 +50,8 @@ class RunWeights:
 
         Args:
           mesh: the devices.
-          seed: of heads that were not saved, or in another shape; they are drawn, with a warning.
+          seed: of heads that were not saved, or in another shape; they are drawn, with a warning. Also of an adapter
+            that the run lacks.
           frozen: the weights that ``self.frozen`` describes.
 
         Raises:
@@ -57,8 +59,8 @@ class RunWeights:
           ValueError: no step is whole, or the weights don't fit the configuration; lists all that differs.
         """
         like = self._abstract(self.config, mesh)
-        fresh = self._fresh_heads(like)
-        if not fresh:
+        heads, adapters = self._fresh(like)
+        if not heads and not adapters:
             return self._restore(like, frozen or {})
         step, found = self._restore(self._abstract(self.saved, mesh), frozen or {})
         saved, wanted = parameters.flatten(found), parameters.flatten(like)
@@ -66,8 +68,16 @@ class RunWeights:
         def place(path: str, array: Any) -> jax.Array:
             return put_on_devices(array, wanted[path].sharding)
 
-        kept = parameters.unflatten({path: saved[path] for path in wanted if path not in fresh})
-        return step, with_fresh_heads(self.config, kept, fresh, self.directory, seed, place)
+        kept = {path: saved[path] for path in wanted if path not in heads and path not in adapters}
+        return step, with_fresh_weights(
+            self.config,
+            parameters.unflatten(kept),
+            heads=heads,
+            adapters=adapters,
+            where=self.directory,
+            seed=seed,
+            place=place,
+        )
 
     @contextmanager
     def unread(self) -> Iterator[parameters.Parameters]:
@@ -96,17 +106,20 @@ class RunWeights:
         _, shapes, axes = parameters.abstract(config)
         return shapes if mesh is None else with_shardings(axes, shapes, mesh)
 
-    def _fresh_heads(self, like: Any) -> tuple[str, ...]:
-        """Paths of heads to draw: none where the rest differs too, which restoring then refuses in full."""
+    def _fresh(self, like: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Paths of heads and of adapters to draw: none where the rest differs too, which restoring then refuses."""
         if self.saved is None or self.saved == self.config:
-            return ()
+            return (), ()
         shapes = parameters.flatten(parameters.abstract(self.saved)[1])
-        fresh = tuple(
+        fresh = [
             path
             for path, leaf in parameters.flatten(like).items()
             if path not in shapes or shapes[path].shape != leaf.shape
-        )
-        return fresh if all(path.startswith("heads/") for path in fresh) else ()
+        ]
+        of_adapter = adapter_paths(self.config)
+        adapters = tuple(path for path in fresh if path in of_adapter)
+        heads = tuple(path for path in fresh if path not in of_adapter)
+        return (heads, adapters) if all(path.startswith("heads/") for path in heads) else ((), ())
 
 
 def find_run(directory: PathLike) -> tuple[str, int | None] | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.io.files import PathLike, as_path
+from t5x_like.model.adapters.adapter_weights import adapter_differences, adapter_of
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
@@ -28,6 +29,7 @@ _FREE = (
     "compute_dtype",
     "remat",
     "pad_vocab_to_multiple_of",
+    "adapter",
 )
 
 
@@ -120,6 +122,7 @@ def find_weights(
     if is_run(directory):
         found = find_run_weights(directory, step=step)
         if config is not None:
+            _refuse_another_adapter(found.saved, config, directory)
             return replace(found, config=config)
         if head is None:
             return found
@@ -131,7 +134,10 @@ def find_weights(
         return find_hugging_face(directory, task=head, num_labels=num_labels)
     _refuse_another_model(read_config(directory), config, directory)
     own_head = {name: getattr(config, name) for name in ("task", "num_labels") if hasattr(config, name)}
-    return find_hugging_face(directory, **own_head)
+    published = find_hugging_face(directory, **own_head)
+    if adapter_of(config) is None:
+        return published
+    return replace(published, config=replace(published.config, adapter=config.adapter))
 
 
 def _format_or_none(directory: PathLike) -> Format | None:
@@ -161,4 +167,17 @@ def _refuse_another_model(theirs: Any, ours: Any, directory: PathLike) -> None:
         raise ValueError(
             f"the weights at {directory} are of another model:\n  {listed}\nWith model = @CheckpointModel() it is "
             "theirs"
+        )
+
+
+def _refuse_another_adapter(theirs: Any, ours: Any, directory: PathLike) -> None:
+    """Refuse a run with another adapter than the model's, whose effect would be lost."""
+    if adapter_of(theirs) is None:
+        return
+    lines = adapter_differences(adapter_of(theirs), adapter_of(ours))
+    if lines:
+        listed = "\n  ".join(lines)
+        raise ValueError(
+            f"the run at {directory} has another adapter:\n  {listed}\nContinue with its own, which CheckpointModel() "
+            f"takes, or merge it first: t5x-like convert --merge --from {directory} --to DIR"
         )

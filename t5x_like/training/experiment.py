@@ -62,7 +62,8 @@ class Experiment:
       num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder.
-        Checkpoints hold trained weights only, and ``frozen.json`` says where the others come from.
+        ``None`` trains all, or of a model with an adapter the adapter and the task's head. Checkpoints hold trained
+        weights only, and ``frozen.json`` says where the others come from.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -82,14 +83,14 @@ class Experiment:
     hooks: tuple[Hook, ...] = ()
     num_microbatches: int = 1
     start_from: str | None = None
-    trainable: tuple[str, ...] = ("*",)
+    trainable: tuple[str, ...] | None = None
     seed: int = 0
     allow_compute_dtype_change: bool = False
 
     def __post_init__(self) -> None:
         if self.total_steps < 1:
             raise ValueError(f"total_steps is {self.total_steps}; a run needs at least 1 step")
-        if not self.trainable:
+        if self.trainable == ():
             raise ValueError(
                 "trainable is empty; give patterns of weights to train, or leave it out to train all"
             )

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens, trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import (
@@ -73,7 +74,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         mesh,
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
-        trainable=experiment.trainable,
+        trainable=experiment.trainable or ("*",),
     )
     step = train_step(
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
@@ -116,20 +117,19 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
 
 def with_model(experiment: Experiment) -> Experiment:
-    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``.
+    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``, and fill in ``trainable``.
 
     For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
 
     Raises:
-      ValueError: there is no model there, or it can't have the head that the tasks need.
+      ValueError: there is no model there, it can't have the head that the tasks need, or the adapter doesn't fit.
     """
     model: Any = experiment.model
-    head = head_for(experiment.train)
     if isinstance(model, CheckpointModel):
-        model = model.resolve(experiment.start_from, head)
+        model = model.resolve(experiment.start_from, head_for(experiment.train))
     if experiment.loss.auxiliary_lm_weight is not None:
-        model = with_lm_head(model, head)
-    return replace(experiment, model=model)
+        model = with_lm_head(model, head_for(experiment.train))
+    return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 
 def check_model(experiment: Experiment, loader: Loader) -> None:
@@ -145,6 +145,11 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     for each in (experiment.train, *experiment.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
+        if num_virtual_tokens(model) and each.pack and not each.reads_heads:
+            raise ValueError(
+                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
+                "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
+            )
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
 
 

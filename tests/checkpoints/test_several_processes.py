@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from tests.references import xla_flags
 
 _CHILD = textwrap.dedent("""
     import pathlib
@@ -61,7 +62,7 @@ def test_two_processes_save_and_agree_on_what_to_restore(tmp_path):
             [sys.executable, "-c", _CHILD, tmp_path],
             env=os.environ
             | {
-                "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+                "XLA_FLAGS": xla_flags(num_devices=2),
                 "T5X_LIKE_COORDINATOR": f"localhost:{port}",
                 "T5X_LIKE_NUM_PROCESSES": "2",
                 "T5X_LIKE_PROCESS_ID": str(index),

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from t5x_like.io.files import read_jsonl
 from tests.integration import tiny_run
+from tests.references import xla_flags
 
 
 def start(model_dir: Path, total_steps: int, *, num_devices: int = 1, **environment: str) -> subprocess.Popen:
     """The same step is compiled once for all programs that write beside each other."""
-    flags = f"--xla_force_host_platform_device_count={num_devices}"
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(model_dir.parent / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
     return subprocess.Popen(
         [sys.executable, tiny_run.__file__, str(model_dir), str(total_steps)],
-        env=os.environ | {"XLA_FLAGS": flags} | cache | environment,
+        env=os.environ | {"XLA_FLAGS": xla_flags(num_devices)} | cache | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.references import ROOT
+from tests.references import ROOT, xla_flags
 
 BERT = ROOT / "tests/fixtures/models/bert_seqcls"
 
@@ -24,10 +24,8 @@ def installed(tmp_path_factory):
 
 
 def _call(command: list[str], folder: Path, path: Path | None = None) -> str:
-    # Without the simulated devices of other tests: a user has none.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "XLA_FLAGS")
-    }
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["XLA_FLAGS"] = xla_flags()  # one device, as a user has
     environment |= {"PYTHONPATH": str(path), "PYTHONSAFEPATH": "1"} if path else {}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

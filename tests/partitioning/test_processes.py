@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 from t5x_like.partitioning.processes import initialize_processes
+from tests.references import xla_flags
 
 _CHILD = textwrap.dedent("""
     import sys
@@ -63,7 +64,7 @@ def test_two_processes_assemble_the_batch_of_one(description):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    two_devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    two_devices = {"XLA_FLAGS": xla_flags(num_devices=2)}
     children = [
         subprocess.Popen(
             [sys.executable, "-c", _CHILD],

@@ -85,7 +85,7 @@ def learned() -> tuple[State, dict[str, Any]]:
     return trained(steps=250)
 
 
-def test_a_tiny_one_learns_to_fill_and_to_tell(learned: tuple[State, dict[str, Any]]) -> None:
+def test_a_tiny_one_learns_to_fill_and_to_detect(learned: tuple[State, dict[str, Any]]) -> None:
     _, line = learned
     assert line["cross_entropy"] < 0.8 * math.log(20)
     # Who says of every token how many are replaced, and no more, pays the entropy of that share.

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
+from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -72,7 +73,9 @@ class Decoder(PromptContinuation, nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of the token after every position, and of pooled sequences."""
-        batch = as_decoder_batch(batch)
+        given = batch = as_decoder_batch(batch)
+        own_segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
+        batch = with_virtual_tokens(batch, num_virtual, "decoder")
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
         places = jnp.arange(tokens.shape[1])
         mask = causal_mask(places, places) if batch.ranks is None else rank_mask(batch.ranks)
@@ -91,13 +94,14 @@ class Decoder(PromptContinuation, nnx.Module):
             bidirectional=self.config.reads_prefixes,
         )
         decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        decoded = decoded.after(num_virtual)
         logits, pooled, scores = self.heads(
-            decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+            decoded.output, self.embedding.tokens, own_segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
         if self.heads.cloze:
             assert logits is not None
-            in_blank = batch.block_positions > 0
-            scores, logits = {"cloze": candidate_scores(logits, batch.target_tokens, in_blank)}, None
+            in_blank = given.block_positions > 0
+            scores, logits = {"cloze": candidate_scores(logits, given.target_tokens, in_blank)}, None
         return Predictions(
             logits=logits,
             decoder_output=decoded.output,
@@ -136,6 +140,17 @@ class Decoder(PromptContinuation, nnx.Module):
           ValueError: There are too few learned positions for prompt and new tokens. With a ``prompt_mask`` only the new
             ones are counted, and those without a position are not-a-number. Or positions are missing or too few.
         """
+        num_virtual = self.embedding.num_virtual_tokens
+        if num_virtual:
+            prompts = jnp.concatenate([virtual_ids(len(prompts), num_virtual), prompts], axis=1)
+            if prompt_mask is not None:
+                prompt_mask = prepend(1, prompt_mask, num_virtual)
+            if prefix is not None:
+                prefix = prepend(1, prefix, num_virtual)
+            if positions is not None:
+                positions = prepend(jnp.arange(num_virtual)[None], positions + num_virtual, num_virtual)
+            if block_positions is not None:
+                block_positions = prepend(0, block_positions, num_virtual)
         batch_size, length = prompts.shape
         wanted = (batch_size, length + max_new_tokens)
         self._check_positions(positions, block_positions, wanted)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -65,15 +66,18 @@ class Encoder(nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of every position, and of pooled sequences."""
-        segment_ids, context = batch.encoder_segment_ids, encoder_context(batch)
+        segment_ids, num_virtual = batch.encoder_segment_ids, self.embedding.num_virtual_tokens
+        whole = with_virtual_tokens(batch, num_virtual, "encoder")
+        context = encoder_context(whole)
         embedded = self.embedding(
-            batch.encoder_input_tokens,
+            whole.encoder_input_tokens,
             dtype=self._dtype,
-            positions=batch.encoder_positions,
-            token_types=batch.token_types,
-            task_types=batch.task_types,
+            positions=whole.encoder_positions,
+            token_types=whole.token_types,
+            task_types=whole.task_types,
         )
         encoded = self.encoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        encoded = encoded.after(num_virtual)
         logits, pooled, scores = self.heads(
             encoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -115,6 +119,10 @@ class Encoder(nnx.Module):
           ValueError: There are too few learned positions for the new tokens. Real tokens without a position are
             not-a-number.
         """
+        num_virtual = self.embedding.num_virtual_tokens
+        if num_virtual:
+            prompts = jnp.concatenate([virtual_ids(len(prompts), num_virtual), prompts], axis=1)
+            prompt_mask = None if prompt_mask is None else prepend(1, prompt_mask, num_virtual)
         batch_size, length = prompts.shape
         num_places = length + max_new_tokens + 1  # the last is the mask's
         learned = self.config.embeddings.positions

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.virtual_tokens import prepend, virtual_ids
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -94,15 +95,24 @@ class EncoderDecoder(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> Predictions:
-        """Return the scores of a call, given the encoder's output."""
-        segment_ids = batch.decoder_segment_ids
+        """Return the scores of a call, given the encoder's output.
+
+        Raises:
+          ValueError: The output lacks the virtual tokens that this model reads.
+        """
+        segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
+        inputs = batch.encoder_input_tokens
+        if num_virtual and (inputs is None or encoded.output.shape[1] == inputs.shape[1]):
+            raise ValueError(
+                "the encoder's output lacks this model's virtual tokens; give the input tokens instead"
+            )
         places = jnp.arange(batch.decoder_input_tokens.shape[1])
         context = AttentionContext(
             mask=combine_masks(causal_mask(places, places), segment_mask(segment_ids, segment_ids)),
             real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
             encoded=encoded.output,
-            encoded_mask=segment_mask(segment_ids, batch.encoder_segment_ids),
+            encoded_mask=segment_mask(segment_ids, self._with_virtual(batch.encoder_segment_ids)),
         )
         embedded = self._embed_outputs(batch.decoder_input_tokens, batch.decoder_positions)
         decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
@@ -111,9 +121,9 @@ class EncoderDecoder(nnx.Module):
         )
         return Predictions(
             logits=logits,
-            encoder_output=encoded.output,
+            encoder_output=encoded.after(num_virtual).output,
             decoder_output=decoded.output,
-            encoder_hidden=encoded.hidden,
+            encoder_hidden=encoded.after(num_virtual).hidden,
             decoder_hidden=decoded.hidden,
             pooled=pooled,
             heads=scores,
@@ -122,13 +132,13 @@ class EncoderDecoder(nnx.Module):
 
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
-    ) -> Float[Array, "B M D"]:
-        """Return the encoder's output, for the decoder's cross-attention."""
+    ) -> Float[Array, "B PM D"]:
+        """Return the encoder's output, for the decoder's cross-attention; it begins with virtual tokens, if any."""
         return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
 
     def start_cache(
         self,
-        encoded: Float[Array, "B M D"],
+        encoded: Float[Array, "B PM D"],
         encoder_segment_ids: Int[Array, "B M"] | None,
         *,
         max_length: int,
@@ -137,7 +147,7 @@ class EncoderDecoder(nnx.Module):
         return DecoderCache(
             layers=self.decoder.empty_caches(encoded.shape[0], max_length, encoded, self._dtype),
             index=jnp.zeros((), jnp.int32),
-            encoded_mask=segment_mask(None, encoder_segment_ids),
+            encoded_mask=segment_mask(None, self._with_virtual(encoder_segment_ids)),
         )
 
     def prefill(
@@ -182,6 +192,11 @@ class EncoderDecoder(nnx.Module):
         words = self.embedding.words(tokens, self._dtype)
         return own.project(own.unprojected(words, tokens, positions=positions))
 
+    def _with_virtual(self, segment_ids: Int[Array, "B M"] | None) -> Int[Array, "B PM"] | None:
+        """Return the encoder's segments with those of virtual tokens, which belong to each row's first example."""
+        num_virtual = self.embedding.num_virtual_tokens
+        return segment_ids if segment_ids is None or not num_virtual else prepend(1, segment_ids, num_virtual)
+
     def _encode(
         self,
         tokens: Int[Array, "B M"],
@@ -190,6 +205,12 @@ class EncoderDecoder(nnx.Module):
         dropout_key: Key[Array, ""] | None,
         collect_hidden: bool,
     ) -> StackOutput:
+        num_virtual = self.embedding.num_virtual_tokens
+        if num_virtual:
+            tokens = jnp.concatenate([virtual_ids(len(tokens), num_virtual), tokens], axis=1)
+            segment_ids = self._with_virtual(segment_ids)
+            if positions is not None:
+                positions = prepend(jnp.arange(num_virtual)[None], positions + num_virtual, num_virtual)
         context = AttentionContext(
             mask=segment_mask(segment_ids, segment_ids),
             real=real_tokens(segment_ids),

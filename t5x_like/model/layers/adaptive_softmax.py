@@ -144,7 +144,7 @@ class AdaptiveEmbedding(nnx.Module):
 
     def projection(self, number: int) -> Float[Array, "E D"]:
         """Return the kernel from a cluster's embeddings to the residual stream."""
-        return self.projections[str(number if self.config.div_val > 1 else 0)].kernel[...]
+        return self.projections[str(number if self.config.div_val > 1 else 0)].merged()[0]
 
 
 class AdaptiveSoftmax(nnx.Module):

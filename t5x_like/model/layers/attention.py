@@ -106,6 +106,10 @@ class Attention(nnx.Module):
       model_dim: Width of inputs and outputs.
       key: Random key of fresh weights.
       init: Distribution of fresh kernels.
+
+    Attributes:
+      prefix: Returns learned keys and values that all queries may attend to, before all others (Li and Liang 2021);
+        ``None`` for none.
     """
 
     def __init__(
@@ -141,6 +145,7 @@ class Attention(nnx.Module):
         norm = config.qk_norm
         self.query_norm = None if norm is None else norm.build(config.num_heads, config.head_dim)
         self.key_norm = None if norm is None else norm.build(config.kv_heads, config.head_dim)
+        self.prefix: nnx.Module | None = None
         self.config = config
 
     def project_keys_values(
@@ -180,6 +185,8 @@ class Attention(nnx.Module):
         Returns:
           Weighted averages of values, projected to ``model_dim``.
         """
+        if self.prefix is not None:
+            keys_values, mask, bias = self._with_prefix(keys_values, mask, bias)
         scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
@@ -228,6 +235,34 @@ class Attention(nnx.Module):
             return heads
         assert positions is not None, "rotary attention needs positions"
         return rotate(heads, positions, self.config.positions)
+
+    def prefix_keys_values(self, num_rows: int) -> KeysValues | None:
+        """Return the prefix, the same for every row; ``None`` where there is none."""
+        if self.prefix is None:
+            return None
+        keys, values = self.prefix()  # pyright: ignore[reportCallIssue]
+        shape = (num_rows, keys.shape[0], self.config.kv_heads, self.config.head_dim)
+        return KeysValues(*(jnp.broadcast_to(each.reshape(shape[1:]), shape) for each in (keys, values)))
+
+    def _with_prefix(
+        self, keys_values: KeysValues, mask: Array | None, bias: Array | None
+    ) -> tuple[KeysValues, Array | None, Array | None]:
+        """Put the prefix before keys and values, visible to all queries, without bias."""
+        prefix = self.prefix_keys_values(len(keys_values.keys))
+        assert prefix is not None
+        length, num_keys = prefix.keys.shape[1], keys_values.keys.shape[1]
+
+        def extended(rows: Array | None, value: bool | float) -> Array | None:
+            if rows is None:
+                return None
+            rows = jnp.broadcast_to(rows, (*rows.shape[:-1], num_keys))
+            return jnp.pad(rows, ((0, 0),) * (rows.ndim - 1) + ((length, 0),), constant_values=value)
+
+        joined = (
+            jnp.concatenate([first.astype(then.dtype), then], axis=1)
+            for first, then in zip(prefix, keys_values, strict=True)
+        )
+        return KeysValues(*joined), extended(mask, True), extended(bias, 0.0)
 
     def _normed_heads(self, joined: Float[Array, "B L HK"], norm: Norm | None) -> Float[Array, "B L H K"]:
         if norm is None or self.config.qk_norm is None:

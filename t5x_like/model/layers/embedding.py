@@ -109,6 +109,10 @@ class Embeddings(nnx.Module):
       model_dim: Width of the stack.
       key: Random key of fresh weights.
       with_words: ``False`` leaves out the word table, for a decoder that uses its encoder's.
+
+    Attributes:
+      prompt: Learned word embeddings of virtual tokens, whose ids are -1, -2 and so on (Lester et al. 2021); ``None``
+        for none.
     """
 
     def __init__(
@@ -136,6 +140,7 @@ class Embeddings(nnx.Module):
         self.task_types = small(config.num_task_types, keys[4])
         self.norm = None if config.norm is None else build_norm(config.norm, config.embed_dim)
         self.projection = projection_to(model_dim, config, key=keys[5])
+        self.prompt: nnx.Module | None = None
         self.config = config
 
     def __call__(
@@ -171,10 +176,15 @@ class Embeddings(nnx.Module):
         )
         return self.project(summed)
 
+    @property
+    def num_virtual_tokens(self) -> int:
+        """Length of the prompt; 0 without one."""
+        return 0 if self.prompt is None else self.prompt.length  # pyright: ignore[reportAttributeAccessIssue, reportReturnType]
+
     def words(self, tokens: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L E"]:
         """Return scaled word embeddings."""
         assert self.tokens is not None
-        x = self.tokens(tokens, dtype)
+        x = self.tokens(tokens, dtype) if self.prompt is None else self.prompt(tokens, self.tokens, dtype)  # pyright: ignore[reportCallIssue]
         # Gemma rounds the factor to the activations' type.
         return x if self.config.scale == 1.0 else x * jnp.asarray(self.config.scale, dtype)
 

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+_ADAPTER_SITES = 100  # dropout sites of a layer from here on are those of adapters
+
 
 @dataclass(frozen=True)
 class FanIn:
@@ -54,6 +56,8 @@ def residual_init(init: Initializer) -> Initializer:
 class Linear(nnx.Module):
     """Multiplies the last dimension by ``kernel`` [in, out], stored in float32 and used in the activations' type.
 
+    ``adapter`` is ``None``, or the name of the attribute with a module that changes the layer (see ``adapt``).
+
     Args:
       num_inputs: Width of inputs.
       num_outputs: Width of outputs.
@@ -75,12 +79,53 @@ class Linear(nnx.Module):
     ):
         self.kernel = nnx.Param(initial_kernel(init, key, (num_inputs, num_outputs)), axes=axes)
         self.bias = nnx.Param(jnp.zeros((num_outputs,), jnp.float32), axes=axes[1:]) if bias else None
+        self.adapter: str | None = None
 
     def __call__(
         self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
     ) -> Float[Array, "*rows F"]:
         """Return ``x @ kernel + bias``, summed and returned in ``output_dtype`` if that is given."""
+        if self.adapter is None:
+            return self.project(x, output_dtype)
+        return getattr(self, self.adapter)(self, x, output_dtype)
+
+    def adapt(self, name: str, module: nnx.Module) -> None:
+        """Let ``module`` change the layer; its weights are at ``name`` below those of the layer.
+
+        Args:
+          name: Attribute for the module.
+          module: Called as ``module(linear, x, output_dtype)``; ``module.merged(linear)`` returns a kernel and a bias
+            to the same effect.
+        """
+        setattr(self, name, module)
+        self.adapter = name
+
+    def merged(self) -> tuple[Float[Array, "*stack D F"], Float[Array, "*stack F"] | None]:
+        """Return kernel and bias that contain the adapter's change."""
+        if self.adapter is None:
+            return self.kernel[...], None if self.bias is None else self.bias[...]
+        return getattr(self, self.adapter).merged(self)
+
+    def project(
+        self, x: Float[Array, "*rows D"], output_dtype: jnp.dtype | None = None
+    ) -> Float[Array, "*rows F"]:
+        """Return the layer's output without its adapter; arguments are those of a call."""
         y = jnp.matmul(x, self.kernel[...].astype(x.dtype), preferred_element_type=output_dtype)
         if self.bias is None:
             return y
         return y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
+
+
+def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:
+    """Give the adapters of a block's linear layers keys for their dropout, each its own.
+
+    Args:
+      block: One layer's block, in a copy that is used for one call.
+      key: Dropout key of the layer; ``None`` for no dropout.
+    """
+    if key is None:
+        return
+    linears = [module for _, module in nnx.iter_modules(block) if isinstance(module, Linear)]
+    for number, linear in enumerate(linears):
+        if linear.adapter is not None:
+            getattr(linear, linear.adapter).set_dropout_key(jax.random.fold_in(key, _ADAPTER_SITES + number))

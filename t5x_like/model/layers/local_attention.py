@@ -70,6 +70,7 @@ def local_attention(
       dropout_rate: Dropout of attention weights.
       dropout_key: ``None`` for no dropout.
     """
+    global_keys_values = _with_prefix(attention, x, global_keys_values)
     queries_BLHK, own = attention.queries(x, positions), attention.project_keys_values(x, positions)
     keys, values = (_with_neighbors(part.astype(x.dtype), block_length) for part in own)
     scores = attention.scores(_in_blocks(queries_BLHK, block_length), keys)
@@ -90,6 +91,29 @@ def local_attention(
         global_averages = attention.combine_values(global_weights, global_values.astype(x.dtype))
         averages = averages + _in_blocks(global_averages, block_length)
     return attention.out(averages.reshape(len(x), -1, averages.shape[-1])[:, : x.shape[1]])
+
+
+def _with_prefix(
+    attention: Attention, x: Float[Array, "B L D"], further: GlobalKeysValues | None
+) -> GlobalKeysValues | None:
+    """Add the layer's prefix to the keys and values that all queries attend to."""
+    prefix = attention.prefix_keys_values(len(x))
+    if prefix is None:
+        return further
+    num_rows, length, num_prefix = *x.shape[:2], prefix.keys.shape[1]
+    own = GlobalKeysValues(
+        KeysValues(*(each.astype(x.dtype) for each in prefix)),
+        jnp.ones((num_rows, 1, length, num_prefix), bool),
+        jnp.zeros((num_rows, attention.config.num_heads, length, num_prefix), jnp.float32),
+    )
+    if further is None:
+        return own
+    joined = zip(own.keys_values, further.keys_values, strict=True)
+    return GlobalKeysValues(
+        KeysValues(*(jnp.concatenate([first, then.astype(x.dtype)], axis=1) for first, then in joined)),
+        jnp.concatenate([own.mask, further.mask], axis=-1),
+        jnp.concatenate([own.bias, further.bias], axis=-1),
+    )
 
 
 def _mask(segment_ids: Int[Array, "B L"], block_length: int) -> Bool[Array, "N 1 S T"]:

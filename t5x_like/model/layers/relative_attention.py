@@ -43,7 +43,11 @@ class RelativeKeysValues(NamedTuple):
 
 
 class RelativeAttention(nnx.Module):
-    """Attention with scores ``(q + u) k + (q + v) r``: keys ``r`` of distances, learned biases ``u`` and ``v``."""
+    """Attention with scores ``(q + u) k + (q + v) r``: keys ``r`` of distances, learned biases ``u`` and ``v``.
+
+    Attributes:
+      prefix: Returns learned keys and values at no distance, which all queries may attend to (see ``Attention``).
+    """
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class RelativeAttention(nnx.Module):
             if config.segments
             else None
         )
+        self.prefix: nnx.Module | None = None
         self.config = config
 
     def project_keys_values(
@@ -105,7 +110,7 @@ class RelativeAttention(nnx.Module):
           dropout_key: ``None`` for no dropout.
         """
         queries_BLHK = self._heads(self.query(x))
-        scores_BHLM = self._content_scores(queries_BLHK, keys_values) + self._distance_scores(
+        scores_BHLM = self._content_scores(queries_BLHK, keys_values.keys) + self._distance_scores(
             queries_BLHK, keys_values
         )
         if self.segment_keys is not None and is_other_segment is not None:
@@ -113,6 +118,10 @@ class RelativeAttention(nnx.Module):
         scores_BHLM = scores_BHLM * self.config.head_dim**-0.5
         if mask is not None:
             scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
+        if self.prefix is not None:
+            return self._attend_with_prefix(
+                queries_BLHK, keys_values, scores_BHLM, dropout_rate=dropout_rate, dropout_key=dropout_key
+            )
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         if mask is not None and zero_fully_masked:
             weights_BHLM = jnp.where(mask.any(-1, keepdims=True), weights_BHLM, jnp.zeros((), x.dtype))
@@ -120,11 +129,34 @@ class RelativeAttention(nnx.Module):
         averages_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, keys_values.values)
         return self.out(averages_BLHK.reshape(*averages_BLHK.shape[:2], -1))
 
+    def _attend_with_prefix(
+        self,
+        queries: Float[Array, "B L H K"],
+        keys_values: RelativeKeysValues,
+        scores: Float[Array, "B H L M"],
+        *,
+        dropout_rate: float,
+        dropout_key: Key[Array, ""] | None,
+    ) -> Float[Array, "B L D"]:
+        """Attend to the prefix, by content alone, and to keys whose masked scores are given."""
+        keys_BPHK, values_BPHK = (
+            jnp.broadcast_to(
+                self._heads(each.astype(queries.dtype)), (len(queries), each.shape[0], *queries.shape[2:])
+            )
+            for each in self.prefix()  # pyright: ignore[reportOptionalCall, reportCallIssue]
+        )
+        own_BHLP = self._content_scores(queries, keys_BPHK) * self.config.head_dim**-0.5
+        weights = jax.nn.softmax(jnp.concatenate([own_BHLP, scores], axis=-1), axis=-1).astype(queries.dtype)
+        weights = dropout(weights, dropout_rate, dropout_key, shared_dim=2)
+        values = jnp.concatenate([values_BPHK, keys_values.values.astype(queries.dtype)], axis=1)
+        averages_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights, values)
+        return self.out(averages_BLHK.reshape(*averages_BLHK.shape[:2], -1))
+
     def _content_scores(
-        self, queries: Float[Array, "B L H K"], keys_values: RelativeKeysValues
+        self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M H K"]
     ) -> Float[Array, "B H L M"]:
         queries = queries + self._bias(self.content_bias, queries)
-        return jnp.einsum("blhk,bmhk->bhlm", queries, keys_values.keys, preferred_element_type=jnp.float32)
+        return jnp.einsum("blhk,bmhk->bhlm", queries, keys, preferred_element_type=jnp.float32)
 
     def _distance_scores(
         self, queries: Float[Array, "B L H K"], keys_values: RelativeKeysValues

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.linear import Normal
+from t5x_like.model.layers.linear import Normal, set_adapter_keys
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import (
     RelativeAttention,
@@ -215,6 +215,7 @@ class RelativeStack(nnx.Module):
             streams: Streams, layer: tuple[RelativeBlock, Array | None, Array | None]
         ) -> tuple[Streams, Streams | None]:
             block, memory, key = layer
+            set_adapter_keys(block, key)
             streams = jax.tree.map(constrain_rows, streams)
             return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
 

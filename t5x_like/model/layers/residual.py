@@ -19,6 +19,9 @@ class Residual(nnx.Module):
       norm: Type of the norms.
       model_dim: Width of the residual stream.
       norm_slots: Norms that are there.
+
+    Attributes:
+      adapter: Follows the layer, before the norm ``after`` (Houlsby et al. 2019); ``None`` for none.
     """
 
     def __init__(self, norm: NormConfig, model_dim: int, *, norm_slots: tuple[NormSlot, ...]):
@@ -26,6 +29,7 @@ class Residual(nnx.Module):
             return build_norm(norm, model_dim) if slot in norm_slots else None
 
         self.before, self.after, self.final = norm_at("before"), norm_at("after"), norm_at("final")
+        self.adapter: nnx.Module | None = None
 
     def __call__(
         self,
@@ -49,5 +53,6 @@ class Residual(nnx.Module):
     ) -> Float[Array, "B L D"]:
         """Return the layer's contribution to the residual stream."""
         change = layer(x if self.before is None else self.before(x))
+        change = change if self.adapter is None else self.adapter(change)  # pyright: ignore[reportCallIssue]
         change = change if self.after is None else self.after(change)
         return dropout(change, dropout_rate, dropout_key, shared_dim=1)

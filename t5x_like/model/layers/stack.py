@@ -14,6 +14,7 @@ from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import LayerCache
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
+from t5x_like.model.layers.linear import set_adapter_keys
 from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
@@ -90,6 +91,13 @@ class StackOutput(NamedTuple):
     hidden: Float[Array, "N1 B L D"] | None
     layer_caches: tuple[LayerCache, ...] | None
     balance_loss: Float[Array, ""]
+
+    def after(self, num_tokens: int) -> "StackOutput":
+        """Return the outputs without those of the first tokens, which were virtual."""
+        if not num_tokens:
+            return self
+        hidden = None if self.hidden is None else self.hidden[:, :, num_tokens:]
+        return self._replace(output=self.output[:, num_tokens:], hidden=hidden)
 
 
 class _Layer(NamedTuple):
@@ -288,6 +296,7 @@ class Stack(nnx.Module):
         if block is None:
             assert sharing is not None
             block = shared_block(self._blocks()[0], sharing, layer.number)
+        set_adapter_keys(block, layer.key)
         ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
         # Keys and values of the encoder stay: returned from the scan they would be copied at every token.
         own = None if ran.cache is None else ran.cache.own

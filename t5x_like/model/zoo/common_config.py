@@ -6,6 +6,7 @@ from typing import Any, Literal
 import jax
 
 from t5x_like.config_class import config_class
+from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.stack import Remat
@@ -19,6 +20,8 @@ _POSITIVE = frozenset(
     "num_encoder_heads num_decoder_heads num_layers num_encoder_layers num_decoder_layers num_labels num_experts "
     "max_position_embeddings pad_vocab_to_multiple_of norm_epsilon init_stddev sparse_step".split()
 )
+
+_ADAPTER = 1  # folded into the key of fresh weights: with an adapter the others are drawn as without
 
 
 @config_class
@@ -35,6 +38,7 @@ class CommonConfig:
       compute_dtype: Type of activations. Weights are float32.
       remat: Activations that the backward pass computes again, to save memory (see ``Remat``).
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
+      adapter: Few further weights that are trained in place of the others, such as ``LoRA``; ``None`` for none.
     """
 
     vocab_size: int
@@ -46,6 +50,7 @@ class CommonConfig:
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = "none"
     pad_vocab_to_multiple_of: int = 128
+    adapter: AdapterConfig | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -74,8 +79,15 @@ class CommonConfig:
         raise NotImplementedError
 
     def build(self, key: jax.Array) -> Any:
-        """Build the model with fresh weights drawn from ``key``."""
-        return self.parts.build(key)
+        """Build the model with fresh weights drawn from ``key``.
+
+        Raises:
+          ValueError: The adapter doesn't fit the model.
+        """
+        model = self.parts.build(key)
+        return (
+            model if self.adapter is None else self.adapter.attach(model, jax.random.fold_in(key, _ADAPTER))
+        )
 
 
 def head_dim_of(model_dim: int, num_heads: int) -> int:

@@ -171,6 +171,7 @@ class Pretrained:
     Attributes:
       model: the model with its weights. There is no other copy: when it is trained, calls and exports change.
       config: the model's configuration.
+      adapter: name of the adapter in use, of those that ``load_adapter`` loaded; ``None`` for none of them.
       fields: those of ``config.json`` that are not about the model; empty for runs.
       special_ids: ids that pad, begin and end texts.
       sentence_embedding: how ``embed`` makes vectors, for a directory of sentence-transformers; else ``None``. Exports
@@ -178,13 +179,12 @@ class Pretrained:
     """
 
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
-        self.model = checkpoint.model
-        self.config = checkpoint.config
         self.fields = checkpoint.fields
         self.special_ids = checkpoint.special_ids
         self.sentence_embedding = sentence_embedding
-        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), checkpoint.params)
-        self._opened = replace(checkpoint, params=shapes)  # the weights themselves are in self.model alone
+        self.adapter: str | None = None
+        self._others: dict[str | None, Checkpoint] = {}  # with the adapters that are not in use
+        self._use(checkpoint)
         self._call = CALLS[self._opened.family]
         self._forward = jax.jit(self._compute, static_argnames=("graphdef", "collect_hidden"))
         self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
@@ -199,6 +199,50 @@ class Pretrained:
             f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "
             f"from {opened.directory!r}{step})"
         )
+
+    def load_adapter(self, name: str, directory: PathLike, *, step: int | None = None) -> None:
+        """Load what a run trained on this model's weights, and use it; the weights themselves are shared.
+
+        >>> pretrained = t5x_like.from_pretrained("path/to/bert")
+        >>> pretrained.load_adapter("sst2", "runs/sst2_lora")
+        >>> pretrained.load_adapter("cola", "runs/cola_lora")
+        >>> pretrained.set_adapter("sst2")
+
+        Args:
+          name: the name for ``set_adapter``; one in use is replaced.
+          directory: a run with frozen weights, such as one that trained an adapter.
+          step: a step of the run; its newest good one if not given.
+
+        Raises:
+          ValueError: the run was trained on other weights; says which differ.
+        """
+        self.set_adapter(None)
+        base = self.checkpoint
+        opened = open_checkpoint(directory, mesh=base.mesh, step=step, finite=False, base=base)
+        self._others[name] = opened.computing_in(self.config.compute_dtype)
+        self.set_adapter(name)
+
+    def set_adapter(self, name: str | None) -> None:
+        """Use a loaded adapter and its head; ``None`` uses the model without one.
+
+        Raises:
+          ValueError: no adapter of this name was loaded.
+        """
+        if name == self.adapter:
+            return
+        if name not in self._others:
+            loaded = ", ".join(sorted(each for each in (*self._others, self.adapter) if each)) or "none"
+            raise ValueError(
+                f"no adapter {name!r} was loaded, but {loaded}; call load_adapter(name, directory)"
+            )
+        self._others[self.adapter] = self.checkpoint
+        self.adapter = name
+        self._use(self._others.pop(name))
+
+    def _use(self, checkpoint: Checkpoint) -> None:
+        self.model, self.config = checkpoint.model, checkpoint.config
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), checkpoint.params)
+        self._opened = replace(checkpoint, params=shapes)  # the weights themselves are in self.model alone
 
     @property
     def checkpoint(self) -> Checkpoint:

@@ -1,0 +1,111 @@
+"""Prefix tuning: learned keys and values before those of every attention layer (Li and Liang 2021).
+
+https://arxiv.org/abs/2101.00190.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from t5x_like.config_class import config_class
+from t5x_like.model.adapters.targets import key_for, modules_of, num_stacked
+from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.linear import FanIn, Linear
+from t5x_like.model.layers.relative_attention import RelativeAttention, RelativeAttentionConfig
+
+_STDDEV = 0.02  # of fresh keys and values
+_INIT = FanIn(scale=3**-0.5)  # as linear layers of PyTorch, in which the authors wrote the reparametrization
+
+
+@config_class
+class PrefixTuning:
+    """Gives every attention layer learned keys and values, which all queries may attend to.
+
+    In an encoder-decoder these are self-attention of both stacks and cross-attention. Positions and norms of keys don't
+    act on them. Weights of an attention layer at ``<path>`` are ``<path>/prefix/keys`` and ``<path>/prefix/values``
+    [length, kv_heads * head_dim], float32. Reparametrized they are ``<path>/prefix/vectors`` [length, hidden_dim],
+    ``<path>/prefix/hidden`` and ``<path>/prefix/out``, whose outputs are keys, then values.
+
+    Attributes:
+      length: Number of keys.
+      hidden_dim: Reparametrizes keys and values through ``out(tanh(hidden(vectors)))`` of this width (§4.3), which
+        trains more stably. Every layer has such an MLP of its own; in the paper all layers share vectors and
+        ``hidden``. ``None`` trains keys and values themselves.
+    """
+
+    length: int = 10
+    hidden_dim: int | None = 512
+
+    def __post_init__(self) -> None:
+        for name in ("length", "hidden_dim"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; give a positive number")
+
+    @property
+    def trainable(self) -> tuple[str, ...]:
+        """Patterns of the weights that train."""
+        return ("*/prefix/*",)
+
+    def attach(self, model: nnx.Module, key: Key[Array, ""]) -> nnx.Module:
+        """Give every attention layer a fresh prefix; returns the model."""
+        for path, attention in modules_of(model, Attention, RelativeAttention):
+            keys = jax.random.split(key_for(key, path), num_stacked(attention))
+            config = attention.config
+            attention.prefix = nnx.data(
+                jax.vmap(lambda key, config=config: Prefix(self, config, key=key))(keys)
+            )
+        return model
+
+    def merge(self, model: nnx.Module) -> nnx.Module:  # noqa: ARG002 - as of other adapters
+        """Refuse to merge: no weight of the model has keys that don't depend on tokens.
+
+        Raises:
+          ValueError: Always.
+        """
+        raise ValueError(
+            "PrefixTuning adds keys and values to attention, so it can't be merged into the model's weights; use the "
+            "run itself, or train LoRA or IA3, which can be merged"
+        )
+
+
+class Prefix(nnx.Module):
+    """Keys and values of one attention layer."""
+
+    def __init__(
+        self,
+        config: PrefixTuning,
+        attention: AttentionConfig | RelativeAttentionConfig,
+        *,
+        key: Key[Array, ""],
+    ):
+        heads = attention.kv_heads if isinstance(attention, AttentionConfig) else attention.num_heads
+        width, hidden_dim = heads * attention.head_dim, config.hidden_dim
+        keys = jax.random.split(key, 3)
+
+        def vectors(key: Key[Array, ""], width: int, axis: str, stddev: float) -> nnx.Param:
+            drawn = stddev * jax.random.normal(key, (config.length, width))
+            return nnx.Param(drawn, axes=("adapter", axis))
+
+        direct = (width, "joined_kv_heads", _STDDEV)
+        self.keys = vectors(keys[0], *direct) if hidden_dim is None else None
+        self.values = vectors(keys[1], *direct) if hidden_dim is None else None
+        inner, outer = ("adapter", "adapter"), ("adapter", "joined_kv_heads")
+        self.vectors = None if hidden_dim is None else vectors(keys[0], hidden_dim, "adapter", 1.0)
+        self.hidden = hidden_dim and Linear(
+            hidden_dim, hidden_dim, axes=inner, key=keys[1], init=_INIT, bias=True
+        )
+        self.out = hidden_dim and Linear(
+            hidden_dim, 2 * width, axes=outer, key=keys[2], init=_INIT, bias=True
+        )
+
+    def __call__(self) -> tuple[Float[Array, "P GK"], Float[Array, "P GK"]]:
+        """Return keys and values."""
+        if self.keys is not None and self.values is not None:
+            return self.keys[...], self.values[...]
+        assert self.vectors is not None
+        assert self.hidden is not None
+        assert self.out is not None
+        keys, values = jnp.split(self.out(jnp.tanh(self.hidden(self.vectors[...]))), 2, axis=-1)
+        return keys, values

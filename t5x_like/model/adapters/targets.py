@@ -1,0 +1,88 @@
+"""Modules of a built model that adapters are attached to, by path patterns."""
+
+import difflib
+import fnmatch
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from t5x_like.model.layers.linear import Linear
+
+Module = TypeVar("Module")
+
+
+def modules_of(model: Any, *kinds: type[Module]) -> Iterator[tuple[str, Module]]:
+    """Yield the modules of some types with their paths, such as ``encoder/layers/0/self_attention/query``."""
+    for path, module in nnx.iter_modules(model):
+        if isinstance(module, kinds):
+            yield "/".join(map(str, path)), module
+
+
+def targeted_linears(model: Any, targets: Sequence[str], *, what: str) -> dict[str, Linear]:
+    """Return the linear layers whose paths match a pattern, by path.
+
+    Args:
+      model: A built model.
+      targets: Patterns of ``fnmatch``; a ``*`` also matches slashes.
+      what: Name of the field with the patterns, for messages.
+
+    Raises:
+      ValueError: A pattern matches no linear layer; names the nearest ones.
+    """
+    linears = dict(modules_of(model, Linear))
+    for pattern in targets:
+        if not fnmatch.filter(linears, pattern):
+            names = ", ".join(sorted({path.rpartition("/")[2] for path in linears}))
+            raise ValueError(
+                f"{what}={pattern!r} matches no linear layer of this model. Nearest: "
+                f"{', '.join(_nearest(pattern, list(linears)))}. Layers are named {names}; a pattern such as "
+                "'*/query' matches whole paths"
+            )
+    return {
+        path: linear
+        for path, linear in linears.items()
+        if any(fnmatch.fnmatchcase(path, pattern) for pattern in targets)
+    }
+
+
+def _nearest(pattern: str, paths: list[str]) -> list[str]:
+    """Return the paths most like a pattern, first by their last names."""
+    wanted = pattern.rpartition("/")[2]
+
+    def likeness(path: str) -> tuple[float, float]:
+        name = path.rpartition("/")[2]
+        return (
+            difflib.SequenceMatcher(None, wanted, name).ratio(),
+            difflib.SequenceMatcher(None, pattern, path).ratio(),
+        )
+
+    return sorted(paths, key=likeness, reverse=True)[:3]
+
+
+def key_for(key: jax.Array, path: str) -> jax.Array:
+    """Return the key of fresh weights at ``path``; those elsewhere don't change it."""
+    return jax.random.fold_in(key, zlib.crc32(path.encode()))
+
+
+def num_stacked(module: nnx.Module) -> int:
+    """Return the number of layers whose weights a module of a stack's block has, one behind the other."""
+    weight = jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, nnx.Variable))[0]
+    (num_layers,) = weight.shape[: len(weight.shape) - len(weight.get_metadata()["axes"])]
+    return num_layers
+
+
+def merge_linears(model: Any) -> Any:
+    """Put the change of each linear layer's adapter into its kernel and bias, and remove the adapter."""
+    for _, linear in list(modules_of(model, Linear)):
+        if linear.adapter is not None:
+            kernel, bias = linear.merged()
+            linear.kernel[...] = jnp.asarray(kernel, jnp.float32)
+            if linear.bias is not None:
+                linear.bias[...] = bias
+            delattr(linear, linear.adapter)
+            linear.adapter = None
+    return model
