@@ -66,7 +66,22 @@ def test_a_batch_of_padded_prompts_is_continued_as_by_a_slow_loop(name):
     config = GenerationConfig(max_new_tokens=NEW)
     found = generator(params, PROMPTS, config, end_ids=(), batch_size=8, limit=8)
     assert found == [by_a_slow_loop(model, prompt, NEW) for prompt in PROMPTS]
-    assert len({tuple(row) for row in found}) > 1
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_steps_with_a_cache_have_the_scores_of_whole_passes(name):
+    model, *_ = built(name)
+    prompts = jnp.array([[*PROMPTS[0], 0], [0, *PROMPTS[1], 0, 0, 0]], jnp.int32)
+    written = [30, 7, 8]
+    tokens, cache = model.start_cache(
+        prompts, (prompts > 0).astype(jnp.int32), max_new_tokens=3, mask_id=MASK
+    )
+    for number in range(3):
+        logits, cache = model.decode_step(tokens, cache)
+        for row in (0, 1):
+            expected = scores_after(model, PROMPTS[row], written[:number])
+            np.testing.assert_allclose(logits[row], expected, atol=1e-4)
+        tokens = jnp.full(2, written[number], jnp.int32)
 
 
 def test_one_beam_of_a_search_is_greedy_and_more_find_no_less_likely_texts():
