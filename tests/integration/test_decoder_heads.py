@@ -31,7 +31,14 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads import InputFraming, MultipleChoice, QuestionAnswering, Regression
+from t5x_like.text.heads import (
+    ClozeClassification,
+    InputFraming,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+)
+from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment, Intervals
@@ -44,13 +51,14 @@ _SIZE: dict[str, Any] = {"vocab_size": NUM_IDS, "model_dim": 16, "mlp_dim": 32, 
 _CLASSES: dict[str, Any] = {"task": "sequence_classification", "num_labels": 2}
 _T5: dict[str, Any] = {"head_dim": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}
 GPT = OpenAIGPTConfig(**_SIZE, num_layers=1, max_position_embeddings=16)
+GLM = GLMOrigConfig(**_SIZE, num_layers=1, max_position_embeddings=16)
 FAMILIES = {
     "t5": T5Config(**_SIZE, **_T5, **_CLASSES),
     "llama": LlamaConfig(**_SIZE, num_layers=1, **_CLASSES),
     "transfo_xl": TransfoXLConfig(
         **_SIZE, head_dim=8, num_layers=1, memory_length=4, embed_dim=16, **_CLASSES
     ),
-    "glm_orig": GLMOrigConfig(**_SIZE, num_layers=1, max_position_embeddings=16, **_CLASSES),
+    "glm_orig": replace(GLM, **_CLASSES),
     "t5_lm": T5LanguageModelConfig(**_SIZE, head_dim=8, num_layers=1, **_CLASSES),
     "bart": BartConfig(
         vocab_size=NUM_IDS,
@@ -288,15 +296,27 @@ KINDS: dict[str, Any] = {
         InputFraming(),
         "em",
     ),
+    "cloze": (
+        ClozeClassification(
+            pattern="{text} [MASK]",
+            classes=("vowel", "none"),
+            words=("a", "b c"),
+            special=BlankIds(start=len(PIECES) + 1),
+        ),
+        [{"text": words, "label": int("a" not in words)} for words in WORDS],
+        None,
+        "accuracy",
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_gpt_learns_choices_numbers_in_both_orders_and_spans(kind, vocabulary, tmp_path):
+def test_choices_numbers_in_both_orders_spans_and_clozes_are_learned(kind, vocabulary, tmp_path):
     form, rows, framing, metric = KINDS[kind]
     task = benchmark_of(tmp_path, vocabulary, form, rows, framing=framing)
-    model = with_head(GPT, form.head.kind, form.head.num_labels, where="here")
+    base = GLM if kind == "cloze" else GPT
+    model = with_head(base, form.head.kind, form.head.num_labels, where="here")
     finished = train(experiment(task, model, tmp_path / "run", total_steps=120))
     scores = finished.last[f"evaluation/{task.name}"]
     assert scores[metric] > 90, scores
