@@ -37,11 +37,8 @@ def tuned(tmp_path_factory):
     """Letters of one alphabet become those of another, and back."""
     folder = tmp_path_factory.mktemp("writing")
     (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
-    rows = [
-        (f"{one} {two}", f"{'efgh'['abcd'.index(one)]} {'efgh'['abcd'.index(two)]}")
-        for one in "abcd"
-        for two in "abcd"
-    ]
+    letters = dict(zip("abcd", "efgh", strict=True))
+    rows = [(f"{one} {two}", f"{letters[one]} {letters[two]}") for one in "abcd" for two in "abcd"]
     lines = ["\t".join(row) for row in rows]
     (folder / "pairs.tsv").write_text("\n".join(["first\tsecond", *lines]) + "\n")
     settings: dict[str, Any] = {
@@ -51,7 +48,13 @@ def tuned(tmp_path_factory):
         "metrics": ("sequence_accuracy",),
     }
     there = TextTask(name="there", input_template="> {first}", target_template="{second}", **settings)
-    back = TextTask(name="back", input_template="< {second}", target_template="{first}", **settings)
+    back = TextTask(
+        name="back",
+        input_template="< {second}",
+        target_template="{first}",
+        labels=tuple(first for first, _ in rows),
+        **settings,
+    )
     both = Mixture(name="there_and_back", tasks=("there", "back"))
     run = Experiment(
         model=BERT,
@@ -102,13 +105,19 @@ def test_a_run_answers_lines(tuned):
     assert [each.prediction for each in predict(asked, ["e f", "h h"])] == ["a b", "d d"]
 
 
-def test_answers_are_ranked_by_their_likelihood(tuned, tmp_path):
+def test_a_runs_own_evaluation_reads_sources_of_the_rows_length(tuned, tmp_path):
     run, _ = tuned
     own = own_evaluation(run)
     assert isinstance(own, TaskEvaluation)
     assert own.inputs_length == 7
     scores = evaluate(run, evaluations=(own,), batch_size=16, output_dir=tmp_path)
     assert scores["there"].scores["sequence_accuracy"] > 90
+
+
+def test_answers_are_ranked_by_their_likelihood(tuned, tmp_path):
+    run, _ = tuned
+    rank = TaskEvaluation(mixture="back", inputs_length=7, targets_length=4, batch_size=16, method="rank")
+    assert evaluate(run, evaluations=(rank,), output_dir=tmp_path)["back"].scores["sequence_accuracy"] > 90
 
 
 def test_prompts_and_answers_longer_than_the_positions_are_refused(tuned, tmp_path):
