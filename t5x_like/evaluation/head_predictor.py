@@ -62,7 +62,7 @@ class HeadPredictor:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
         def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            scores = predict(parameters.merge(graphdef, params), batch).heads[head]
+            scores = (predict(parameters.merge(graphdef, params), batch).heads or {})[head]
             if not multiple_choice.num_choices(batch):
                 return scores
             num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")

@@ -68,7 +68,7 @@ def tuned(tmp_path_factory):
         ),
         tasks=(there, back, both),
         model_dir=str(folder / "run"),
-        total_steps=500,
+        total_steps=300,
         evaluations=(
             TaskEvaluation(
                 mixture="there_and_back",
@@ -80,7 +80,7 @@ def tuned(tmp_path_factory):
         ),
         optimizer=AdamW(learning_rate=Constant(value=0.003)),
         loss=LossConfig(z_loss=0.0),
-        intervals=Intervals(log_every_steps=100, evaluate_every_steps=0, save_every_steps=500),
+        intervals=Intervals(log_every_steps=100, evaluate_every_steps=0, save_every_steps=300),
     )
     return folder / "run", train(run)
 
@@ -89,7 +89,7 @@ def test_both_directions_are_learned_and_written(tuned):
     run, finished = tuned
     for task in ("there", "back"):
         assert finished.last[f"evaluation/{task}"]["sequence_accuracy"] > 90
-    lines = (run / "evaluations/step_500/there/predictions.jsonl").read_text().splitlines()
+    lines = (run / "evaluations/step_300/there/predictions.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["prediction"] == "e e"
 
 
