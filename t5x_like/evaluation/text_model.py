@@ -73,6 +73,7 @@ class TextModel:
       begin_id: Id that begins every input, if the model needs one.
       ends_prompts: Prompts and answers end with an end of sequence, as in fine-tuning. Encoder-decoders always need it.
       is_encoder: True for encoders that write.
+      depends_on_places: See ``StackConfig``; such encoders can't score answers.
     """
 
     graphdef: Any
@@ -85,6 +86,7 @@ class TextModel:
     begin_id: int | None
     ends_prompts: bool
     is_encoder: bool = False
+    depends_on_places: bool = False
 
     @classmethod
     def as_trained(cls, config: Any, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
@@ -99,7 +101,8 @@ class TextModel:
           ValueError: The vocabulary has no end of sequence.
         """
         graphdef, shapes, _ = parameters.abstract(config)
-        family = family_of(parameters.merge(graphdef, shapes))
+        model = parameters.merge(graphdef, shapes)
+        family = family_of(model)
         start, end, begin = SHIFTED_IN, tokenizer.special.eos, None
         if family == "encoder":
             ids = ids_of(tokenizer)
@@ -119,6 +122,7 @@ class TextModel:
             begin_id=begin,
             ends_prompts=True,
             is_encoder=family == "encoder",
+            depends_on_places=family == "encoder" and model.config.stack.depends_on_places,
         )
 
     @classmethod
@@ -238,11 +242,19 @@ class TextModel:
           requests: Prompts with their answers.
           batch_size: Rows of the compiled batch.
           limit: Tokens of the longest prompt, at most.
+
+        Raises:
+          ValueError: An encoder whose attention depends on places.
         """
         whole = [
             request if len(request.prompt) else LikelihoodRequest([0], request.target) for request in requests
         ]
         if self.is_encoder:
+            if self.depends_on_places:
+                raise ValueError(
+                    "this encoder has sliding windows or relative positions, for which masks behind an answer are too "
+                    "far from it; it writes, but can't score given answers. Use method='generate'"
+                )
             batch = masked_scoring_batch(whole, mask_id=self.start_id, batch_size=batch_size, limit=limit)
         else:
             batch = scoring_batch(

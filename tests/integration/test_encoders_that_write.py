@@ -7,14 +7,19 @@ import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunPrediction, predict
+from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
+from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.evaluate import evaluate, own_evaluation
 from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
@@ -129,3 +134,19 @@ def test_prompts_and_answers_longer_than_the_positions_are_refused(tuned, tmp_pa
         ValueError, match=r"task 'there', with its answers, is read with inputs_length=18, but the m"
     ):
         evaluate(run, evaluations=(long,), output_dir=tmp_path)
+
+
+def test_an_encoder_with_sliding_windows_writes_but_scores_no_given_answers(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    config = ModernBertConfig(
+        vocab_size=len(PIECES),
+        model_dim=16,
+        mlp_dim=16,
+        num_heads=2,
+        num_layers=2,
+        task="masked_lm",
+        local_attention=4,
+    )
+    model = TextModel.as_trained(config, MeshConfig().build(), open_tokenizer(tmp_path / "vocab.txt", 0))
+    with pytest.raises(ValueError, match=r"it writes, but can't score given answers\. Use method='generate'"):
+        model.score({}, [LikelihoodRequest([2, 5, 3], [6, 3])], batch_size=8, limit=8)

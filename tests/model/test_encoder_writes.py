@@ -104,7 +104,7 @@ def likelihood(model, prompt, target):
     return float(np.sum(log_probs))
 
 
-@pytest.mark.parametrize("name", ["bert", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_targets_are_scored_in_one_pass_as_token_by_token(name):
     model, graphdef, params = built(name)
     requests = [LikelihoodRequest(PROMPTS[0], [7, 8, 3]), LikelihoodRequest(PROMPTS[1], [30])]
