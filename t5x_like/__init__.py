@@ -24,14 +24,18 @@ if TYPE_CHECKING:
     from t5x_like.model.zoo.gpt2 import GPT2Config
     from t5x_like.model.zoo.llama import LlamaConfig
     from t5x_like.model.zoo.t5 import T5Config
+    from t5x_like.optimizers.lamb import Lamb
     from t5x_like.optimizers.lion import Lion
     from t5x_like.optimizers.optimizers import Adafactor, AdamW
+    from t5x_like.optimizers.parameter_groups import LayerDecay
     from t5x_like.optimizers.schedules import (
         Constant,
         Factors,
         InverseSqrt,
         LinearWarmupCosine,
         LinearWarmupLinearDecay,
+        Noam,
+        SlantedTriangular,
     )
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.pretrained.checkpoint import Checkpoint
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from t5x_like.text.tasks.mixtures import Mixture
     from t5x_like.text.tasks.pretraining import PretrainingTask
     from t5x_like.text.tasks.text_task import TextTask
+    from t5x_like.training.batch_ramp import BatchSizeRamp
     from t5x_like.training.early_stopping import EarlyStopping
     from t5x_like.training.evaluate import evaluate
     from t5x_like.training.experiment import Experiment, Intervals
@@ -60,13 +65,17 @@ if TYPE_CHECKING:
     from t5x_like.training.loop import Finished
     from t5x_like.training.losses import LossConfig
     from t5x_like.training.metric_loggers import CsvLogger, MlflowLogger, WandbLogger
+    from t5x_like.training.noisy_tune import NoisyTune
     from t5x_like.training.run_record import read_experiment
     from t5x_like.training.train import train
+    from t5x_like.training.unfreezing import GradualUnfreezing
+    from t5x_like.training.weight_average import ExponentialMovingAverage
 
 # The module of each public name; a test compares them with the imports above, which type checkers read.
 _MODULES = {
     "Adafactor": "optimizers.optimizers",
     "AdamW": "optimizers.optimizers",
+    "BatchSizeRamp": "training.batch_ramp",
     "BertConfig": "model.zoo.bert",
     "BottleneckAdapter": "model.adapters",
     "CausalLM": "text.objectives.causal_lm",
@@ -77,15 +86,19 @@ _MODULES = {
     "EarlyStopping": "training.early_stopping",
     "Every": "training.hooks",
     "Experiment": "training.experiment",
+    "ExponentialMovingAverage": "training.weight_average",
     "Factors": "optimizers.schedules",
     "Finished": "training.loop",
     "GPT2Config": "model.zoo.gpt2",
     "GenerationConfig": "inference.generator",
+    "GradualUnfreezing": "training.unfreezing",
     "HeadEvaluation": "evaluation.evaluator",
     "Hook": "training.hooks",
     "IA3": "model.adapters",
     "Intervals": "training.experiment",
     "InverseSqrt": "optimizers.schedules",
+    "Lamb": "optimizers.lamb",
+    "LayerDecay": "optimizers.parameter_groups",
     "LinearWarmupCosine": "optimizers.schedules",
     "LinearWarmupLinearDecay": "optimizers.schedules",
     "Lion": "optimizers.lion",
@@ -97,12 +110,15 @@ _MODULES = {
     "MeshConfig": "partitioning.mesh",
     "Mixture": "text.tasks.mixtures",
     "MlflowLogger": "training.metric_loggers",
+    "Noam": "optimizers.schedules",
+    "NoisyTune": "training.noisy_tune",
     "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
     "PretrainingTask": "text.tasks.pretraining",
     "PromptTuning": "model.adapters",
     "RunProgress": "training.hooks",
     "SentenceEmbedding": "pretrained.sentence_transformers",
+    "SlantedTriangular": "optimizers.schedules",
     "SpanCorruption": "text.objectives.span_corruption",
     "T5Config": "model.zoo.t5",
     "TaskEvaluation": "evaluation.evaluator",
@@ -123,6 +139,7 @@ __all__ = [
     "IA3",
     "Adafactor",
     "AdamW",
+    "BatchSizeRamp",
     "BertConfig",
     "BottleneckAdapter",
     "CausalLM",
@@ -133,14 +150,18 @@ __all__ = [
     "EarlyStopping",
     "Every",
     "Experiment",
+    "ExponentialMovingAverage",
     "Factors",
     "Finished",
     "GPT2Config",
     "GenerationConfig",
+    "GradualUnfreezing",
     "HeadEvaluation",
     "Hook",
     "Intervals",
     "InverseSqrt",
+    "Lamb",
+    "LayerDecay",
     "LinearWarmupCosine",
     "LinearWarmupLinearDecay",
     "Lion",
@@ -152,12 +173,15 @@ __all__ = [
     "MeshConfig",
     "Mixture",
     "MlflowLogger",
+    "Noam",
+    "NoisyTune",
     "PrefixTuning",
     "Pretrained",
     "PretrainingTask",
     "PromptTuning",
     "RunProgress",
     "SentenceEmbedding",
+    "SlantedTriangular",
     "SpanCorruption",
     "T5Config",
     "TaskEvaluation",

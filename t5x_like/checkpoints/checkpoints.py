@@ -209,50 +209,57 @@ class Checkpoints:
         return chosen, skipped
 
 
-def restore_params(directory: PathLike, like: Any, step: int | None = None) -> Any:
+def restore_params(directory: PathLike, like: Any, step: int | None = None, *, part: str = "params") -> Any:
     """Return the weights (the part ``params`` of the state) of another run.
 
     Args:
       directory: A run, its ``checkpoints`` directory, or one step.
       like: As in ``Checkpoints.restore``.
       step: ``None`` for the newest.
+      part: Another part of the state that is like the weights, such as their ``average``.
 
     Raises:
       FileNotFoundError: There is no checkpoint.
       ValueError: Names, shapes or dtypes differ (all are listed), or no step is undamaged.
     """
-    return restore_step(directory, like, step=step)[1]
+    return restore_step(directory, like, step=step, part=part)[1]
 
 
-def restore_step(directory: PathLike, like: Any, step: int | None = None) -> tuple[int, Any]:
+def restore_step(
+    directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
+) -> tuple[int, Any]:
     """Return the step that ``restore_params`` chooses, and its weights. Arguments and errors are the same.
 
     Args:
       directory: As in ``restore_params``.
       like: As in ``restore_params``.
       step: As in ``restore_params``.
+      part: As in ``restore_params``.
     """
     parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
         chosen, _ = checkpoints._choose(named if step is None else step)
-        arrays = checkpoints._read(chosen, name_leaves({"params": like}), only="params/")
-    return chosen, refill({"params": like}, arrays)["params"]
+        arrays = checkpoints._read(chosen, name_leaves({part: like}), only=f"{part}/")
+    return chosen, refill({part: like}, arrays)[part]
 
 
 @contextmanager
-def lazy_params(directory: PathLike, like: Any, step: int | None = None) -> Iterator[Any]:
+def lazy_params(
+    directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
+) -> Iterator[Any]:
     """Yield the weights of ``restore_params`` as lazy arrays; each access reads the whole array.
 
     Args:
       directory: As in ``restore_params``.
       like: As in ``restore_params``.
       step: As in ``restore_params``.
+      part: As in ``restore_params``.
     """
     parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
         chosen, _ = checkpoints._choose(named if step is None else step)
-        wanted = name_leaves({"params": like})
-        checkpoints._refuse(chosen, wanted, only="params/")
+        wanted = name_leaves({part: like})
+        checkpoints._refuse(chosen, wanted, only=f"{part}/")
         state = checkpoints.directory / str(chosen) / "state"
 
         def lazy(name: str, leaf: Any) -> LazyArray:
@@ -262,7 +269,7 @@ def lazy_params(directory: PathLike, like: Any, step: int | None = None) -> Iter
             return LazyArray(tuple(leaf.shape), read)
 
         leaves = {name: lazy(name, leaf) for name, leaf in wanted.items()}
-        yield refill({"params": like}, leaves)["params"]
+        yield refill({part: like}, leaves)[part]
 
 
 def _as_first_process_says(step: int | None) -> int | None:

@@ -4,6 +4,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,30 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
         help="the run whose newest weights to take; without --gin_file, its own configuration is used",
     )
     add_gin_arguments(parser)
+
+
+def add_ensemble_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of runs that predict together with ``--checkpoint``."""
+    parser.add_argument(
+        "--ensemble",
+        nargs="+",
+        default=[],
+        metavar="RUN_DIR",
+        help="further runs of the same model, whose predictions are averaged with those of --checkpoint",
+    )
+    parser.add_argument(
+        "--ensemble_mean",
+        choices=["probabilities", "logits"],
+        default="probabilities",
+        help="what is averaged (probabilities); logits as in T5",
+    )
+
+
+def as_ensemble(configured: Any, arguments: argparse.Namespace) -> Any:
+    """Return a ``RunEvaluation`` or ``RunPrediction`` of the runs that the flags name."""
+    if not arguments.ensemble:
+        return configured
+    return replace(configured, ensemble=tuple(arguments.ensemble), ensemble_mean=arguments.ensemble_mean)
 
 
 def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:

@@ -5,6 +5,9 @@ t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's c
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
+t5x-like convert --average 5 --from runs/t5 --to runs/t5_average         the mean of its last five checkpoints
+t5x-like convert --average 1 --from runs/a runs/b runs/c --to runs/soup  the mean of several runs
+t5x-like convert --average moving --from runs/t5 --to runs/t5_average    the moving average that a run has kept
 t5x-like convert --merge --from runs/lora --to runs/merged               a run without adapter that computes the same
 
 Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
@@ -20,7 +23,14 @@ from t5x_like.text.vocabularies.opening import vocabulary_files
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like convert``."""
-    parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
+    parser.add_argument(
+        "--from",
+        dest="sources",
+        required=True,
+        metavar="PATH",
+        nargs="+",
+        help="what to read; several to average",
+    )
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
     )
@@ -31,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--merge", action="store_true", help="read a run with an adapter (LoRA, IA3), and write one without"
+    )
+    parser.add_argument(
+        "--average",
+        metavar="N",
+        help="average the last N checkpoints of each run, or write the moving average that a run has kept",
     )
     parser.add_argument("--step", type=int, help="the step to export or merge (the newest)")
     parser.add_argument(
@@ -43,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, and print what was written."""
-    target = Path(arguments.target)
+    target, arguments.source = Path(arguments.target), arguments.sources[0]
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
@@ -53,6 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.merge:
         conversion.merge_run(arguments.source, target, step=arguments.step)
+    elif arguments.average:
+        last = None if arguments.average == "moving" else int(arguments.average)
+        conversion.average_runs(arguments.sources, target, last=last)
     elif arguments.export:
         _export(arguments, target)
     else:
@@ -66,8 +84,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
-    if arguments.merge:
-        _check_merge(arguments)
+    if len(arguments.sources) > 1 and not arguments.average:
+        raise UserError(
+            f"--from has {len(arguments.sources)} directories; one is converted at a time",
+            hint="to average the weights of several runs add --average 1",
+        )
+    if arguments.merge or arguments.average:
+        _check_makes_run(arguments)
         return
     if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
         raise UserError(
@@ -91,14 +114,28 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
 
 
-def _check_merge(arguments: argparse.Namespace) -> None:
+def _check_makes_run(arguments: argparse.Namespace) -> None:
+    """Check the flags of --merge and --average, which write a run."""
+    flag = "--merge" if arguments.merge else "--average"
     given = {"--export": arguments.export, "--dtype": arguments.dtype, "--license": arguments.license}
-    for flag in (flag for flag, value in given.items() if value is not None):
+    if arguments.average:
+        given |= {"--merge": arguments.merge or None, "--step": arguments.step}
+    for other in (name for name, value in given.items() if value is not None):
         raise UserError(
-            f"{flag} is not for --merge, which writes a run", hint="export the merged run in a second command"
+            f"{other} is not for {flag}, which writes a run", hint="use it on that run in a second command"
         )
-    if not (Path(arguments.source) / "model.json").is_file():
-        raise UserError(f"--from {arguments.source} is not a run directory: it has no model.json")
+    for source in arguments.sources:
+        if not (Path(source) / "model.json").is_file():
+            raise UserError(f"--from {source} is not a run directory: it has no model.json")
+    if arguments.average == "moving":
+        if len(arguments.sources) > 1:
+            raise UserError("--average moving is of one run", hint="average several runs by --average 1")
+    elif arguments.average and not (arguments.average.isdecimal() and int(arguments.average)):
+        raise UserError(f"--average is {arguments.average!r}; give a number of checkpoints, or moving")
+    elif arguments.average == "1" and len(arguments.sources) == 1:
+        raise UserError(
+            "--average 1 of one run is its newest checkpoint", hint="give a larger number, or several runs"
+        )
 
 
 def _export(arguments: argparse.Namespace, target: Path) -> None:

@@ -1,6 +1,7 @@
 """Score weights on held-out rows; writes scores.json, predictions.jsonl and, of benchmarks, a report.
 
 t5x-like evaluate --checkpoint runs/finetune             the test rows of what the run was trained on
+t5x-like evaluate --checkpoint runs/a --ensemble runs/b runs/c    the mean of their predictions
 t5x-like evaluate --checkpoint RUN|HF_DIR --recipe glue  a suite of benchmarks; --tasks names some of them
 t5x-like evaluate --checkpoint HF_DIR --recipe super_glue --num_shots 4          a decoder shown solved examples
 t5x-like evaluate --checkpoint RUN --recipe glue --submission glue.zip           the file for GLUE's server
@@ -16,6 +17,8 @@ from typing import Any
 from t5x_like.cli.arguments import (
     EVALUATION,
     add_checkpoint_arguments,
+    add_ensemble_arguments,
+    as_ensemble,
     load_configuration,
     use_saved_run,
 )
@@ -29,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like evaluate``."""
     add_checkpoint_arguments(parser)
     parser.add_argument("--output_dir", metavar="DIR", help="where results go (RUN_DIR/evaluation)")
+    add_ensemble_arguments(parser)
     parser.add_argument("--split", help="the rows to score (test; of benchmarks validation)")
     add_suite_arguments(parser)
 
@@ -45,6 +49,11 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
       UserError: Flags for benchmarks, or a Hugging Face directory, without a benchmark.
     """
     if arguments.recipe or arguments.tasks:
+        if arguments.ensemble:
+            raise UserError(
+                "--ensemble is for the held-out rows of a run's own tasks",
+                hint="leave out --recipe and --tasks",
+            )
         return True
     given = suite_flags(arguments)
     if given:
@@ -72,6 +81,7 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
     if by_head:
         evaluations = _head_evaluations(arguments.checkpoint, evaluation.evaluations[0])
         evaluation = replace(evaluation, evaluations=evaluations)
+    evaluation = as_ensemble(evaluation, arguments)
     # This imports JAX.
     from t5x_like.evaluation.saved_runs import evaluate_run
 

@@ -8,7 +8,14 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
-from t5x_like.cli.arguments import PREDICTION, add_checkpoint_arguments, load_configuration, use_saved_run
+from t5x_like.cli.arguments import (
+    PREDICTION,
+    add_checkpoint_arguments,
+    add_ensemble_arguments,
+    as_ensemble,
+    load_configuration,
+    use_saved_run,
+)
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_jsonl
 
@@ -16,6 +23,7 @@ from t5x_like.io.files import write_jsonl
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like predict``."""
     add_checkpoint_arguments(parser)
+    add_ensemble_arguments(parser)
     parser.add_argument("--task", help="the task that words the input and names the vocabulary")
     parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")
     parser.add_argument("--input_file", metavar="FILE", help="one input a line")
@@ -33,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import predict
 
-    predictions = predict(loaded.value, _lines(arguments))
+    predictions = predict(as_ensemble(loaded.value, arguments), _lines(arguments))
     if arguments.output:
         write_jsonl(arguments.output, (prediction._asdict() for prediction in predictions))
         return 0

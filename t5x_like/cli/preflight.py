@@ -126,6 +126,8 @@ class _ExperimentChecks:
             num_tasks=1,
             batch_size=self.experiment.train.batch_size,
             trainable=self.experiment.trainable or ("*",),
+            unfreezing=self.experiment.unfreezing,
+            total_steps=self.experiment.total_steps,
         )
         weights = (plan.abstract["params"], plan.abstract["frozen"])
         self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
@@ -202,8 +204,6 @@ def _strange_rates(experiment: Experiment) -> Iterator[str]:
             yield f"{path} is {value}; give a probability of at least 0 and below 1"
         elif name.endswith("weight_decay_rate") and not 0 <= value < 1:
             yield f"{path} is {value}; give a share of at least 0 and below 1, such as 0.01"
-        elif name == "layer_decay" and not 0 < value <= 1:
-            yield f"{path} is {value}; give a factor above 0 and at most 1, such as 0.8"
     schedule, last = as_schedule(experiment.optimizer.learning_rate), experiment.total_steps - 1
     rates = [float(schedule(step)) for step in sorted({0, 1, last // 10, last // 2, last})]
     if not all(map(math.isfinite, rates)) or min(rates) < 0 or not any(rates):

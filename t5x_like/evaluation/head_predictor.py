@@ -11,7 +11,9 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
+from t5x_like.model.families.ensemble import Ensemble, first_member, mean_scores
 from t5x_like.model.families.family import predict
+from t5x_like.model.layers.masks import real_tokens
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
@@ -61,12 +63,22 @@ class HeadPredictor:
     """
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
-        def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            scores = (predict(parameters.merge(graphdef, params), batch).heads or {})[head]
+        def score_one(model: Any, batch: Batch, head: str) -> jax.Array:
+            scores = (predict(model, batch).heads or {})[head]
             if not multiple_choice.num_choices(batch):
                 return scores
             num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")
             return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
+
+        def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
+            model = parameters.merge(graphdef, params)
+            if not isinstance(model, Ensemble):
+                return score_one(model, batch, head)
+            found = [score_one(member, batch, head) for member in model.members]
+            if head == "question_answering":  # probabilities of places, among the real ones
+                real = real_tokens(batch.encoder_segment_ids)
+                return mean_scores(found, model.mean, axis=1, where=None if real is None else real[..., None])
+            return mean_scores(found, "logits" if head == "regression" else model.mean)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))
@@ -80,7 +92,7 @@ class HeadPredictor:
         Raises:
           ValueError: The model lacks the head that the task needs.
         """
-        require_head(parameters.merge(self._graphdef, params), questions)
+        require_head(first_member(parameters.merge(self._graphdef, params)), questions)
 
         def run(numbers: list[int]) -> list[np.ndarray]:
             batch = place_rows(questions.batch(numbers, self.batch_size), self._mesh)

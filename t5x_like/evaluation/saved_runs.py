@@ -1,10 +1,13 @@
 """Evaluation of and prediction with a training run, configured by frozen dataclasses."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_plan import predict_lines
@@ -12,8 +15,11 @@ from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.model import parameters
+from t5x_like.model.families.ensemble import EnsembleConfig, Mean
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
@@ -25,6 +31,8 @@ class RunEvaluation:
 
     Attributes:
       checkpoint: Run directory.
+      ensemble: Further runs of the same model, whose predictions are averaged with those of ``checkpoint``.
+      ensemble_mean: Average of probabilities, or of logits as in T5 (Raffel et al. 2020, §3.6).
       evaluations: Evaluators of tasks.
       output_dir: Folder for ``scores.json`` and ``TASK/predictions.jsonl``.
       tasks: Definitions to register before.
@@ -35,6 +43,8 @@ class RunEvaluation:
     checkpoint: str
     evaluations: tuple[TaskEvaluation | HeadEvaluation, ...]
     output_dir: str
+    ensemble: tuple[str, ...] = ()
+    ensemble_mean: Mean = "probabilities"
     tasks: tuple[registry.Definition, ...] = ()
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)
@@ -45,15 +55,46 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     mesh = run.mesh.build()
     registration.connect()
     registry.register(run.tasks)
-    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    opened = _open(run, mesh)
     config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
         results |= evaluation.evaluator(config, mesh).run(params)
     write_results(
-        results, run.output_dir, checkpoint=run.checkpoint, step=opened.step, config=config, params=params
+        results,
+        run.output_dir,
+        checkpoint=" + ".join((run.checkpoint, *run.ensemble)),
+        step=opened.step,
+        config=config,
+        params=params,
     )
     return results
+
+
+def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh) -> Checkpoint:
+    """Open a run, or several as one ensemble.
+
+    Raises:
+      ValueError: There is no such run, or the runs have different models.
+    """
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    if not run.ensemble:
+        return opened
+    others = [open_checkpoint(each, mesh=mesh) for each in run.ensemble]
+    shapes = [describe(parameters.flatten(each.params)) for each in (opened, *others)]
+    for other, shape in zip(others, shapes[1:], strict=True):
+        refuse_differences(
+            shape, shapes[0], where=f"{other.directory}, in an ensemble with {opened.directory},"
+        )
+        if other.class_names != opened.class_names:
+            raise ValueError(
+                f"the heads of {opened.directory} and {other.directory} have other classes, or another order of them: "
+                f"{', '.join(opened.class_names)} and {', '.join(other.class_names)}; only equal ones make an ensemble"
+            )
+    members = [opened, *others]
+    config = EnsembleConfig(member=opened.config, num_members=len(members), mean=run.ensemble_mean)
+    params = {"by_number": {f"{number:03d}": each.params for number, each in enumerate(members)}}
+    return replace(opened, config=config, graphdef=parameters.abstract(config)[0], params=params)
 
 
 @config_class
@@ -62,6 +103,8 @@ class RunPrediction:
 
     Attributes:
       checkpoint: Run directory.
+      ensemble: Further runs of the same model, whose predictions are averaged with those of ``checkpoint``.
+      ensemble_mean: Average of probabilities, or of logits as in T5 (Raffel et al. 2020, §3.6).
       task: Name of the task that gives the vocabulary and, if it has one input column, the wording.
       tasks: Definitions to register before.
       inputs_length: Tokens of an input.
@@ -73,6 +116,8 @@ class RunPrediction:
 
     checkpoint: str
     task: str
+    ensemble: tuple[str, ...] = ()
+    ensemble_mean: Mean = "probabilities"
     tasks: tuple[registry.Definition, ...] = ()
     inputs_length: int = 512
     batch_size: int = 16
@@ -94,7 +139,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     check_batch_size(run.batch_size, mesh)
     registration.connect()
     registry.register(run.tasks)
-    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    opened = _open(run, mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
     if not opened.writes:

@@ -19,6 +19,7 @@ from t5x_like.inference.scorer import (
     scoring_batch,
 )
 from t5x_like.model import parameters
+from t5x_like.model.families.ensemble import first_member
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
@@ -101,7 +102,7 @@ class TextModel:
           ValueError: The vocabulary has no end of sequence.
         """
         graphdef, shapes, _ = parameters.abstract(config)
-        model = parameters.merge(graphdef, shapes)
+        model = first_member(parameters.merge(graphdef, shapes))
         family = family_of(model)
         start, end, begin = SHIFTED_IN, tokenizer.special.eos, None
         if family == "encoder":

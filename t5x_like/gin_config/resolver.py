@@ -98,12 +98,19 @@ class Resolver:
         """Return messages about bindings in files that nothing reads.
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
-        misspelt. Bindings of a target whose reference another file overrode are not reported.
+        misspelt. Bindings of a target whose reference another file overrode are not reported, nor are their macros.
         """
         replaced = self._replaced()
         known = [macro.name for macro in self.bindings.macros.values() if macro.used]
+        idle = {
+            bound.value.name
+            for bound in self.bindings.all()
+            if (bound.origin.file, bound.target) in replaced and isinstance(bound.value, MacroReference)
+        }
         lines = []
         for bound in self.bindings.all():
+            if bound.target is None and bound.name in idle:
+                continue
             hint = nearest(bound.name, known) if bound.target is None else ""
             if (bound.origin.file, bound.target) in replaced or not bound.origin.line:
                 continue

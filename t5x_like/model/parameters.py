@@ -1,11 +1,16 @@
 """A model's weights as a plain nested dict: their shapes, axis names, trained and frozen parts."""
 
-import fnmatch
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import nnx
+
+from t5x_like import weight_patterns
+from t5x_like.model.layers.layer_scan import TRAINED_ROWS
+from t5x_like.weight_patterns import Selection
 
 Parameters = dict[str, Any]  # nested; leaves are arrays [*shape]
 Axes = dict[str, Any]  # the same tree; leaves are tuples with one axis name for each dimension
@@ -75,33 +80,103 @@ def unflatten(flat: dict[str, Any]) -> Parameters:
     return params
 
 
-def partition(params: Parameters, trainable: Sequence[str]) -> tuple[Parameters, Parameters]:
-    """Split weights, or any tree like them, into trained and frozen ones.
+def num_rows(params: Parameters) -> dict[str, int]:
+    """Return the rows of each weight that layers are stacked in, by path, and 0 for other weights."""
+    return {
+        path: leaf.shape[0] if weight_patterns.in_stack(path) else 0 for path, leaf in flatten(params).items()
+    }
 
-    >>> partition({"encoder": {"kernel": 1}, "heads": {"bias": 2}}, ("heads/*",))
-    ({'heads': {'bias': 2}}, {'encoder': {'kernel': 1}})
+
+def select(params: Parameters, patterns: Sequence[str], *, option: str = "trainable") -> Selection:
+    """Return which weights, or layers of stacked weights, patterns match; see ``weight_patterns.select``.
 
     Args:
-      params: Nested weights. Stacked layers are one weight, so they train together.
-      trainable: Patterns of ``fnmatch`` for paths such as ``"heads/scores/sequence_classification/projection/bias"``;
-        a ``*`` also matches slashes.
+      params: A model's whole weights, or their shapes.
+      patterns: Patterns of paths, such as ``("heads/*", "encoder/layers[-2:]/*")``.
+      option: Name of the option that has the patterns, for messages.
 
     Raises:
       ValueError: A pattern matches nothing.
     """
-    flat = flatten(params)
-    for pattern in trainable:
-        if not any(fnmatch.fnmatchcase(path, pattern) for path in flat):
-            parts = sorted({"/".join(path.split("/")[:2]) for path in flat})
-            raise ValueError(
-                f"trainable={pattern!r} matches no weight of this model; patterns such as 'heads/*' are matched with "
-                f"whole paths, which begin with {', '.join(parts)}"
-            )
-    trains = {path for path in flat if any(fnmatch.fnmatchcase(path, pattern) for pattern in trainable)}
-    trained = {path: leaf for path, leaf in flat.items() if path in trains}
-    return unflatten(trained), unflatten({path: leaf for path, leaf in flat.items() if path not in trains})
+    return weight_patterns.select(patterns, num_rows(params), option=option)
 
 
-def combine(*parts: Parameters) -> Parameters:
-    """Join parts of a model's weights, such as trained and frozen ones."""
-    return unflatten({path: leaf for part in parts for path, leaf in flatten(part).items()})
+def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Parameters]:
+    """Split weights, or any tree like them, into selected and other ones, such as trained and frozen.
+
+    >>> partition({"encoder": {"kernel": 1}, "heads": {"bias": 2}}, {"encoder/kernel": False, "heads/bias": True})
+    ({'heads': {'bias': 2}}, {'encoder': {'kernel': 1}})
+
+    Args:
+      params: Nested weights, shapes or axis names. A stacked weight of which some layers are selected is in both.
+      selection: For each path, from ``select``.
+    """
+    selected: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for path, leaf in flatten(params).items():
+        rows = selection[path]
+        if isinstance(rows, bool):
+            (selected if rows else others)[path] = leaf
+        else:
+            selected[path] = _take(leaf, rows)
+            others[path] = _take(leaf, tuple(not row for row in rows))
+    return unflatten(selected), unflatten(others)
+
+
+def combine(selected: Parameters, others: Parameters, selection: Selection) -> Parameters:
+    """Join the parts that ``partition`` made."""
+    return join((selected, selection), (others, weight_patterns.invert(selection)))
+
+
+def join(*parts: tuple[Parameters, Selection]) -> Parameters:
+    """Join parts of a model's weights, each given with the selection of all weights that it holds."""
+    found: dict[str, list[tuple[Any, bool | tuple[bool, ...]]]] = {}
+    for params, selection in parts:
+        for path, leaf in flatten(params).items():
+            found.setdefault(path, []).append((leaf, selection[path]))
+    return unflatten({path: _join_rows(pieces) for path, pieces in found.items()})
+
+
+def mark_trained(graphdef: Any, params: Parameters, selection: Selection) -> Any:
+    """Return the structure of a model whose stacks know which of their layers are trained.
+
+    ``layers.layer_scan`` then stops gradients at the others, so that no backward pass is computed for them.
+
+    Args:
+      graphdef: Structure of the model.
+      params: Its weights, or their shapes.
+      selection: Trained weights.
+    """
+    if all(isinstance(rows, bool) for rows in selection.values()):
+        return graphdef
+    state = nnx.split(merge(graphdef, params))[1]
+    for path, variable in nnx.to_flat_state(state):
+        rows = selection["/".join(map(str, path))]
+        if not isinstance(rows, bool):
+            variable.set_metadata(TRAINED_ROWS, rows)
+    return nnx.split(nnx.merge(graphdef, state))[0]
+
+
+def _take(leaf: Any, rows: tuple[bool, ...]) -> Any:
+    """Return the chosen rows of an array, their shape, or their axis names."""
+    if isinstance(leaf, tuple):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct((sum(rows), *leaf.shape[1:]), leaf.dtype, sharding=leaf.sharding)
+    chosen = np.flatnonzero(rows)
+    first, last = int(chosen[0]), int(chosen[-1])
+    return leaf[first : last + 1] if last - first + 1 == len(chosen) else leaf[chosen]
+
+
+def _join_rows(pieces: list[tuple[Any, bool | tuple[bool, ...]]]) -> Any:
+    """Join arrays that hold different rows of a stacked weight, in the order of the rows."""
+    leaf, rows = pieces[0]
+    if isinstance(rows, bool) or isinstance(leaf, tuple):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        size = sum(sum(rows) for _, rows in pieces if not isinstance(rows, bool))
+        return jax.ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype, sharding=leaf.sharding)
+    pieces = sorted(pieces, key=lambda piece: int(np.flatnonzero(piece[1])[0]))
+    held = np.concatenate([np.flatnonzero(rows) for _, rows in pieces])
+    joined = jnp.concatenate([leaf for leaf, _ in pieces])
+    return joined if np.all(np.diff(held) == 1) else joined[np.argsort(held)]

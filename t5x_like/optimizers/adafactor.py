@@ -53,7 +53,7 @@ def row_and_column_dimensions(axes: Axes) -> tuple[tuple[int, ...], tuple[int, .
     >>> row_and_column_dimensions(("layers", "mlp", "embed"))
     ((2,), (1,))
     """
-    inner = _inner(axes)
+    inner = inner_dimensions(axes)
     if not inner:
         return (), ()
     row = next((dim for dim in inner if axes[dim] == "embed"), inner[0])
@@ -135,7 +135,7 @@ def adafactor(
 
         def one(gradient: jax.Array, param: jax.Array, names: Axes, moments: _Moments, m: Any) -> tuple:
             value = param.astype(jnp.float32)
-            inner = _inner(names)
+            inner = inner_dimensions(names)
             step, moments = _whiten(gradient.astype(jnp.float32), moments, names, kept, epsilon1)
             if clipping_threshold is not None:
                 step /= jnp.maximum(1.0, _root_mean_square(step, inner) / clipping_threshold)
@@ -206,7 +206,7 @@ def _whiten(
     return gradient * row_factor * jnp.expand_dims(v_col**-0.5, rows), _Moments(v_row, v_col, None)
 
 
-def _inner(axes: Axes) -> tuple[int, ...]:
+def inner_dimensions(axes: Axes) -> tuple[int, ...]:
     """Return the dimensions of one layer's own array."""
     return tuple(dim for dim, name in enumerate(axes) if name not in STACKED)
 

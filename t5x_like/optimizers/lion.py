@@ -6,13 +6,12 @@ from typing import Any, cast
 import optax
 
 from t5x_like.config_class import config_class
-from t5x_like.optimizers.optimizers import check_fraction, check_positive, clipped, decay_mask, state_axes
-from t5x_like.optimizers.parameter_groups import scale_by_depth
-from t5x_like.optimizers.schedules import Constant, Schedule, as_schedule
+from t5x_like.optimizers.optimizers import Optimizer, check_fraction, decay_mask
+from t5x_like.optimizers.schedules import Constant, Schedule
 
 
 @config_class
-class Lion:
+class Lion(Optimizer):
     """Lion, by ``optax.lion``.
 
     Every weight moves by the learning rate in direction of ``sign(beta1 * m + (1 - beta1) * gradient)``; then
@@ -20,12 +19,9 @@ class Lion:
     AdamW's, and a decay larger by the same factor.
 
     Attributes:
-      learning_rate: A schedule, or a number for a constant rate.
       beta1: Weight of the momentum in an update.
       beta2: Part of the momentum that an update keeps.
       weight_decay_rate: Decoupled decay; norm scales, biases and relative-position tables do not decay.
-      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
-      layer_decay: Lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
     """
 
     learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
@@ -33,27 +29,18 @@ class Lion:
     beta2: float = 0.99
     weight_decay_rate: float = 0.001
     max_gradient_norm: float | None = 1.0
-    layer_decay: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
+        super().__post_init__()
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
-        check_positive("max_gradient_norm", self.max_gradient_norm)
 
-    def build(self, axes: Any) -> optax.GradientTransformation:
-        """See ``Optimizer.build``."""
-        lion = optax.lion(
+    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+        """See ``Optimizer.update_rule``."""
+        return optax.lion(
             cast(optax.Schedule, self.learning_rate),
             b1=self.beta1,
             b2=self.beta2,
             weight_decay=self.weight_decay_rate,
             mask=decay_mask(axes),
         )
-        if self.layer_decay is not None:
-            lion = optax.chain(lion, scale_by_depth(axes, self.layer_decay))
-        return clipped(self.max_gradient_norm, lion)
-
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """See ``Optimizer.state_axes``."""
-        return state_axes(abstract_state, axes)

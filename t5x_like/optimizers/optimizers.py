@@ -1,7 +1,7 @@
 """Optimizers as frozen configurations, and the axis names of their state."""
 
-from dataclasses import field
-from typing import Any, Protocol, cast, runtime_checkable
+from dataclasses import field, fields
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,22 +17,68 @@ from t5x_like.optimizers.adafactor import (
     adafactor_state_axes,
     is_axes,
 )
-from t5x_like.optimizers.parameter_groups import scale_by_depth
+from t5x_like.optimizers.parameter_groups import LayerDecay, rate_factors, scale_by_factors
 from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, as_schedule
 
 
-@runtime_checkable
-class Optimizer(Protocol):
-    """Configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own."""
+@config_class
+class Optimizer:
+    """Options of every optimizer. A new one inherits from it, in a file of its own, and writes ``update_rule``.
 
-    @property
-    def learning_rate(self) -> Schedule | float:
-        """Constant rate, or a schedule over the number of updates done; it is logged."""
-        ...
+    Attributes:
+      learning_rate: A schedule over the number of updates done, or a number for a constant rate; it is logged.
+      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
+      layer_decay: Lower rates near the input: a ``LayerDecay``, or its factor. ``None`` for equal rates.
+      rates: Factors of the learning rate by pattern of paths, such as ``(("heads/*", 10.0),)``; patterns are those of
+        ``Experiment.trainable``. Weight decay is multiplied, too. Factors of a weight are multiplied, also with that
+        of ``layer_decay``.
+    """
 
-    def build(self, axes: Any) -> optax.GradientTransformation:
-        """Return the transformation for parameters with these axis names (a tree of tuples of names)."""
-        ...
+    learning_rate: Schedule | float
+    max_gradient_norm: float | None = None
+    layer_decay: LayerDecay | float | None = None
+    rates: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
+        check_positive("max_gradient_norm", self.max_gradient_norm)
+        if isinstance(self.layer_decay, float):
+            LayerDecay(factor=self.layer_decay)  # checks it
+        for pattern, factor in self.rates:
+            if factor <= 0:
+                raise ValueError(
+                    f"rates multiplies the learning rate of {pattern!r} by {factor:g}; give a positive number, or "
+                    "leave the weights out of Experiment.trainable to freeze them"
+                )
+
+    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+        """Return the rule that turns gradients into updates, the negative learning rate included.
+
+        Args:
+          axes: Axis names of the parameters: a tree of tuples of names.
+        """
+        raise NotImplementedError
+
+    def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
+        """Return the transformation for parameters with these axis names.
+
+        Args:
+          axes: A tree like the parameters, with a tuple of axis names for each.
+          factors: Factors of their rates, from ``rate_factors``; if not given, the parameters are a whole model's.
+        """
+        rule = self.update_rule(axes)
+        if self.layer_decay is not None or self.rates:
+            rule = optax.chain(rule, scale_by_factors(self.rate_factors if factors is None else factors))
+        if self.max_gradient_norm is None:
+            return rule
+        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), rule)
+
+    def rate_factors(self, params: Any) -> Any:
+        """Return the factor of each weight's rate for a model's whole weights (``parameter_groups.rate_factors``)."""
+        decay = self.layer_decay
+        if decay is not None and not isinstance(decay, LayerDecay):
+            decay = LayerDecay(factor=decay)
+        return rate_factors(params, decay, self.rates)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
         """Return axis names of every array of this optimizer's state, by which it is sharded.
@@ -41,15 +87,14 @@ class Optimizer(Protocol):
           abstract_state: State, or its shapes.
           axes: Axis names of the parameters.
         """
-        ...
+        return state_axes(abstract_state, axes)
 
 
 @config_class
-class Adafactor:
+class Adafactor(Optimizer):
     """T5's optimizer (Shazeer and Stern 2018); see :func:`t5x_like.optimizers.adafactor.adafactor`.
 
     Attributes:
-      learning_rate: A schedule, or a number for a constant rate.
       decay_rate: Exponent of the second moments' decay.
       clipping_threshold: Limit of an update's root mean square; ``None`` for no limit.
       multiply_by_parameter_scale: Multiplies updates by the weight's root mean square.
@@ -62,7 +107,6 @@ class Adafactor:
       weight_decay_rate: Part of the weight that each update takes away; ``None`` for none.
       weight_decay_rate_lr_exponent: Multiplies the decay by ``learning_rate ** exponent``.
       step_offset: Updates that don't count for the second moments' decay.
-      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
     """
 
     learning_rate: Schedule | float = field(default_factory=InverseSqrt)
@@ -78,32 +122,24 @@ class Adafactor:
     weight_decay_rate: float | None = None
     weight_decay_rate_lr_exponent: float | None = None
     step_offset: int = 0
-    max_gradient_norm: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
+        super().__post_init__()
         check_fraction("momentum", self.momentum)
         check_positive("clipping_threshold", self.clipping_threshold)
-        check_positive("max_gradient_norm", self.max_gradient_norm)
 
-    def build(self, axes: Any) -> optax.GradientTransformation:
-        """See ``Optimizer.build``."""
-        options = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "max_gradient_norm"
-        }
-        return clipped(self.max_gradient_norm, adafactor(axes=axes, **options))
-
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """See ``Optimizer.state_axes``."""
-        return state_axes(abstract_state, axes)
+    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+        """See ``Optimizer.update_rule``."""
+        of_all = [each.name for each in fields(Optimizer) if each.name != "learning_rate"]
+        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_all}
+        return adafactor(axes=axes, **options)
 
 
 @config_class
-class AdamW:
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
+class Adam(Optimizer):
+    """Options of optimizers that scale gradients as Adam does (Kingma and Ba 2015).
 
     Attributes:
-      learning_rate: A schedule, or a number for a constant rate.
       beta1: Part of the averaged gradient that an update keeps.
       beta2: Part of the averaged squared gradient that an update keeps.
       epsilon: Added to the root of the averaged square.
@@ -111,9 +147,6 @@ class AdamW:
       bias_correction: Corrects averages that begin at zero. Without it the first steps are larger, as in the code of
         BERT, ALBERT and ELECTRA; on small data some seeds then learn nothing (Zhang et al. 2021, §4,
         https://arxiv.org/abs/2006.05987).
-      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
-      layer_decay: Lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`;
-        ``None`` for equal rates.
     """
 
     learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
@@ -123,29 +156,30 @@ class AdamW:
     weight_decay_rate: float = 0.01
     bias_correction: bool = True
     max_gradient_norm: float | None = 1.0
-    layer_decay: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
+        super().__post_init__()
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
-        check_positive("max_gradient_norm", self.max_gradient_norm)
 
-    def build(self, axes: Any) -> optax.GradientTransformation:
-        """See ``Optimizer.build``."""
+    def chain(self, axes: Any, *last: optax.GradientTransformation) -> optax.GradientTransformation:
+        """Return Adam's step, weight decay, ``last`` and the learning rate, one after the other."""
         scaled = optax.scale_by_adam if self.bias_correction else scale_by_uncorrected_adam
-        adamw = optax.chain(
+        return optax.chain(
             scaled(b1=self.beta1, b2=self.beta2, eps=self.epsilon),
             optax.add_decayed_weights(self.weight_decay_rate, decay_mask(axes)),
+            *last,
             optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),
         )
-        if self.layer_decay is not None:
-            adamw = optax.chain(adamw, scale_by_depth(axes, self.layer_decay))
-        return clipped(self.max_gradient_norm, adamw)
 
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """See ``Optimizer.state_axes``."""
-        return state_axes(abstract_state, axes)
+
+@config_class
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101)."""
+
+    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+        """See ``Optimizer.update_rule``."""
+        return self.chain(axes)
 
 
 def scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:
@@ -198,11 +232,6 @@ def state_axes(abstract_state: Any, axes: Any) -> Any:
         return ()
 
     return jax.tree.map(named, abstract_state, is_leaf=stops)
-
-
-def clipped(max_norm: float | None, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Return ``optimizer`` with gradients clipped to a global norm of ``max_norm``; ``None`` leaves them."""
-    return optimizer if max_norm is None else optax.chain(optax.clip_by_global_norm(max_norm), optimizer)
 
 
 def check_fraction(name: str, value: float | None) -> None:

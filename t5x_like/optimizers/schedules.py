@@ -1,5 +1,6 @@
 """Learning rates as functions of the number of updates already done, which is 0 for the first update."""
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -103,6 +104,85 @@ class LinearWarmupCosine(_WarmupAndDecay):
 
 
 @config_class
+class SlantedTriangular:
+    """A short linear rise to ``peak`` and a long linear fall to ``peak / ratio`` (Howard and Ruder 2018, §3.2).
+
+    Attributes:
+      peak: Highest rate, ULMFiT's ``η_max``.
+      total_steps: Updates until the rate is at its lowest again.
+      cut_fraction: Share of the updates in which the rate rises.
+      ratio: Highest rate by lowest.
+    """
+
+    peak: float = 0.01
+    total_steps: int
+    cut_fraction: float = 0.1
+    ratio: float = 32.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cut_fraction < 1 or self.total_steps * self.cut_fraction < 1:
+            raise ValueError(
+                f"cut_fraction is {self.cut_fraction}; give the share of total_steps={self.total_steps} in which the "
+                "rate rises, at least 1 step and below 1"
+            )
+        if self.ratio < 1:
+            raise ValueError(
+                f"ratio is {self.ratio}; the highest rate is at least the lowest: give 1 or more"
+            )
+
+    def __call__(self, step: Step) -> jax.Array:
+        now, cut = _float(step), math.floor(self.total_steps * self.cut_fraction)
+        fall = 1.0 - (now - cut) / (cut * (1.0 / self.cut_fraction - 1.0))
+        part = jnp.clip(jnp.where(now < cut, now / cut, fall), 0.0, 1.0)
+        return self.peak * (1.0 + part * (self.ratio - 1.0)) / self.ratio
+
+
+@config_class
+class Noam:
+    """``factor * model_dim ** -0.5 * min(n ** -0.5, n * warmup_steps ** -1.5)`` of update ``n``, which is from 1 on.
+
+    The schedule of the Transformer (Vaswani et al. 2017, §5.3), named as in tensor2tensor and OpenNMT.
+
+    Attributes:
+      model_dim: Width of the model.
+      warmup_steps: Updates until the highest rate.
+      factor: Multiplies the rate; the paper has 1.
+    """
+
+    model_dim: int = 512
+    warmup_steps: int = 4000
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.model_dim < 1 or self.warmup_steps < 1:
+            raise ValueError(
+                f"model_dim is {self.model_dim} and warmup_steps is {self.warmup_steps}; give 1 or more for both"
+            )
+
+    def __call__(self, step: Step) -> jax.Array:
+        number = _float(step) + 1.0
+        return (
+            self.factor * self.model_dim**-0.5 * jnp.minimum(number**-0.5, number * self.warmup_steps**-1.5)
+        )
+
+
+@config_class
+class Shifted:
+    """``schedule(start + step)``: the rate of a weight whose updates began at step ``start`` of the run.
+
+    Attributes:
+      schedule: Schedule of the run.
+      start: First step at which the weight trains.
+    """
+
+    schedule: "Schedule"
+    start: int
+
+    def __call__(self, step: Step) -> jax.Array:
+        return self.schedule(step + self.start)
+
+
+@config_class
 class Factors:
     """T5X's schedule language: a product of named factors.
 
@@ -162,7 +242,16 @@ FACTORS: dict[str, Callable[[Factors, jax.Array], jax.Array | float]] = {
     ),
 }
 
-Schedule: TypeAlias = Constant | InverseSqrt | LinearWarmupLinearDecay | LinearWarmupCosine | Factors
+Schedule: TypeAlias = (
+    Constant
+    | InverseSqrt
+    | LinearWarmupLinearDecay
+    | LinearWarmupCosine
+    | SlantedTriangular
+    | Noam
+    | Shifted
+    | Factors
+)
 
 
 def as_schedule(rate: Schedule | float) -> Schedule:

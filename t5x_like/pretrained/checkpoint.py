@@ -14,6 +14,7 @@ from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
@@ -123,7 +124,8 @@ class Checkpoint:
     @property
     def writes(self) -> bool:
         """True if the model generates text: with a head over the vocabulary, and no other to answer with."""
-        scores_words = self.family == "recurrent" or self.model.heads.words is not None
+        model = first_member(self.model)
+        scores_words = isinstance(model, Recurrent) or model.heads.words is not None
         return scores_words and not self.answers_by_head
 
     @functools.cached_property

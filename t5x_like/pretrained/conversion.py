@@ -1,16 +1,18 @@
-"""Runs made of weights that were not trained as they are: published ones, and those with a merged adapter."""
+"""Runs made of weights that were not trained as they are: published ones, averages, and those with a merged adapter."""
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.adapters.adapter_weights import adapter_of, merge_adapter
+from t5x_like.pretrained.averaged_weights import open_mean
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
-from t5x_like.pretrained.run_weights import write_source_fields
+from t5x_like.pretrained.run_weights import steps_of, write_source_fields
 
 
 def import_checkpoint(source: PathLike, target: PathLike) -> None:
@@ -39,9 +41,34 @@ def merge_run(source: PathLike, target: PathLike, *, step: int | None = None) ->
     if adapter_of(opened.config) is None:
         raise ValueError(f"{source} has no adapter to merge; use the run as it is")
     _write_run(opened, *merge_adapter(opened.config, opened.params), target)
-    record = as_path(source) / "config.json"
-    if record.exists():  # the special ids of its training follow from it
-        shutil.copyfile(record, as_path(target) / "config.json")
+    _copy_records(source, target, "config.json")
+
+
+def average_runs(sources: Sequence[PathLike], target: PathLike, *, last: int | None) -> None:
+    """Write an average of weights as a run, one weight at a time.
+
+    Args:
+      sources: Runs, as ``averaged_weights.open_mean`` averages them.
+      target: New directory.
+      last: Number of each run's newest checkpoints; ``None`` for the moving average that a single run has kept.
+
+    Raises:
+      ValueError: The run has no moving average, runs have fewer checkpoints, or models differ.
+    """
+    if last is None:
+        opening = open_unread(sources[0], step=max(steps_of(sources[0]), default=None), average=True)
+    else:
+        opening = open_mean(sources, last=last)
+    with opening as opened:
+        _write_run(opened, opened.config, opened.params, target)
+    _copy_records(sources[0], target, "config.json", "experiment.json")
+
+
+def _copy_records(source: PathLike, target: PathLike, *names: str) -> None:
+    """Copy records of a run's training, which say its tasks and special ids."""
+    for name in names:
+        if (as_path(source) / name).exists():
+            shutil.copyfile(as_path(source) / name, as_path(target) / name)
 
 
 def _write_run(opened: Checkpoint, config: Any, params: Any, target: PathLike) -> None:

@@ -1,7 +1,7 @@
 """The record of a run's frozen weights, which its checkpoints leave out: ``frozen.json`` says where they come from."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import tree_shardings
+from t5x_like.weight_patterns import Selection, invert
 
 _FILE = "frozen.json"
 
@@ -24,12 +25,24 @@ class FrozenRecord:
       step: the step of ``start_from``, if that is a run.
       seed: of fresh weights, and of heads that ``start_from`` lacks.
       checksums: of each frozen weight, by path.
+      layers: rows of stacked weights that are frozen, by path, where only some are.
     """
 
     start_from: str | None
     step: int | None
     seed: int
     checksums: Mapping[str, int]
+    layers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def selection(self, params: parameters.Parameters) -> Selection:
+        """Return which of a model's whole weights are frozen."""
+        num_rows = parameters.num_rows(params)
+        return {
+            path: tuple(row in self.layers[path] for row in range(rows))
+            if path in self.layers
+            else path in self.checksums
+            for path, rows in num_rows.items()
+        }
 
     def write(self, directory: PathLike) -> None:
         """Write ``frozen.json``."""
@@ -71,6 +84,28 @@ class FrozenRecord:
             f"{run} was trained on frozen weights, those of {self.origin}, which can't be opened: {error}. Put them "
             f"back there, or give the directory of a copy as start_from in {run}/{_FILE}"
         )
+
+
+def record_frozen(
+    frozen: parameters.Parameters, trained: Selection, *, start_from: str | None, step: int | None, seed: int
+) -> FrozenRecord:
+    """Return the record of a run's frozen weights.
+
+    Args:
+      frozen: the weights.
+      trained: the weights, and layers of stacked weights, that the run trains.
+      start_from: as in ``FrozenRecord``.
+      step: as in ``FrozenRecord``.
+      seed: as in ``FrozenRecord``.
+    """
+    layers = {
+        path: [row for row, is_frozen in enumerate(rows) if is_frozen]
+        for path, rows in invert(trained).items()
+        if not isinstance(rows, bool)
+    }
+    return FrozenRecord(
+        start_from=start_from, step=step, seed=seed, checksums=checksums(frozen), layers=layers
+    )
 
 
 def read_frozen_record(directory: PathLike) -> FrozenRecord | None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from t5x_like.io.files import PathLike
+from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
@@ -18,7 +18,7 @@ from t5x_like.pretrained.fresh_heads import in_class_order, with_added_tokens
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
-from t5x_like.pretrained.run_weights import RunWeights, source_fields
+from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_vocab_size
 
@@ -42,6 +42,7 @@ def open_checkpoint(
     num_sentinels: int | None = None,
     needs_tokenizer: bool = False,
     finite: bool = True,
+    average: bool = False,
     base: Checkpoint | None = None,
 ) -> Checkpoint:
     """Read weights, straight onto ``mesh`` if there is one.
@@ -62,6 +63,7 @@ def open_checkpoint(
       num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
       needs_tokenizer: fail at once if there is no tokenizer.
       finite: refuse weights that are NaN or infinite.
+      average: read the moving average of its weights that a run has kept, in place of them.
       base: the checkpoint that a run's frozen weights came from, if it is open already. Its arrays are shared, so that
         several adapters over one model need little more memory than one.
 
@@ -72,6 +74,7 @@ def open_checkpoint(
         the model's embeddings.
     """
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
+    found = _average_of(found) if average else found
     home, known = _home_and_fields(found)
     if needs_tokenizer or vocabulary or num_sentinels is not None:
         settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
@@ -180,8 +183,7 @@ def open_frozen(
         except (OSError, ValueError) as error:
             raise record.missing(error, run=str(directory)) from error
         params = checkpoint.params
-    flat = parameters.flatten(params)
-    frozen = parameters.unflatten({path: flat[path] for path in record.checksums if path in flat})
+    frozen, _ = parameters.partition(params, record.selection(params))
     record.check(frozen, run=str(directory))
     return frozen
 
@@ -196,10 +198,9 @@ def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
         raise ValueError(
             f"{found.directory} trained all its weights, so it shares none with {base.directory}; open it by itself"
         )
-    flat = parameters.flatten(base.params)
-    wanted = found.frozen.checksums
-    frozen = {path: flat[path] for path in wanted if path in flat}
-    sums = checksums(parameters.unflatten(frozen)) if frozen else {}
+    frozen, _ = parameters.partition(base.params, found.frozen.selection(base.params))
+    flat, wanted = parameters.flatten(frozen), found.frozen.checksums
+    sums = checksums(frozen) if frozen else {}
     others = [path for path in wanted if sums.get(path) != wanted[path]]
     if others:
         lines = "\n  ".join(
@@ -212,11 +213,13 @@ def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
             f"{found.directory} was trained on {origin}, of which {len(others)} of {len(wanted)} weights differ in "
             f"{base.directory}:\n  {lines}{more}\nGive the checkpoint that it was trained on"
         )
-    return parameters.unflatten(frozen)
+    return frozen
 
 
 @contextmanager
-def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Checkpoint]:
+def open_unread(
+    directory: PathLike, *, step: int | None = None, average: bool = False
+) -> Iterator[Checkpoint]:
     """Open a checkpoint whose weights stay on disk; while this is open, each use reads them.
 
     Weights of a run with frozen weights, which are in two places, are in memory.
@@ -224,19 +227,40 @@ def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Che
     Args:
       directory: any checkpoint that ``open_checkpoint`` opens.
       step: a step of a run; its newest good one if not given.
+      average: as in ``open_checkpoint``.
 
     Raises:
       ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
     """
     found = find_weights(directory, step=step)
+    found = _average_of(found) if average else found
     if isinstance(found, HuggingFaceWeights):
         yield _checkpoint(found, found.unread(), mesh=None, step=None)
         return
     if found.frozen is not None:
-        yield open_checkpoint(directory, step=step, finite=False)
+        yield open_checkpoint(directory, step=step, finite=False, average=average)
         return
     with found.unread() as params:
         yield _checkpoint(found, params, mesh=None, step=step)
+
+
+def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights:
+    """Return the moving average of a run's weights.
+
+    Raises:
+      ValueError: not a run, or one without an average.
+    """
+    home = found.directory if isinstance(found, RunWeights) else found.where
+    if isinstance(found, RunWeights) and "average.is" in _run_fields(home):
+        return replace(found, part="average")
+    raise ValueError(
+        f"{home} has no moving average of its weights; a run keeps one if it is trained with Experiment.average = "
+        "ExponentialMovingAverage(). To average its last checkpoints, use t5x-like convert --average 5"
+    )
+
+
+def _run_fields(home: str) -> Mapping[str, Any]:
+    return read_json(as_path(home) / "config.json") if was_trained_here(home) else {}
 
 
 def _checkpoint(

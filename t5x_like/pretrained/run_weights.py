@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import jax
 from jax.sharding import Mesh
@@ -35,6 +35,7 @@ class RunWeights:
       saved: the configuration that the weights were saved with; ``None`` without ``model.json``.
       config: the configuration to read them for. Only heads may differ from ``saved``, and an adapter may be new.
       frozen: where the weights come from that the run did not train, and did not save; ``None`` if it trained all.
+      part: "params", or "average" for the moving average of its weights that the run has kept.
     """
 
     directory: str
@@ -42,6 +43,7 @@ class RunWeights:
     saved: Any
     config: Any
     frozen: FrozenRecord | None = None
+    part: Literal["params", "average"] = "params"
 
     def read(
         self, mesh: Mesh | None = None, *, seed: int = 0, frozen: parameters.Parameters | None = None
@@ -86,21 +88,23 @@ class RunWeights:
         Raises:
           FileNotFoundError, ValueError: as ``read``.
         """
-        with lazy_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
+        with lazy_params(
+            self.directory, self._abstract(self.config, None), step=self.step, part=self.part
+        ) as params:
             yield params
 
     def _restore(
         self, like: parameters.Parameters, frozen: parameters.Parameters
     ) -> tuple[int, parameters.Parameters]:
         """Read the saved weights, and add the frozen ones."""
-        wanted, given = parameters.flatten(like), parameters.flatten(frozen)
-        in_place = {path: leaf for path, leaf in wanted.items() if path in given}
-        refuse_differences(
-            describe(given), describe(in_place), where=f"the frozen weights of {self.directory}"
-        )
-        trained = parameters.unflatten({path: leaf for path, leaf in wanted.items() if path not in given})
-        step, params = restore_step(self.directory, trained, step=self.step)
-        return step, parameters.combine(params, frozen)
+        if self.frozen is None:
+            return restore_step(self.directory, like, step=self.step, part=self.part)
+        selection = self.frozen.selection(like)
+        in_place, trained = parameters.partition(like, selection)
+        given, wanted = parameters.flatten(frozen), parameters.flatten(in_place)
+        refuse_differences(describe(given), describe(wanted), where=f"the frozen weights of {self.directory}")
+        step, params = restore_step(self.directory, trained, step=self.step, part=self.part)
+        return step, parameters.combine(frozen, params, selection)
 
     def _abstract(self, config: Any, mesh: Mesh | None) -> Any:
         _, shapes, axes = parameters.abstract(config)

@@ -91,9 +91,7 @@ def score_of(scores: Scores, metric: str | None) -> float:
             return scores[metric]
         named = [value for name, value in scores.items() if name.rpartition("/")[2] == metric]
         of_tasks = [
-            value
-            for name, value in scores.items()
-            if name.rpartition("/")[2] == metric and not name.startswith("validation/")
+            value for name, value in scores.items() if name.rpartition("/")[2] == metric and _is_of_task(name)
         ]
         if named:
             return statistics.fmean(of_tasks or named)
@@ -102,7 +100,7 @@ def score_of(scores: Scores, metric: str | None) -> float:
         )
     tasks: dict[str, list[float]] = {}
     for name, value in scores.items():
-        if not name.startswith("validation/"):
+        if _is_of_task(name):
             tasks.setdefault(name.rpartition("/")[0], []).append(value)
     if not tasks:
         raise ValueError(
@@ -110,6 +108,11 @@ def score_of(scores: Scores, metric: str | None) -> float:
             f"--metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
         )
     return statistics.fmean(statistics.fmean(values) for values in tasks.values())
+
+
+def _is_of_task(name: str) -> bool:
+    """Return False for losses of held-out data, and for scores of averaged weights."""
+    return not name.startswith("validation/") and "@average/" not in name
 
 
 def chosen_step(

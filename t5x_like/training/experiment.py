@@ -13,8 +13,12 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
+from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.noisy_tune import NoisyTune
+from t5x_like.training.unfreezing import GradualUnfreezing
+from t5x_like.training.weight_average import ExponentialMovingAverage
 
 
 @config_class
@@ -60,10 +64,15 @@ class Experiment:
       intervals: of logging, evaluating and saving.
       hooks: run between evaluation and saving, after each step; such as ``EarlyStopping``.
       num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
+      batch_size_ramp: smaller batches at first, which grow to ``train.batch_size`` by a microbatch at a time.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
-      trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder.
-        ``None`` trains all, or of a model with an adapter the adapter and the task's head. Checkpoints hold trained
-        weights only, and ``frozen.json`` says where the others come from.
+      trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
+        ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. ``None`` trains all, or of a model
+        with an adapter the adapter and the task's head. Checkpoints hold trained weights only, and ``frozen.json`` says
+        where the others come from.
+      unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
+      noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
+      average: a moving average of trained weights, which is evaluated and saved next to them; ``None`` for none.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -82,8 +91,12 @@ class Experiment:
     intervals: Intervals = field(default_factory=Intervals)
     hooks: tuple[Hook, ...] = ()
     num_microbatches: int = 1
+    batch_size_ramp: BatchSizeRamp | None = None
     start_from: str | None = None
     trainable: tuple[str, ...] | None = None
+    unfreezing: GradualUnfreezing | None = None
+    noisy_tune: NoisyTune | None = None
+    average: ExponentialMovingAverage | None = None
     seed: int = 0
     allow_compute_dtype_change: bool = False
 
@@ -99,6 +112,13 @@ class Experiment:
                 f"a batch of {self.train.batch_size} rows can't be cut into num_microbatches={self.num_microbatches} "
                 "equal parts; choose a divisor of the batch size"
             )
+        if self.noisy_tune is not None and not self.start_from:
+            raise ValueError(
+                "noisy_tune adds noise to pretrained weights; say whose by start_from (INITIAL_CHECKPOINT='…'), or "
+                "leave it out"
+            )
+        if self.batch_size_ramp is not None:
+            self.batch_size_ramp.check(self.train.batch_size, self.num_microbatches)
 
 
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
@@ -136,7 +156,8 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Return a line for every described value that a continued run may not change."""
     lines = []
     for key in sorted(old.keys() | new.keys()):
-        if FREE_ON_RESUME.match(key) or (key in old and key in new and old[key] == new[key]):
+        grows = key == "num_microbatches" and "batch_size_ramp.is" in new
+        if (FREE_ON_RESUME.match(key) and not grows) or (key in old and key in new and old[key] == new[key]):
             continue
         if key not in old and (
             new[key] is None or new[key] is False

@@ -13,6 +13,7 @@ from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.text.batches.loader import Loader
+from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import State, StatePlan, empty, saved_part
 from t5x_like.training.step_timer import StepTimer
@@ -130,7 +131,7 @@ class Every(Hook):
 class TrainLog:
     """Logs the means of the steps since it was last called, and starts new sums."""
 
-    def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader) -> None:
+    def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
         self._plan, self._loader = plan, loader
         self._schedule = as_schedule(optimizer.learning_rate)
         self._weight_norm = jax.jit(optax.tree.norm)
@@ -151,7 +152,10 @@ class TrainLog:
 
 
 class Evaluation:
-    """Measures validation losses and scores tasks; predictions go to ``<model_dir>/evaluations``."""
+    """Measures validation losses and scores tasks; predictions go to ``<model_dir>/evaluations``.
+
+    A run that averages its weights is also measured with the average, under names that end with ``@average``.
+    """
 
     def __init__(
         self,
@@ -166,23 +170,27 @@ class Evaluation:
         self._model, self._model_dir = model, model_dir
 
     def __call__(self, run: RunProgress) -> None:
-        weights = self._plan.weights(run.state)
         with run.paused("evaluating"):
-            for validator in self._validators:
-                run.log(f"validation/{validator.name}", validator.measure(weights))
-            for evaluator in self._evaluators:
-                results = evaluator.run(weights)
-                if jax.process_index() == 0:
-                    write_results(
-                        results,
-                        f"{self._model_dir}/evaluations/step_{run.step}",
-                        checkpoint=self._model_dir,
-                        step=run.step,
-                        config=self._model,
-                        params=weights,
-                    )
-                for name, result in results.items():
-                    run.log(f"evaluation/{name}", result.scores)
+            self._measure(run, self._plan.weights(run.state), "")
+            if self._plan.average is not None:
+                self._measure(run, self._plan.weights(run.state, "average"), "@average")
+
+    def _measure(self, run: RunProgress, weights: Any, suffix: str) -> None:
+        for validator in self._validators:
+            run.log(f"validation/{validator.name}{suffix}", validator.measure(weights))
+        for evaluator in self._evaluators:
+            results = evaluator.run(weights)
+            if jax.process_index() == 0:
+                write_results(
+                    results,
+                    f"{self._model_dir}/evaluations/step_{run.step}{suffix}",
+                    checkpoint=self._model_dir,
+                    step=run.step,
+                    config=self._model,
+                    params=weights,
+                )
+            for name, result in results.items():
+                run.log(f"evaluation/{name}{suffix}", result.scores)
 
 
 class Save:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jax.sharding import Mesh
 
@@ -13,6 +13,8 @@ from t5x_like.training.preemption import Preemption
 from t5x_like.training.prefetch import Prefetcher
 from t5x_like.training.state import State
 from t5x_like.training.writers import Writers
+
+TrainStep: TypeAlias = Callable[[State, Batch], State]
 
 
 class Finished(NamedTuple):
@@ -37,7 +39,7 @@ class Loop:
     >>> Loop(step, loader, mesh=mesh, total_steps=1000, hooks=[Every(100, evaluate), Every(500, save)]).run(state)
 
     Args:
-      step: ``(state, batch) -> state``, compiled.
+      step: ``(state, batch) -> state``, compiled; for a run in stages, one for each, by the number of its first step.
       loader: numpy batches; also says its position by ``state()``.
       mesh: the devices that batches are placed on.
       total_steps: the number of the last step.
@@ -50,7 +52,7 @@ class Loop:
 
     def __init__(
         self,
-        step: Callable[[State, Batch], State],
+        step: TrainStep | Mapping[int, TrainStep],
         loader: Any,
         *,
         mesh: Mesh,
@@ -61,7 +63,8 @@ class Loop:
         model_dir: str = "",
         config: Mapping[str, Any] = {},
     ):
-        self._step, self._loader, self._mesh = step, loader, mesh
+        self._steps = step if isinstance(step, Mapping) else {0: step}
+        self._loader, self._mesh = loader, mesh
         self._hooks, self._writers = hooks, writers
         self._facts: dict[str, Any] = {
             "total_steps": total_steps,
@@ -87,7 +90,9 @@ class Loop:
                 for hook in self._hooks:
                     hook.before_step(run)
                 prefetched = next(batches)
-                run.state = self._step(run.state, prefetched.batch)
+                if run.step > start_step and run.step in self._steps:
+                    run.timer.begin_compiling(run.state["step"])
+                run.state = self._step_after(run.step)(run.state, prefetched.batch)
                 run.step, run.loader_state = run.step + 1, prefetched.loader_state
                 compile_seconds = run.timer.tick(run.state["step"], prefetched.waited_seconds)
                 if self._writers is not None:
@@ -102,6 +107,9 @@ class Loop:
         if run.stop_reason is not None and self._writers is not None:
             self._writers.say(run.stop_reason)
         return Finished(run.step, not run.preempted, run.last, run.stop_reason)
+
+    def _step_after(self, num_steps: int) -> TrainStep:
+        return self._steps[max(start for start in self._steps if start <= num_steps)]
 
     def _call_hooks(self, run: RunProgress) -> None:
         was_last = run.is_last

@@ -26,6 +26,7 @@ def accumulate(
     dropout_key: jax.Array,
     *,
     num_parts: int,
+    num_filled: jax.Array | None = None,
 ) -> tuple[Any, Totals, Memory | None]:
     """Return the gradients, the sums to log and the memory of ``whole``, computed in ``num_parts`` parts.
 
@@ -35,6 +36,7 @@ def accumulate(
       whole: the batch; ``num_parts`` divides its rows.
       dropout_key: split into one for each part.
       num_parts: 1 leaves the batch whole.
+      num_filled: number of the first parts to compute, int32 []; the others are empty. ``None`` computes all.
     """
     if num_parts == 1:
         gradients, (totals, memory) = gradient(trained, whole, dropout_key)
@@ -57,6 +59,11 @@ def accumulate(
     parts = (Part(batch, weights, _of_memory(split, whole.memory)), jax.random.split(dropout_key, num_parts))
     first = jax.eval_shape(gradient, trained, *jax.tree.map(lambda array: array[0], parts))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (first[0], first[1][0]))
+    if num_filled is not None:
+        gradients, totals = jax.lax.fori_loop(
+            0, num_filled, lambda k, sums: body(sums, jax.tree.map(lambda array: array[k], parts))[0], nothing
+        )
+        return gradients, totals, None
     (gradients, totals), memories = jax.lax.scan(body, nothing, parts)
     return gradients, totals, _of_memory(join, memories)
 

@@ -1,7 +1,7 @@
 """The training state: a plain nested dict of arrays, with shapes and shardings that are planned before they exist."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,13 @@ from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.metrics import zero_totals
+from t5x_like.training.noisy_tune import NoisyTune
+from t5x_like.training.unfreezing import GradualUnfreezing, StagedOptimizer, UnfreezingStage
+from t5x_like.training.weight_average import ExponentialMovingAverage
+from t5x_like.weight_patterns import Selection
 
-# "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one.
+# "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one;
+# "average" if the run averages its weights.
 State = dict[str, Any]
 
 
@@ -28,23 +33,27 @@ class StatePlan(NamedTuple):
       transformation: the optimizer of the trained weights.
       abstract: the state with ``jax.ShapeDtypeStruct`` leaves that carry their shardings.
       notes: weights that the mesh could not split, a line each.
-      trainable: patterns of the paths of trained weights.
+      trained: which weights, and layers of stacked weights, are trained.
+      stages: of gradual unfreezing; empty if all trained weights train from the first step on.
+      average: the moving average of trained weights; ``None`` for none.
     """
 
     graphdef: Any
     axes: dict[str, Any]
-    transformation: optax.GradientTransformation
+    transformation: optax.GradientTransformation | StagedOptimizer
     abstract: State
     notes: tuple[str, ...]
-    trainable: tuple[str, ...] = ("*",)
+    trained: Selection
+    stages: tuple[UnfreezingStage, ...] = ()
+    average: ExponentialMovingAverage | None = None
 
-    def weights(self, state: State) -> parameters.Parameters:
-        """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``."""
-        return parameters.combine(state["params"], state["frozen"])
+    def weights(self, state: State, part: Literal["params", "average"] = "params") -> parameters.Parameters:
+        """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``; or their average."""
+        return parameters.combine(state[part], state["frozen"], self.trained)
 
     def divide(self, params: parameters.Parameters) -> dict[str, parameters.Parameters]:
         """Return the entries of the state that hold a model's whole weights."""
-        trained, frozen = parameters.partition(params, self.trainable)
+        trained, frozen = parameters.partition(params, self.trained)
         return {"params": trained, "frozen": frozen}
 
 
@@ -56,6 +65,9 @@ def plan_state(
     num_tasks: int,
     batch_size: int | None = None,
     trainable: Sequence[str] = ("*",),
+    unfreezing: GradualUnfreezing | None = None,
+    total_steps: int = 0,
+    average: ExponentialMovingAverage | None = None,
 ) -> StatePlan:
     """Plan shapes and shardings of the whole state, using no memory.
 
@@ -65,16 +77,29 @@ def plan_state(
       mesh: the devices.
       num_tasks: of the mixture, whose losses are logged apart.
       batch_size: rows of a batch; a model with segment memory has it only if this is given.
-      trainable: patterns of the paths of trained weights (``parameters.partition``); the others are frozen.
+      trainable: patterns of the paths of trained weights (``parameters.select``); the others are frozen.
+      unfreezing: steps at which groups of them begin to train; ``None`` for all at once.
+      total_steps: the last step, before which all groups must thaw.
+      average: the moving average of trained weights that the state has; ``None`` for none.
 
     Raises:
-      ValueError: a pattern that matches no weight.
+      ValueError: a pattern that matches no weight, or stages of unfreezing that can't be.
     """
     graphdef, params, axes = parameters.abstract(model_config)
-    trained, frozen = parameters.partition(params, trainable)
-    trained_axes, frozen_axes = parameters.partition(axes, trainable)
-    transformation = optimizer.build(trained_axes)
-    opt_state = jax.eval_shape(transformation.init, trained)
+    selection = parameters.select(params, trainable)
+    trained, frozen = parameters.partition(params, selection)
+    trained_axes, frozen_axes = parameters.partition(axes, selection)
+    factors = optimizer.rate_factors(params)
+    stages: tuple[UnfreezingStage, ...] = ()
+    if unfreezing is None:
+        transformation = optimizer.build(trained_axes, parameters.partition(factors, selection)[0])
+        opt_state = jax.eval_shape(transformation.init, trained)
+        opt_state_axes = optimizer.state_axes(opt_state, trained_axes)
+    else:
+        stages = unfreezing.stages(params, selection, total_steps)
+        transformation = StagedOptimizer(optimizer, stages, axes, factors, selection)
+        opt_state = jax.eval_shape(transformation.init, trained)
+        opt_state_axes = transformation.state_axes(opt_state)
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
         "params": trained,
@@ -86,15 +111,18 @@ def plan_state(
         "step": (),
         "params": trained_axes,
         "frozen": frozen_axes,
-        "opt_state": optimizer.state_axes(opt_state, trained_axes),
+        "opt_state": opt_state_axes,
         "totals": jax.tree.map(lambda _: (), shapes["totals"]),
     }
+    if average is not None:
+        shapes["average"] = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.float32), trained)
+        names["average"] = trained_axes
     abstract = with_shardings(names, shapes, mesh)
     memory = batch_size and plan_memory(graphdef, params, mesh, num_rows=batch_size)
     if memory:
         abstract["memory"] = memory
     notes = tuple(sharding_notes(axes, params, mesh))
-    return StatePlan(graphdef, axes, transformation, abstract, notes, tuple(trainable))
+    return StatePlan(graphdef, axes, transformation, abstract, notes, selection, stages, average)
 
 
 def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:
@@ -153,15 +181,31 @@ def state_from_params(plan: StatePlan, params: Any) -> State:
         **divided,
         "opt_state": plan.transformation.init(divided["params"]),
     }
+    if plan.average is not None:
+        state["average"] = jax.tree.map(
+            lambda leaf: jnp.array(leaf, jnp.float32), divided["params"]
+        )  # a copy
     rest = {name: leaf for name, leaf in plan.abstract.items() if name not in state}  # totals, a memory
     return state | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), rest)
 
 
-def fine_tuning_state(plan: StatePlan, params: Any) -> State:
-    """Return ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start."""
-    return jax.jit(lambda params: state_from_params(plan, params), out_shardings=shardings_of(plan.abstract))(
-        params
-    )
+def fine_tuning_state(plan: StatePlan, params: Any, noise: NoisyTune | None = None) -> State:
+    """Return ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start.
+
+    Args:
+      plan: shapes and shardings.
+      params: the model's whole weights.
+      noise: added to trained weights; ``None`` for none.
+    """
+
+    def initialize(params: Any) -> State:
+        if noise is not None:
+            trained, frozen = parameters.partition(params, plan.trained)
+            trained = noise.perturb(trained, parameters.partition(plan.axes, plan.trained)[0])
+            params = parameters.combine(trained, frozen, plan.trained)
+        return state_from_params(plan, params)
+
+    return jax.jit(initialize, out_shardings=shardings_of(plan.abstract))(params)
 
 
 def _measured(graphdef: Any, params: Any) -> tuple[str, ...]:

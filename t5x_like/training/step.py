@@ -12,14 +12,22 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training import losses
+from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import Totals, add
 from t5x_like.training.microbatches import Part, accumulate
 from t5x_like.training.state import State, StatePlan
+from t5x_like.training.unfreezing import StagedOptimizer
 
 
 def train_step(
-    plan: StatePlan, loss: LossConfig, *, seed: int, num_microbatches: int = 1
+    plan: StatePlan,
+    loss: LossConfig,
+    *,
+    seed: int,
+    num_microbatches: int = 1,
+    stage: int = -1,
+    ramp: RampSchedule | None = None,
 ) -> Callable[[State, Batch], State]:
     """Return the function ``(state, batch) -> state``.
 
@@ -31,15 +39,21 @@ def train_step(
       seed: dropout is drawn from (``seed``, step, microbatch), so that a resumed run repeats an uninterrupted one.
       num_microbatches: parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so
         the step is the one of the undivided batch.
+      stage: number of the stage of gradual unfreezing; the last one if not given.
+      ramp: microbatches of each step, of batches that grow; the others are empty.
     """
+    learning = _Learning(plan, stage)
 
     def step(state: State, batch: Batch) -> State:
         batch = losses.with_targets(batch, loss)
-        weights, normalizers = losses.normalize(batch, loss, num_parts=num_microbatches)
+        num_filled = None if ramp is None else ramp.traced_parts_of(state["step"])
+        num_parts = num_microbatches if num_filled is None else num_filled
+        weights, normalizers = losses.normalize(batch, loss, num_parts=num_parts)
         num_tasks = state["totals"].task_loss.shape[0]
+        trained, others = learning.divide(state)
 
         def objective(trained: Any, part: Part, dropout_key: jax.Array) -> Any:
-            model = parameters.merge(plan.graphdef, plan.weights(state | {"params": trained}))
+            model = learning.model(trained, others)
             predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memory)
             total, totals = losses.total(
                 predictions,
@@ -53,24 +67,64 @@ def train_step(
 
         gradients, totals, memory = accumulate(
             jax.grad(objective, has_aux=True),
-            state["params"],
+            trained,
             Part(batch, weights, _memory_for(batch, state.get("memory"))),
             jax.random.fold_in(jax.random.key(seed), state["step"]),
             num_parts=num_microbatches,
+            num_filled=num_filled,
         )
-        updates, opt_state = plan.transformation.update(gradients, state["opt_state"], state["params"])
+        updates, opt_state = learning.update(gradients, state["opt_state"], trained)
         totals = totals._replace(
             gradient_norm=optax.tree.norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
         )
-        return state | {
-            "step": state["step"] + 1,
-            "params": optax.apply_updates(state["params"], updates),
+        learned: Any = optax.apply_updates(trained, updates)
+        number, params = state["step"] + 1, learning.params(learned, others)
+        changed = {
+            "step": number,
+            "params": params,
             "opt_state": opt_state,
             "totals": add(state["totals"], totals),
-            **({} if memory is None else {"memory": memory}),
         }
+        if plan.average is not None:
+            changed["average"] = plan.average.update(state["average"], params, number)
+        return state | changed | ({} if memory is None else {"memory": memory})
 
     return step
+
+
+class _Learning:
+    """The weights that a step changes: all trained weights, or those that have thawed in a stage."""
+
+    def __init__(self, plan: StatePlan, stage: int) -> None:
+        self._plan, self._stage = plan, range(len(plan.stages))[stage] if plan.stages else None
+        self._selection = plan.trained if self._stage is None else plan.stages[self._stage].thawed
+        shapes = plan.weights(plan.abstract)
+        self._graphdef = parameters.mark_trained(plan.graphdef, shapes, self._selection)
+
+    def divide(self, state: State) -> tuple[parameters.Parameters, parameters.Parameters]:
+        """Return the weights that the step changes, and all others."""
+        if self._stage is None:
+            return state["params"], state["frozen"]
+        return parameters.partition(self._plan.weights(state), self._selection)
+
+    def model(self, trained: parameters.Parameters, others: parameters.Parameters) -> Any:
+        """Return the model with these weights, which computes no gradient of the others."""
+        return parameters.merge(self._graphdef, parameters.combine(trained, others, self._selection))
+
+    def update(self, gradients: Any, opt_state: Any, trained: Any) -> tuple[Any, Any]:
+        """Return the updates and the new state of the optimizer."""
+        transformation = self._plan.transformation
+        if isinstance(transformation, StagedOptimizer):
+            assert self._stage is not None
+            return transformation.update(gradients, opt_state, trained, self._stage)
+        return transformation.update(gradients, opt_state, trained)
+
+    def params(self, trained: parameters.Parameters, others: parameters.Parameters) -> parameters.Parameters:
+        """Return the entry of the state that holds the trained weights."""
+        if self._stage is None:
+            return trained
+        weights = parameters.combine(trained, others, self._selection)
+        return parameters.partition(weights, self._plan.trained)[0]
 
 
 def validation_step(

@@ -12,22 +12,29 @@ class StepTimer:
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
-        self._compile_seconds: float | None = None
+        self._compiling_since: float | None = self._start
+        self._compile_seconds = 0.0
         self._steps = 0
         self._uncounted_steps = 0
         self._waited = 0.0
         self._paused = 0.0
 
     def tick(self, step: jax.Array, waited_seconds: float) -> float | None:
-        """Count one step, just dispatched. The first one compiles; returns the seconds that it took, else ``None``."""
-        if self._compile_seconds is None:
+        """Count one step, just dispatched; returns the seconds that it took if it was compiled, else ``None``."""
+        if self._compiling_since is not None:
             step.block_until_ready()
-            self._compile_seconds = time.perf_counter() - self._start
-            self._start, self._uncounted_steps = time.perf_counter(), 1
+            self._compile_seconds = time.perf_counter() - self._compiling_since
+            self._start += self._compile_seconds
+            self._compiling_since, self._uncounted_steps = None, self._uncounted_steps + 1
             return self._compile_seconds
         self._steps += 1
         self._waited += waited_seconds
         return None
+
+    def begin_compiling(self, step: jax.Array) -> None:
+        """Leave the next step out of the speed, as it compiles a program; waits for ``step``, the last one done."""
+        step.block_until_ready()
+        self._compiling_since = time.perf_counter()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -40,7 +47,7 @@ class StepTimer:
         """Return steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
         rates: dict[str, float] = {}
         if self._uncounted_steps:
-            rates["compile_seconds"] = self._compile_seconds or 0.0
+            rates["compile_seconds"] = self._compile_seconds
         if self._steps:
             seconds = time.perf_counter() - self._start - self._paused
             counted = self._steps / (self._steps + self._uncounted_steps)

@@ -11,9 +11,10 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
+from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens, trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
+from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.initial_weights import (
     CheckpointModel,
     check_head,
@@ -26,9 +27,10 @@ from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.training.batch_ramp import RampLoader, RampSchedule
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
-from t5x_like.training.loop import Finished, Loop
+from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.run_directory import claim, refuse_another_run
 from t5x_like.training.state import (
     State,
@@ -66,7 +68,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     mesh = experiment.mesh.build()
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 
-    loader = build_loader(experiment.train, *row_share(mesh))
+    ramp = ramp_schedule(experiment)
+    loader = training_loader(experiment, mesh, ramp)
     check_model(experiment, loader)
     plan = plan_state(
         model,
@@ -75,9 +78,9 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
         trainable=experiment.trainable or ("*",),
-    )
-    step = train_step(
-        plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
+        unfreezing=experiment.unfreezing,
+        total_steps=experiment.total_steps,
+        average=experiment.average,
     )
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
@@ -97,7 +100,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             loop = Loop(
-                jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract)),
+                compiled_steps(experiment, plan, ramp),
                 loader,
                 mesh=mesh,
                 total_steps=experiment.total_steps,
@@ -116,6 +119,51 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             return loop.run(state, start_step)
 
 
+def ramp_schedule(experiment: Experiment) -> RampSchedule | None:
+    """Return the microbatches of each step if batches grow."""
+    ramp, rows = experiment.batch_size_ramp, experiment.train.batch_size
+    return ramp and RampSchedule(ramp, batch_size=rows, num_microbatches=experiment.num_microbatches)
+
+
+def training_loader(experiment: Experiment, mesh: Mesh, ramp: RampSchedule | None) -> Loader | RampLoader:
+    """Return the loader of training batches.
+
+    Raises:
+      ValueError: the data can't be read, or its batches can't grow.
+    """
+    if ramp is None:
+        return build_loader(experiment.train, *row_share(mesh))
+    config = replace(experiment.train, batch_size=experiment.train.batch_size // experiment.num_microbatches)
+    return RampLoader(build_loader(config, *row_share(mesh)), ramp)
+
+
+def compiled_steps(
+    experiment: Experiment, plan: StatePlan, ramp: RampSchedule | None
+) -> dict[int, TrainStep]:
+    """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
+
+    Raises:
+      ValueError: batches grow, of a model whose memory is of the rows of the batch before.
+    """
+    if ramp is not None and "memory" in plan.abstract:
+        raise ValueError(
+            "batch_size_ramp needs rows that don't depend on the batch before; this model has a memory of earlier "
+            "segments, so leave it out"
+        )
+    steps = {}
+    for number, start in enumerate([stage.start for stage in plan.stages] or [0]):
+        step = train_step(
+            plan,
+            experiment.loss,
+            seed=experiment.seed,
+            num_microbatches=experiment.num_microbatches,
+            stage=number,
+            ramp=ramp,
+        )
+        steps[start] = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
+    return steps
+
+
 def with_model(experiment: Experiment) -> Experiment:
     """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``, and fill in ``trainable``.
 
@@ -132,7 +180,7 @@ def with_model(experiment: Experiment) -> Experiment:
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 
-def check_model(experiment: Experiment, loader: Loader) -> None:
+def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     """Check that the model has the head, the positions and the embeddings that the data needs.
 
     Raises:
@@ -174,7 +222,7 @@ def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None 
 
 
 def starting_state(
-    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader
+    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader | RampLoader
 ) -> tuple[State, int, FrozenRecord | None]:
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
@@ -197,15 +245,26 @@ def starting_state(
         classes = classes_for(experiment.train)
         checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
         start_from, step = os.fspath(absolute(start_from)), checkpoint.step
-        state = fine_tuning_state(plan, checkpoint.params)
+        state = fine_tuning_state(plan, checkpoint.params, experiment.noisy_tune)
     elif has_frozen:
         state = fine_tuning_state(plan, fresh_params(model, mesh=mesh, seed=seed))
     else:
         state = new_state(plan, model, seed=seed)
     if not has_frozen:
         return state, 0, None
-    found = checksums(state["frozen"])
-    return state, 0, FrozenRecord(start_from=start_from or None, step=step, seed=seed, checksums=found)
+    origin = {"start_from": start_from or None, "step": step, "seed": seed}
+    return state, 0, record_frozen(state["frozen"], plan.trained, **origin)
+
+
+def thawing_lines(plan: StatePlan) -> list[str]:
+    """Return the steps at which weights begin to train, with their number, to print before training."""
+    if not plan.stages:
+        return []
+    shapes = plan.weights(plan.abstract)
+    trained = [parameters.partition(shapes, stage.thawed)[0] for stage in plan.stages]
+    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trained]
+    steps = [f"{stage.start} ({size:,})" for stage, size in zip(plan.stages, sizes, strict=True)]
+    return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
 
 
 def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
@@ -230,6 +289,7 @@ def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_ste
         [
             f"{experiment.model_dir}: {steps}",
             f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
+            *thawing_lines(plan),
             *plan.notes,
         ]
     )

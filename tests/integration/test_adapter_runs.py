@@ -9,7 +9,7 @@ import pytest
 
 import t5x_like
 from t5x_like.cli.main import main
-from t5x_like.evaluation.evaluator import HeadEvaluation
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters
@@ -19,7 +19,9 @@ from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.weight_sources import find_weights
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.train import train
+from tests.integration import tiny_run
 from tests.integration.test_frozen_weights import BERT, experiment, published, task, weights
 
 __all__ = ["published", "task"]  # fixtures
@@ -184,3 +186,48 @@ def test_an_adapter_of_another_base_says_what_differs(tuned, published, tmp_path
 def test_virtual_tokens_take_positions(task, published, tmp_path):
     with pytest.raises(ValueError, match=r"the model has 12 positions, less those of virtual tokens"):
         train(adapted(task, published, tmp_path / "run", PromptTuning(length=4), total_steps=1))
+
+
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        PromptTuning(length=5),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (LORA, PrefixTuning(length=3, hidden_dim=None), BottleneckAdapter(inner_dim=4))
+        ),
+    ],
+    ids=lambda adapter: type(adapter).__name__,
+)
+def test_an_encoder_decoder_tunes_an_adapter_writes_with_it_and_resumes(adapter, directory):
+    base, name = directory / "adapter_base", type(adapter).__name__
+    if not base.exists():
+        tiny_run.run(directory, model_dir=str(base), total_steps=3)
+    train_data = LoaderConfig(
+        mixture="capitals", batch_size=8, inputs_length=32, targets_length=8, pack=False
+    )
+    options = {
+        "model": CheckpointModel(adapter=adapter, dropout_rate=0.1),
+        "start_from": str(base),
+        "train": train_data,
+        "evaluations": (TaskEvaluation(mixture="capitals", inputs_length=32, targets_length=8, limit=8),),
+    }
+    whole = tiny_run.run(directory, model_dir=str(directory / f"{name}_whole"), total_steps=6, **options)
+    tiny_run.run(directory, model_dir=str(directory / f"{name}_halves"), total_steps=3, **options)
+    halves = tiny_run.run(directory, model_dir=str(directory / f"{name}_halves"), total_steps=6, **options)
+    assert halves.last["train"]["loss"] == whole.last["train"]["loss"]
+    own, theirs = weights(directory / f"{name}_whole"), weights(base)
+    changed = [path for path in theirs if not np.array_equal(own[path], theirs[path])]
+    assert all("norm" in path or "/before/" in path for path in changed)
+    pretrained = t5x_like.from_pretrained(directory / f"{name}_whole")
+    assert isinstance(pretrained.generate("capital: ten 3", max_new_tokens=3, num_beams=2), str)
+
+
+def test_virtual_tokens_refuse_packed_rows(directory):
+    with pytest.raises(ValueError, match=r"puts several examples into a row.*set pack=False"):
+        tiny_run.run(
+            directory,
+            model_dir=str(directory / "packed"),
+            total_steps=1,
+            model=replace(tiny_run.MODEL, adapter=PromptTuning(length=5)),
+        )

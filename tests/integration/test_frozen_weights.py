@@ -26,8 +26,10 @@ from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.train import train
+from t5x_like.training.unfreezing import GradualUnfreezing
 from tests.integration import tiny_run
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
@@ -42,6 +44,17 @@ BERT = BertConfig(
     task="masked_lm",
 )
 HEAD = "heads/scores/sequence_classification/projection"
+
+
+class StopAt(Hook):
+    """Ends the run after a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def after_step(self, run: RunProgress) -> None:
+        if run.step == self.step:
+            run.stop("enough")
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +144,12 @@ def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_p
 def test_it_is_evaluated_asked_and_exported(tuned, task, tmp_path, capsys):
     run, finished = tuned
     asked = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)
-    scores = evaluate_run(
-        RunEvaluation(
-            checkpoint=str(run), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=(task,)
-        )
+    evaluation = RunEvaluation(
+        checkpoint=str(run), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=(task,)
     )
+    scores = evaluate_run(evaluation)
+    twice = evaluate_run(replace(evaluation, ensemble=(str(run),)))
+    assert twice[task.name].scores == scores[task.name].scores, "an ensemble with itself"
     assert scores[task.name].scores["accuracy"] == finished.last[f"evaluation/{task.name}"]["accuracy"]
     answers = list(
         predict(
@@ -224,3 +238,39 @@ def test_fresh_frozen_weights_come_back_from_their_seed(directory):
     own = weights(directory / "frozen_whole")
     kept = [path for path in own if np.array_equal(own[path], fresh[path])]
     assert kept == [path for path in own if not path.startswith(("decoder/", "embedding/"))]
+
+
+def test_trained_layers_are_saved_alone_and_come_back_among_the_others(directory):
+    """Half of each stack trains; a stopped run continues, and the whole model is opened from both places."""
+    options: dict[str, Any] = {"trainable": ("*/layers[-1]/*", "heads/*")}
+    whole = tiny_run.run(directory, model_dir=str(directory / "layers_whole"), total_steps=6, **options)
+    tiny_run.run(directory, model_dir=str(directory / "layers_halves"), total_steps=3, **options)
+    halves = tiny_run.run(directory, model_dir=str(directory / "layers_halves"), total_steps=6, **options)
+    assert halves.last["train"]["loss"] == whole.last["train"]["loss"]
+    kernel = "encoder/layers/0/feed_forward/up/kernel"
+    assert read_json(directory / "layers_whole/6/leaves.json")[f"params/{kernel}"]["shape"][0] == 1
+    assert read_json(directory / "layers_whole/frozen.json")["layers"][kernel] == [0]
+    fresh = parameters.flatten(fresh_params(tiny_run.MODEL, mesh=None, seed=5))
+    own, continued = weights(directory / "layers_whole"), weights(directory / "layers_halves")
+    assert all(np.array_equal(own[path], continued[path]) for path in own)
+    for path, leaf in own.items():
+        trains = [path.startswith("heads/")] if "/layers/" not in path else [False, True]
+        same = (
+            [np.array_equal(*rows) for rows in zip(leaf, fresh[path], strict=True)]
+            if len(trains) == 2
+            else [np.array_equal(leaf, fresh[path])]
+        )
+        assert same == [not each for each in trains], path
+
+
+def test_a_run_that_thaws_in_stages_continues_in_the_middle_of_one(directory):
+    options: dict[str, Any] = {"unfreezing": GradualUnfreezing(at_steps=(2, 5, 7))}
+    whole = tiny_run.run(directory, model_dir=str(directory / "thaw_whole"), total_steps=9, **options)
+    tiny_run.run(
+        directory, model_dir=str(directory / "thaw_parts"), total_steps=9, hooks=(StopAt(6),), **options
+    )
+    parts = tiny_run.run(directory, model_dir=str(directory / "thaw_parts"), total_steps=9, **options)
+    assert parts.last["train"]["loss"] == whole.last["train"]["loss"]
+    own, continued = weights(directory / "thaw_whole"), weights(directory / "thaw_parts")
+    assert all(np.array_equal(own[path], continued[path]) for path in own)
+    assert not (directory / "thaw_whole/frozen.json").exists()

@@ -9,6 +9,9 @@ from t5x_like.optimizers.schedules import (
     InverseSqrt,
     LinearWarmupCosine,
     LinearWarmupLinearDecay,
+    Noam,
+    Shifted,
+    SlantedTriangular,
 )
 
 
@@ -33,6 +36,36 @@ def test_the_first_update_of_a_linear_warm_up_has_rate_zero(golden):
     assert float(cosine(119)) == pytest.approx(0.0, abs=1e-7)
 
 
+def test_slanted_triangles_are_those_of_ulmfit():
+    total, cut, ratio, peak = 200, 20, 32, 0.01
+    schedule = SlantedTriangular(peak=peak, total_steps=total)
+    steps = np.arange(total)
+    part = np.where(steps < cut, steps / cut, 1 - (steps - cut) / (cut * (1 / 0.1 - 1)))
+    np.testing.assert_allclose(rates(schedule, steps), peak * (1 + part * (ratio - 1)) / ratio, rtol=1e-5)
+    assert np.argmax(rates(schedule, steps)) == cut
+    # 0.1 of 109 steps are 10, of which the fall ends at step 100: it stays at the lowest rate.
+    np.testing.assert_allclose(rates(SlantedTriangular(total_steps=109), [100, 108]), 0.01 / 32, rtol=1e-5)
+    flat = SlantedTriangular(peak=peak, total_steps=total, ratio=1.0)
+    np.testing.assert_allclose(rates(flat, [0, 20, 199]), peak, rtol=1e-6)
+    assert float(SlantedTriangular(total_steps=200, cut_fraction=0.5)(100)) == pytest.approx(0.01)
+
+
+def test_noam_is_the_schedule_of_the_transformer():
+    numbers = np.array([1, 10, 4000, 16_000])
+    expected = 512**-0.5 * np.minimum(numbers**-0.5, numbers * 4000**-1.5)
+    np.testing.assert_allclose(rates(Noam(), numbers - 1), expected, rtol=1e-5)
+    assert float(Noam(model_dim=128, warmup_steps=10, factor=2.0)(9)) == pytest.approx(
+        2 * 128**-0.5 * 10**-0.5
+    )
+
+
+def test_a_shifted_schedule_begins_later():
+    schedule = LinearWarmupLinearDecay(peak=1.0, warmup_steps=10, total_steps=100)
+    np.testing.assert_array_equal(
+        rates(Shifted(schedule=schedule, start=7), [0, 5]), rates(schedule, [7, 12])
+    )
+
+
 def test_t5x_factors_multiply():
     usual = Factors(base=1.0, warmup_steps=100)
     np.testing.assert_allclose(rates(usual, [0, 50, 100, 400]), [1e-8, 0.05, 0.1, 0.05], rtol=1e-6)
@@ -55,6 +88,9 @@ def test_t5x_factors_multiply():
         InverseSqrt(),
         LinearWarmupCosine(peak=1.0, warmup_steps=0, total_steps=5, end=0.1),
         Factors(),
+        SlantedTriangular(total_steps=100),
+        Noam(),
+        Shifted(schedule=Noam(), start=3),
     ],
 )
 def test_schedules_give_float32_scalars_under_jit(schedule):

@@ -4,6 +4,7 @@ import numpy as np
 import optax
 import pytest
 
+from t5x_like.optimizers.lamb import Lamb
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
@@ -21,7 +22,11 @@ def draw_params(seed):
 
 @pytest.mark.parametrize(
     "optimizer",
-    [Adafactor(learning_rate=RATE, min_dim_size_to_factor=8, momentum=0.9), AdamW(learning_rate=RATE)],
+    [
+        Adafactor(learning_rate=RATE, min_dim_size_to_factor=8, momentum=0.9),
+        AdamW(learning_rate=RATE),
+        Lamb(learning_rate=RATE),
+    ],
 )
 def test_a_state_cut_over_eight_devices_trains_as_a_whole_one(optimizer):
     mesh = MeshConfig(data=2, fsdp=2, model=2).build()

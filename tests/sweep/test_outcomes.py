@@ -60,6 +60,8 @@ def test_scores_that_are_no_numbers_are_never_the_best() -> None:
 def test_a_task_counts_once_however_many_metrics_it_has() -> None:
     scores = {"mrpc/f1": 90.0, "mrpc/accuracy": 80.0, "rte/accuracy": 65.0, "validation/mrpc/loss": 0.3}
     scores["validation/mrpc/accuracy"] = 0.5  # of tokens; nobody means it who says accuracy
+    scores["rte@average/accuracy"] = 99.0  # of averaged weights, which are asked for by name
+    assert score_of(scores, "rte@average/accuracy") == 99.0
     assert score_of(scores, None) == 75.0
     assert score_of(scores, "accuracy") == 72.5
     assert score_of(scores, "mrpc/f1") == 90.0

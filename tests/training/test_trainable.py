@@ -1,6 +1,10 @@
 """Frozen weights: in the state, in no gradient and in no optimizer state."""
 
+import math
+from typing import Any
+
 import jax
+import jax.extend
 import numpy as np
 import optax
 import pytest
@@ -23,13 +27,23 @@ def planned(trainable=("*",), optimizer=None, mesh=None) -> StatePlan:
     return plan_state(MODEL, optimizer or Adafactor(), mesh, num_tasks=2, trainable=trainable)
 
 
-def test_parts_are_chosen_by_path_and_joined_again():
-    params = {"encoder": {"layers": {"0": {"kernel": 1}}}, "heads": {"bias": 2, "kernel": 3}}
-    trained, frozen = parameters.partition(params, ("heads/b*", "encoder/*"))
-    assert trained == {"encoder": {"layers": {"0": {"kernel": 1}}}, "heads": {"bias": 2}}
-    assert frozen == {"heads": {"kernel": 3}}
-    assert parameters.combine(trained, frozen) == params
-    assert parameters.partition(params, ("*",)) == (params, {})
+def count_products(jaxpr: Any) -> int:
+    """Multiplications in matrix products, those of a scan's body once for each layer."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            ((contracted, _), _) = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            total += equation.outvars[0].aval.size * math.prod(left[dim] for dim in contracted)
+        inner = sum(count_products(part) for part in jax.extend.core.jaxprs_in_params(equation.params))
+        total += inner * (equation.params["length"] if equation.primitive.name == "scan" else 1)
+    return total
+
+
+def matrix_products(plan: StatePlan, stage: int = -1) -> int:
+    """Multiplications in the matrix products of a training step."""
+    step = train_step(plan, LossConfig(), seed=0, stage=stage)
+    return count_products(jax.make_jaxpr(step)(plan.abstract, random_batch(0)).jaxpr)
 
 
 def test_a_pattern_that_matches_nothing_is_refused():
@@ -54,19 +68,60 @@ def test_a_frozen_weight_has_no_optimizer_state(optimizer):
 
 
 def test_a_frozen_weight_has_no_gradient():
-    def products(plan: StatePlan) -> int:
-        step = train_step(plan, LossConfig(), seed=0)
-        return str(jax.make_jaxpr(step)(plan.abstract, random_batch(0))).count("dot_general[")
-
     everything, decoder, nothing = planned(), planned(DECODER), planned(("heads/*",))
-    assert products(nothing) < products(decoder) < products(everything)
+    assert matrix_products(nothing) < matrix_products(decoder) < matrix_products(everything)
 
 
-@pytest.mark.parametrize("num_devices", [pytest.param(1, marks=pytest.mark.slow), 8])
-def test_a_step_changes_trained_weights_only(num_devices):
+def test_layers_below_the_trained_ones_have_no_backward_pass():
+    head, last, both = (
+        matrix_products(planned(patterns))
+        for patterns in (("heads/*",), ("heads/*", "decoder/layers[-1]/*"), ("heads/*", "decoder/layers/*"))
+    )
+    assert head < last < both
+    # A trained first layer needs gradients through the last one's activations, but none of its weights.
+    first = matrix_products(planned(("heads/*", "decoder/layers[0]/*")))
+    assert last < first < both
+
+
+def test_the_state_of_trained_layers_has_only_theirs():
+    plan, whole = planned(("decoder/layers[-1]/*", "heads/*"), AdamW()), planned(optimizer=AdamW())
+    trained, all_of_them = (parameters.flatten(each.abstract["params"]) for each in (plan, whole))
+    kernel = "decoder/layers/0/feed_forward/up/kernel"
+    assert trained[kernel].shape == (1, *all_of_them[kernel].shape[1:])
+    sizes = {path: leaf.shape for path, leaf in trained.items()}
+    moments = plan.abstract["opt_state"][1][0].mu
+    assert {path: leaf.shape for path, leaf in parameters.flatten(moments).items()} == sizes
+    assert parameters.flatten(plan.weights(plan.abstract)) == parameters.flatten(
+        whole.weights(whole.abstract)
+    )
+
+
+@pytest.mark.parametrize(
+    "trainable", [("*/layers[-1]/*",), ("*/layers[0]/*", "heads/*"), ("*/layers[1]/*", "*/scale")]
+)
+def test_trained_layers_take_the_step_that_they_take_with_all_others(trainable):
+    optimizer = AdamW(learning_rate=0.1, max_gradient_norm=None)
+    states = []
+    for patterns in (trainable, ("*",)):
+        plan = planned(patterns, optimizer)
+        step = jax.jit(train_step(plan, LossConfig(), seed=1))
+        states.append(step(new_state(plan, MODEL, seed=0), random_batch(0)))
+        if patterns == trainable:
+            part = plan
+    same, _ = parameters.partition(states[1]["params"], part.trained)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), states[0]["params"], same)
+    start = new_state(part, MODEL, seed=0)["frozen"]
+    jax.tree.map(np.testing.assert_array_equal, states[0]["frozen"], start)
+
+
+@pytest.mark.parametrize(
+    ("trainable", "num_devices"),
+    [pytest.param(DECODER, 1, marks=pytest.mark.slow), (DECODER, 8), (("*/layers[-1]/*", "heads/*"), 8)],
+)
+def test_a_step_changes_trained_weights_only(trainable, num_devices):
     config = MeshConfig(data=2, fsdp=2, model=2) if num_devices == 8 else MeshConfig()
     mesh = config.build(jax.devices()[:num_devices])
-    plan = planned(DECODER, AdamW(), mesh)
+    plan = planned(trainable, AdamW(), mesh)
     step = jax.jit(
         train_step(plan, LossConfig(), seed=1), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
     )
@@ -75,6 +130,10 @@ def test_a_step_changes_trained_weights_only(num_devices):
     with jax.set_mesh(mesh):
         state = step(state, place(random_batch(0), mesh))
     after, start = parameters.flatten(plan.weights(state)), parameters.flatten(before)
-    same = {path for path in after if np.array_equal(after[path], start[path])}
-    assert same == set(parameters.flatten(plan.abstract["frozen"]))
+    for path, rows in plan.trained.items():
+        same = [np.array_equal(new, old) for new, old in zip(after[path], start[path], strict=True)]
+        expected = rows if isinstance(rows, tuple) else (rows,) * len(same)
+        assert not any(each and changes for each, changes in zip(same, expected, strict=True)) or rows is True
+        assert all(each or changes for each, changes in zip(same, expected, strict=True)), path
+        assert not all(same) or not any(expected), path
     assert float(optax.tree.norm(state["params"])) > 0

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
+from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import Normal, set_adapter_keys
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import (
@@ -221,7 +222,7 @@ class RelativeStack(nnx.Module):
 
         if self.config.remat != "none":
             body = jax.checkpoint(body, policy=REMAT_POLICIES[self.config.remat])
-        streams, inputs = jax.lax.scan(body, drop(streams, 1), (self.layers, memory, keys))
+        streams, inputs = scan_layers(body, drop(streams, 1), (self.layers, memory, keys))
         return RelativeStackOutput(drop(streams, 3), inputs)
 
 

@@ -14,6 +14,7 @@ from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import LayerCache
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
+from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
 from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.norm import NormConfig, build_norm
@@ -289,7 +290,7 @@ class Stack(nnx.Module):
         num_leading = self.config.layer_pattern.num_leading
         leading = [jax.tree.map(lambda array: array[0], layer) for layer in layers[:num_leading]]
         x, leading_outputs = run_pattern(x, leading)
-        x, scanned_outputs = jax.lax.scan(run_pattern, x, layers[num_leading:])
+        x, scanned_outputs = scan_layers(run_pattern, x, layers[num_leading:])
         return x, [
             *(jax.tree.map(lambda array: array[None], output) for output in leading_outputs),
             *scanned_outputs,

@@ -110,6 +110,10 @@ class Loader:
         self._num_filled += _count_filled(batch)
         return batch
 
+    def padding(self) -> Batch:
+        """Return a batch of empty rows."""
+        return self._make.lay_out([[]] * (self._own.stop - self._own.start))
+
     def state(self) -> dict[str, Any]:
         """Return the position after the last batch, as JSON values."""
         place = self._place if self._window is None else self._window.place

@@ -46,7 +46,7 @@ class Normalizers(NamedTuple):
     weights: jax.Array  # divides the weighted sum over target tokens
     sequences: jax.Array  # sequences with a label
     tokens: jax.Array  # real tokens of the stream that targets belong to
-    parts: int  # microbatches
+    parts: int | jax.Array  # microbatches
 
 
 def with_targets(batch: Batch, config: LossConfig) -> Batch:
@@ -74,7 +74,9 @@ def _with_next_tokens(batch: Batch) -> Batch:
     )
 
 
-def normalize(batch: Batch, config: LossConfig, *, num_parts: int = 1) -> tuple[jax.Array, Normalizers]:
+def normalize(
+    batch: Batch, config: LossConfig, *, num_parts: int | jax.Array = 1
+) -> tuple[jax.Array, Normalizers]:
     """Return the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
 
     Args:

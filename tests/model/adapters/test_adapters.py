@@ -18,8 +18,12 @@ from t5x_like.model.adapters.adapter_weights import (
     trainable_by_default,
 )
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training.state import plan_state
 from tests.model.zoo.tiny_models import TINY
-from tests.training.test_every_architecture import batch_for
+from tests.training.test_every_architecture import batch_for, losses
 
 LINEARS = ("*/query", "*/value", "*/out", "*/up", "*/down")
 EVERY: dict[str, Any] = {
@@ -67,7 +71,7 @@ def outputs(config, params, batch) -> dict[str, np.ndarray]:
     def run(params, batch) -> Predictions:
         return parameters.merge(graphdef, params)(batch)
 
-    found = run(params, batch)
+    found = run(params, jax.tree.map(jnp.asarray, batch))
     named = {"logits": found.logits, "encoder": found.encoder_output, "decoder": found.decoder_output}
     named |= {f"heads/{name}": scores for name, scores in (found.heads or {}).items()}
     return {name: np.asarray(array) for name, array in named.items() if array is not None}
@@ -90,8 +94,10 @@ def test_a_fresh_adapter_changes_no_output_and_then_it_does(name, adapter):
     own = parameters.flatten(params)
     without = {path: leaf for path, leaf in own.items() if path not in adapter_paths(config)}
     assert without.keys() == parameters.flatten(parameters.abstract(base)[1]).keys()
-    plain = outputs(base, parameters.unflatten(without), batch)
-    fresh, tuned = outputs(config, params, batch), outputs(config, disturbed(config, params), batch)
+    # Operation by operation: a compiled program with an adapter in it may be fused, and so rounded, in another way.
+    with jax.disable_jit():
+        plain = outputs(base, parameters.unflatten(without), batch)
+        fresh, tuned = outputs(config, params, batch), outputs(config, disturbed(config, params), batch)
     for output, array in plain.items():
         np.testing.assert_array_equal(fresh[output], array, err_msg=output)
         assert np.abs(tuned[output] - array).max() > 1e-5, output
@@ -144,6 +150,37 @@ def test_others_cannot_be_merged(adapter):
         merge_adapter(config, weights(config))
 
 
+@pytest.mark.parametrize("adapter", ["lora", "ia3", "bottleneck"])
+def test_a_fresh_adapter_changes_nothing_in_bfloat16_either(adapter):
+    base = replace(TINY["distilbert"], compute_dtype="bfloat16")
+    config, batch = replace(base, adapter=EVERY[adapter]), batch_of(base)
+    params = weights(config)
+    own = {
+        path: leaf for path, leaf in parameters.flatten(params).items() if path not in adapter_paths(config)
+    }
+    plain, fresh = outputs(base, parameters.unflatten(own), batch), outputs(config, params, batch)
+    for output, array in plain.items():
+        np.testing.assert_array_equal(fresh[output], array, err_msg=output)
+
+
+@pytest.mark.parametrize(
+    ("name", "adapter"),
+    [
+        ("bert", "lora"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("switch", "lora"), ("llama", "ia3"), ("t5_1_0", "prefix"), ("gpt2", "bottleneck"))
+        ),
+    ],
+)
+def test_an_adapter_trains_on_eight_devices_as_on_one(name, adapter):
+    config = replace(TINY[name], adapter=EVERY[adapter], remat="full")
+    one = losses(config, num_devices=1, mesh_config=MeshConfig())
+    eight = losses(config, num_devices=8, mesh_config=MeshConfig(data=2, fsdp=2, model=2))
+    assert one[-1] < one[0]
+    np.testing.assert_allclose(eight, one, rtol=2e-5)
+
+
 def test_layers_and_experts_draw_their_own_updates():
     config = replace(TINY["switch"], adapter=LoRA(rank=2, targets=("*/down",)))
     config = replace(config, num_encoder_layers=4)
@@ -158,13 +195,29 @@ def test_only_adapter_and_new_heads_train():
     assert trainable_by_default(bert) == ("*/lora/*", "heads/scores/*", "heads/pooler/*")
     assert trainable_by_default(TINY["bert"]) == ("*",)
     t5 = replace(TINY["t5_1_0"], adapter=BottleneckAdapter(inner_dim=4))
-    trained, frozen = (
-        parameters.flatten(part)
-        for part in parameters.partition(parameters.abstract(t5)[1], trainable_by_default(t5))
-    )
+    shapes = parameters.abstract(t5)[1]
+    selection = parameters.select(shapes, trainable_by_default(t5))
+    trained, frozen = map(parameters.flatten, parameters.partition(shapes, selection))
     assert {path.rpartition("/")[2] for path in trained} == {"kernel", "bias", "scale"}
     assert all("/adapter/" in path or "norm" in path or "/before/" in path for path in trained)
     assert not any("norm" in path or "/before/" in path for path in frozen)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "num_trained"),
+    [(None, 6_738_415_616), (LoRA(rank=8), 4_194_304), (IA3(), 614_400), (PromptTuning(length=20), 81_920)],
+)
+def test_memory_of_tuning_llama_7b_follows_the_trained_weights(adapter, num_trained):
+    """The counts are those that peft prints for the same settings."""
+    config = LlamaConfig(vocab_size=32_000, model_dim=4096, mlp_dim=11_008, num_heads=32, num_layers=32)
+    config = replace(config, adapter=adapter)
+    mesh = MeshConfig(data=1).build(jax.devices()[:1])
+    trainable = trainable_by_default(config)
+    state = plan_state(config, AdamW(), mesh, num_tasks=1, trainable=trainable).abstract
+    sizes = {name: sum(leaf.size for leaf in jax.tree.leaves(state[name])) for name in state}
+    assert sizes["params"] == num_trained
+    assert sizes["params"] + sizes["frozen"] == 6_738_415_616 + (num_trained if adapter else 0)
+    assert sizes["opt_state"] == pytest.approx(2 * num_trained, abs=10)
 
 
 def test_adapters_that_need_a_base_start_from_its_weights():

@@ -1,0 +1,107 @@
+"""Several models of one configuration that predict together."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
+from t5x_like.model.families.family import Predictions
+
+# Probabilities are averaged, or logits before the softmax, as T5's ensembles do (Raffel et al. 2020, §3.6).
+Mean = Literal["probabilities", "logits"]
+
+
+@config_class
+class EnsembleConfig:
+    """Configuration of an ensemble.
+
+    Attributes:
+      member: Configuration of each model.
+      num_members: Number of models.
+      mean: Average of their predictions.
+    """
+
+    member: Any
+    num_members: int
+    mean: Mean = "probabilities"
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids."""
+        return self.member.vocab_size
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "member":
+            raise AttributeError(name)
+        return getattr(self.member, name)
+
+    def build(self, key: Key[Array, ""]) -> "Ensemble":
+        """Build the models with fresh weights drawn from ``key``."""
+        keys = jax.random.split(key, self.num_members)
+        return Ensemble([self.member.build(each) for each in keys], mean=self.mean)
+
+
+class Ensemble(nnx.Module):
+    """Models whose predictions of tokens are averaged; with a cache each, they generate one text together."""
+
+    def __init__(self, members: Sequence[Any], *, mean: Mean = "probabilities"):
+        self.by_number = nnx.Dict({f"{number:03d}": member for number, member in enumerate(members)})
+        self.mean: Mean = mean
+
+    @property
+    def members(self) -> list[Any]:
+        """The models."""
+        return list(self.by_number.values())
+
+    def __call__(self, batch: Batch, **options: Any) -> Predictions:
+        """Return logits whose softmax is the mean of the members' probabilities; other outputs are left out."""
+        found = [member(batch, **options).logits for member in self.members]
+        return Predictions(logits=mean_scores(found, self.mean))
+
+    def prefill(
+        self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], **options: int
+    ) -> tuple[Int[Array, " B"], list[Any]]:
+        """Read prompts for generation; see ``PromptContinuation``."""
+        started = [member.prefill(prompts, mask, **options) for member in self.members]
+        return started[0][0], [cache for _, cache in started]
+
+    def decode_step(
+        self, tokens: Int[Array, " R"], caches: list[Any]
+    ) -> tuple[Float[Array, "R V"], list[Any]]:
+        """Read one token of each row, and return averaged scores of the next one and the updated caches."""
+        pairs = zip(self.members, caches, strict=True)
+        found = [member.decode_step(tokens, cache) for member, cache in pairs]
+        return mean_scores([logits for logits, _ in found], self.mean), [cache for _, cache in found]
+
+    def reorder_cache(self, caches: list[Any], origins: Int[Array, "B J"]) -> list[Any]:
+        """Return the caches in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
+        return [
+            member.reorder_cache(cache, origins) for member, cache in zip(self.members, caches, strict=True)
+        ]
+
+
+def first_member(model: Any) -> Any:
+    """Return the first model of an ensemble, and any other model as it is."""
+    return model.members[0] if isinstance(model, Ensemble) else model
+
+
+def mean_scores(scores: Sequence[Array], mean: Mean, *, axis: int = -1, where: Array | None = None) -> Array:
+    """Average scores of several models.
+
+    Args:
+      scores: Logits of each model.
+      mean: "logits" for their mean, "probabilities" for the logarithm of the mean of their softmax.
+      axis: Axis of the softmax.
+      where: True for scores that take part in it.
+    """
+    logits = jnp.stack(scores).astype(jnp.float32)
+    if mean == "logits":
+        return logits.mean(0)
+    axis = axis if axis < 0 else axis + 1
+    log_probabilities = jax.nn.log_softmax(logits, axis=axis, where=where)
+    return jax.nn.logsumexp(log_probabilities, axis=0) - jnp.log(len(scores))

@@ -1,0 +1,59 @@
+"""Scan over stacked layers, some of which may be frozen: no backward pass is computed for their weights."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+# Metadata of a stacked weight of which some layers are trained: a bool for each. Set by ``parameters.mark_trained``.
+TRAINED_ROWS = "trained_rows"
+
+
+def scan_layers(body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, layers: Any) -> tuple[Any, Any]:
+    """Run ``jax.lax.scan`` over ``layers``, as one scan for each run of layers that train the same weights.
+
+    JAX differentiates a scan only by what depends on trained weights, and by a stacked weight as a whole. So frozen
+    layers need a scan of their own, in which gradients stop at their weights.
+    """
+    edges = _edges(layers)
+    if len(edges) == 2:
+        return jax.lax.scan(body, carry, layers)
+    outputs = []
+    for start, stop in pairwise(edges):
+        carry, output = jax.lax.scan(body, carry, _rows(layers, start, stop))
+        outputs.append(output)
+    return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
+
+
+def _edges(layers: Any) -> list[int]:
+    """Return the layers at which other weights begin to train, from 0 to the number of layers."""
+    edges = {0, jax.tree.leaves(layers)[0].shape[0]}
+    for leaf in jax.tree.leaves(layers, is_leaf=_is_weight):
+        trained = _trained_rows(leaf)
+        if trained is not None:
+            edges |= {layer for layer in range(1, len(trained)) if trained[layer] != trained[layer - 1]}
+    return sorted(edges)
+
+
+def _rows(layers: Any, start: int, stop: int) -> Any:
+    def rows(leaf: Any) -> Any:
+        trained = _trained_rows(leaf)
+        is_frozen = trained is not None and not trained[start]
+
+        def of_array(array: jax.Array) -> jax.Array:
+            return jax.lax.stop_gradient(array[start:stop]) if is_frozen else array[start:stop]
+
+        return jax.tree.map(of_array, leaf)
+
+    return jax.tree.map(rows, layers, is_leaf=_is_weight)
+
+
+def _trained_rows(leaf: Any) -> tuple[bool, ...] | None:
+    return leaf.get_metadata().get(TRAINED_ROWS) if _is_weight(leaf) else None
+
+
+def _is_weight(leaf: Any) -> bool:
+    return isinstance(leaf, nnx.Variable)

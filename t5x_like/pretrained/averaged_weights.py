@@ -1,0 +1,66 @@
+"""Averages of weights: of a run's last checkpoints, of several runs, or the moving average that a run has kept."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from t5x_like.checkpoints.state_names import describe, refuse_differences
+from t5x_like.io.files import PathLike
+from t5x_like.model import parameters
+from t5x_like.model.lazy_array import Index, LazyArray
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.open_checkpoint import open_unread
+from t5x_like.pretrained.run_weights import steps_of
+
+
+@contextmanager
+def open_mean(sources: Sequence[PathLike], *, last: int = 1) -> Iterator[Checkpoint]:
+    """Open the mean of several checkpoints' weights; while this is open, each use reads them.
+
+    The last checkpoints of one run are averaged as in Vaswani et al. 2017, §6.1. Runs that were fine-tuned from the
+    same weights with other seeds or rates make a uniform model soup (Wortsman et al. 2022).
+
+    Args:
+      sources: Runs.
+      last: Number of each run's newest checkpoints.
+
+    Raises:
+      ValueError: A run has fewer checkpoints, or they are of different models.
+    """
+    chosen = [(source, step) for source in sources for step in _last_steps(source, last)]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_unread(source, step=step)) for source, step in chosen]
+        shapes = [describe(parameters.flatten(each.params)) for each in opened]
+        for other, shape in zip(opened[1:], shapes[1:], strict=True):
+            refuse_differences(
+                shape, shapes[0], where=f"{other.directory}, to be averaged with {opened[0].directory},"
+            )
+        flat = [parameters.flatten(each.params) for each in opened]
+        means = {path: _mean([weights[path] for weights in flat]) for path in flat[0]}
+        yield replace(opened[0], params=parameters.unflatten(means), step=max(step for _, step in chosen))
+
+
+def _last_steps(source: PathLike, last: int) -> list[int]:
+    steps = steps_of(source)
+    if len(steps) < last:
+        listed = f"of the steps {', '.join(map(str, steps))}" if steps else "none at all"
+        raise ValueError(
+            f"{source} has {len(steps)} checkpoints, {listed}; average at most as many, or train with "
+            f"Intervals.keep_checkpoints={last}"
+        )
+    return steps[-last:]
+
+
+def _mean(arrays: list[Any]) -> LazyArray:
+    """Return the mean of arrays, added in float64."""
+
+    def read(index: Index) -> np.ndarray:
+        total = np.zeros((), np.float64)
+        for array in arrays:
+            total = total + np.asarray(array[index], np.float64)
+        return (total / len(arrays)).astype(np.float32)
+
+    return LazyArray(tuple(arrays[0].shape), read)

@@ -1,0 +1,229 @@
+"""Gradual unfreezing: groups of layers begin to train one after the other, from the top."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import optax
+
+from t5x_like import weight_patterns
+from t5x_like.config_class import config_class
+from t5x_like.model import parameters
+from t5x_like.optimizers.optimizers import Optimizer
+from t5x_like.optimizers.schedules import Shifted, as_schedule
+from t5x_like.weight_patterns import Selection
+
+# Tables of positions that all layers of a stack use, from the first on.
+_TABLES = re.compile(r"[^/]+/(relative|global)_bias/.*")
+
+
+@config_class
+class GradualUnfreezing:
+    """Steps at which groups of weights begin to train, and stay trained (Howard and Ruder 2018, §3.3).
+
+    The first group trains from step 0. Without ``groups`` it has the heads. Then one layer thaws at a time from the
+    top, in both stacks of an encoder-decoder together, and last the embeddings. T5's variant (Raffel et al. 2020,
+    §3.5.1) trains embeddings and the last layers from the beginning:
+    ``throughout=("embedding/*", "*/final_norm/*", "*/layers[-1]/*")``.
+
+    A weight that has not thawed costs no gradient and keeps its optimizer statistics. Averages of Adam and
+    Adafactor begin when it thaws, while the learning rate follows the run's steps.
+
+    Attributes:
+      every_steps: Steps from one group to the next, such as those of an epoch.
+      at_steps: Step at which each group but the first thaws, instead of ``every_steps``.
+      throughout: Patterns of weights that train from step 0 with the first group.
+      groups: Patterns of each group's weights, in the order in which they thaw; a weight belongs to the first that
+        matches it.
+    """
+
+    every_steps: int | None = None
+    at_steps: tuple[int, ...] = ()
+    throughout: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.every_steps is None) == (not self.at_steps):
+            raise ValueError(
+                f"every_steps is {self.every_steps} and at_steps is {self.at_steps}; give one of them, such as "
+                "every_steps=1000 or at_steps=(1000, 2000, 3000)"
+            )
+        if self.every_steps is not None and self.every_steps < 1:
+            raise ValueError(f"every_steps is {self.every_steps}; give at least 1 step")
+        if any(later <= earlier for earlier, later in zip((0, *self.at_steps), self.at_steps, strict=False)):
+            raise ValueError(
+                f"at_steps is {self.at_steps}; give growing numbers of steps, the first at least 1"
+            )
+
+    def stages(
+        self, shapes: parameters.Parameters, trained: Selection, total_steps: int
+    ) -> tuple["UnfreezingStage", ...]:
+        """Return the stages of a run.
+
+        Args:
+          shapes: Shapes of the model's whole weights.
+          trained: Weights that the run trains.
+          total_steps: Last step of the run.
+
+        Raises:
+          ValueError: A pattern that matches nothing, weights in no group, another number of steps than groups, or
+            stages past the last step.
+        """
+        groups = self._groups(shapes, trained)
+        starts = self._starts(len(groups))
+        if starts[-1] >= total_steps:
+            late = ", ".join(str(start) for start in starts if start >= total_steps)
+            raise ValueError(
+                f"unfreezing: groups of weights thaw at step {late}, but the run ends at step {total_steps}; all "
+                f"{len(groups)} groups must thaw before, so lower every_steps or at_steps, or train for longer"
+            )
+        thawed = accumulate(groups, lambda left, right: weight_patterns.combine(left, right, keep="any"))
+        return tuple(map(UnfreezingStage, starts, groups, thawed))
+
+    def _starts(self, num_groups: int) -> tuple[int, ...]:
+        if self.every_steps is not None:
+            return tuple(range(0, num_groups * self.every_steps, self.every_steps))
+        if len(self.at_steps) != num_groups - 1:
+            raise ValueError(
+                f"unfreezing: at_steps has {len(self.at_steps)} steps, and there are {num_groups} groups of weights; "
+                f"give {num_groups - 1} steps, one for each but the first"
+            )
+        return (0, *self.at_steps)
+
+    def _groups(self, shapes: parameters.Parameters, trained: Selection) -> list[Selection]:
+        """Return the trained weights of each group; groups without any are left out."""
+        if self.groups:
+            named = [parameters.select(shapes, group, option="unfreezing.groups") for group in self.groups]
+        else:
+            named = _from_the_top(parameters.num_rows(shapes))
+        if self.throughout:
+            first = parameters.select(shapes, self.throughout, option="unfreezing.throughout")
+            named[0] = weight_patterns.combine(first, named[0], keep="any")
+        left, groups = trained, []
+        for group in named:
+            groups.append(weight_patterns.combine(group, left))
+            left = weight_patterns.combine(left, weight_patterns.invert(group))
+        forgotten = [path for path, rows in left.items() if rows]
+        if forgotten:
+            raise ValueError(
+                f"unfreezing.groups has no pattern for {forgotten[0]} and {len(forgotten) - 1} more trained weights; "
+                "add them to a group, or leave them out of trainable"
+            )
+        return [group for group in groups if any(group.values())]
+
+
+class UnfreezingStage(NamedTuple):
+    """The part of a run between two thaws.
+
+    Attributes:
+      start: First step.
+      group: Weights that begin to train then.
+      thawed: All weights that train.
+    """
+
+    start: int
+    group: Selection
+    thawed: Selection
+
+
+class StagedOptimizer:
+    """An optimizer of weights that thaw in stages: each group of weights has a state of its own.
+
+    Args:
+      optimizer: Its options.
+      stages: Stages of the run.
+      axes: Axis names of the model's whole weights.
+      factors: Factors of their rates, from ``Optimizer.rate_factors``.
+      trained: Weights that the run trains.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        stages: Sequence[UnfreezingStage],
+        axes: Any,
+        factors: Any,
+        trained: Selection,
+    ) -> None:
+        self._optimizer, self._stages, self._trained = optimizer, stages, trained
+        norm = optimizer.max_gradient_norm
+        self._clip = None if norm is None else optax.clip_by_global_norm(norm)
+        schedule = as_schedule(optimizer.learning_rate)
+        self._axes = [parameters.partition(axes, stage.group)[0] for stage in stages]
+        self._rules = [
+            replace(
+                optimizer,
+                learning_rate=Shifted(schedule=schedule, start=stage.start) if stage.start else schedule,
+                max_gradient_norm=None,
+            ).build(stage_axes, parameters.partition(factors, stage.group)[0])
+            for stage, stage_axes in zip(stages, self._axes, strict=True)
+        ]
+
+    def init(self, trained: parameters.Parameters) -> dict[str, Any]:
+        """Return the state of all trained weights."""
+        return {
+            str(number): rule.init(self._part(trained, stage.group, self._trained))
+            for number, (stage, rule) in enumerate(zip(self._stages, self._rules, strict=True))
+        }
+
+    def state_axes(self, abstract_state: dict[str, Any]) -> dict[str, Any]:
+        """Return axis names of every array of the state."""
+        return {
+            str(number): self._optimizer.state_axes(abstract_state[str(number)], axes)
+            for number, axes in enumerate(self._axes)
+        }
+
+    def update(
+        self,
+        gradients: parameters.Parameters,
+        state: dict[str, Any],
+        params: parameters.Parameters,
+        stage: int,
+    ) -> tuple[parameters.Parameters, dict[str, Any]]:
+        """Return the updates of thawed weights, and the new state; that of frozen weights stays.
+
+        Args:
+          gradients: Gradients of the weights that are thawed in this stage.
+          state: From ``init``.
+          params: The thawed weights.
+          stage: Number of the stage.
+        """
+        if self._clip is not None:
+            clipped: Any = self._clip.update(gradients, self._clip.init(params))[0]
+            gradients = clipped
+        thawed, updates, new_state = self._stages[stage].thawed, [], dict(state)
+        for number in range(stage + 1):
+            group = self._stages[number].group
+            update, new_state[str(number)] = self._rules[number].update(
+                self._part(gradients, group, thawed), state[str(number)], self._part(params, group, thawed)
+            )
+            updates.append((update, weight_patterns.within(group, thawed)))
+        return parameters.join(*updates), new_state
+
+    @staticmethod
+    def _part(params: parameters.Parameters, group: Selection, held: Selection) -> parameters.Parameters:
+        """Return a group's part of a tree that holds the weights of ``held``."""
+        return parameters.partition(params, weight_patterns.within(group, held))[0]
+
+
+def _from_the_top(num_rows: Mapping[str, int]) -> list[Selection]:
+    """Return the groups of a model: weights outside stacks, one layer after the other, and embeddings.
+
+    A stack's tables of positions belong to its first layer, other weights outside layers to its last.
+    """
+    numbers = weight_patterns.layer_numbers(num_rows)
+    totals = weight_patterns.num_layers(numbers)
+
+    def depths(path: str) -> tuple[int, ...]:
+        """Return the number of layers above each row of a weight; -1 outside stacks, the largest for embeddings."""
+        if path in numbers:
+            return tuple(totals[weight_patterns.stack_of(path)] - 1 - row for row in numbers[path])
+        if "embedding" in path.split("/")[0]:
+            return (max(totals.values(), default=0),)
+        total = totals.get(f"{path.split('/')[0]}/layers", 0)
+        return (total - 1 if _TABLES.fullmatch(path) else min(total, 1) - 1,)
+
+    groups = range(-1, max(totals.values(), default=0) + 1)
+    return [{path: tuple(each == depth for each in depths(path)) for path in num_rows} for depth in groups]

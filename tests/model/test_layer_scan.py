@@ -1,0 +1,55 @@
+"""Stacks of which some layers are frozen: the same gradients of the others, at a lower cost."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.model import parameters
+from t5x_like.model.families.family import predict
+from tests.model.zoo.tiny_models import TINY
+from tests.training.test_every_architecture import batch_for
+from tests.training.test_trainable import count_products
+
+CASES = [
+    pytest.param("modernbert", {"num_layers": 7}, ("encoder/layers[4:]/*",), id="slots take turns"),
+    pytest.param("xlnet", {"num_layers": 3}, ("stack/layers[1]/*",), id="two streams"),
+    pytest.param(
+        "t5_1_0", {"num_decoder_layers": 2, "remat": "full"}, ("*/layers[-1]/*",), id="rematerialized"
+    ),
+    pytest.param(
+        "switch", {"num_encoder_layers": 4}, ("encoder/layers[2:]/*",), id="experts", marks=pytest.mark.slow
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "patterns"), CASES)
+def test_trained_layers_have_their_gradients_and_frozen_ones_cost_nothing(name, options, patterns):
+    config = replace(TINY[name], **options)
+    graphdef, params = parameters.split(config.build(jax.random.key(0)))
+    selection = parameters.select(params, patterns)
+    trained, frozen = parameters.partition(params, selection)
+    marked = parameters.mark_trained(graphdef, params, selection)
+    batch = jax.tree.map(jnp.asarray, batch_for(config, 0))
+
+    def loss(weights, structure):
+        found = predict(parameters.merge(structure, weights), batch, dropout_key=jax.random.key(1))
+        outputs = [*(found.heads or {}).values(), found.logits, found.encoder_output, found.decoder_output]
+        return sum(jnp.sum(jnp.sin(each)) for each in outputs if each is not None)
+
+    def of_part(trained):
+        return loss(parameters.combine(trained, frozen, selection), marked)
+
+    whole = parameters.partition(
+        jax.jit(jax.grad(lambda weights: loss(weights, graphdef)))(params), selection
+    )[0]
+    part = jax.jit(jax.grad(of_part))(trained)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4), part, whole)
+
+    def unmarked(trained):
+        return loss(parameters.combine(trained, frozen, selection), graphdef)
+
+    costs = [count_products(jax.make_jaxpr(jax.grad(each))(trained).jaxpr) for each in (of_part, unmarked)]
+    assert costs[0] < costs[1]
