@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from t5x_like.training.hooks import Every, Hook, RunProgress
     from t5x_like.training.loop import Finished
     from t5x_like.training.losses import LossConfig
+    from t5x_like.training.losses.distillation import Distillation
     from t5x_like.training.metric_loggers import CsvLogger, MlflowLogger, WandbLogger
     from t5x_like.training.noisy_tune import NoisyTune
     from t5x_like.training.run_record import read_experiment
@@ -83,6 +84,7 @@ _MODULES = {
     "CheckpointModel": "pretrained.initial_weights",
     "Constant": "optimizers.schedules",
     "CsvLogger": "training.metric_loggers",
+    "Distillation": "training.losses.distillation",
     "EarlyStopping": "training.early_stopping",
     "Every": "training.hooks",
     "Experiment": "training.experiment",
@@ -147,6 +149,7 @@ __all__ = [
     "CheckpointModel",
     "Constant",
     "CsvLogger",
+    "Distillation",
     "EarlyStopping",
     "Every",
     "Experiment",

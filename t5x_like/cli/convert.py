@@ -5,6 +5,8 @@ t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's c
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
+t5x-like convert --from path/to/bert --to runs/student --every 2         a student of every second layer of its teacher
+t5x-like convert --from runs/t5 --to runs/student --decoder_layers 0,3   the same, by numbers; the encoder stays whole
 t5x-like convert --average 5 --from runs/t5 --to runs/t5_average         the mean of its last five checkpoints
 t5x-like convert --average 1 --from runs/a runs/b runs/c --to runs/soup  the mean of several runs
 t5x-like convert --average moving --from runs/t5 --to runs/t5_average    the moving average that a run has kept
@@ -16,6 +18,7 @@ Memory holds one weight at a time (one layer's when importing, all layers' of on
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.vocabularies.opening import vocabulary_files
@@ -54,6 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how to store an export (float32); q8_0 is GGUF's",
     )
     parser.add_argument("--license", help="of an export, such as apache-2.0, for its model card (unknown)")
+    student = parser.add_argument_group("students", "keep some layers of a run or of published weights")
+    student.add_argument(
+        "--every", type=int, metavar="N", help="every N-th layer of each stack, from the first"
+    )
+    listed: dict[str, Any] = {"type": _numbers, "metavar": "0,2,4"}
+    student.add_argument("--layers", **listed, help="these layers of each stack")
+    student.add_argument("--encoder_layers", **listed, help="these layers of the encoder")
+    student.add_argument("--decoder_layers", **listed, help="these layers of the decoder")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,6 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.merge:
         conversion.merge_run(arguments.source, target, step=arguments.step)
+    elif keeps := _chosen_layers(arguments):
+        kept = conversion.make_student(arguments.source, target, keeps, step=arguments.step)
+        print("layers kept:", ", ".join(f"{name} {' '.join(map(str, each))}" for name, each in kept.items()))
     elif arguments.average:
         last = None if arguments.average == "moving" else int(arguments.average)
         conversion.average_runs(arguments.sources, target, last=last)
@@ -98,6 +112,14 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
     of_exports = {"--dtype": arguments.dtype, "--step": arguments.step, "--license": arguments.license}
     given = [flag for flag, value in of_exports.items() if value is not None]
+    keeps = _chosen_layers(arguments)
+    if keeps and arguments.export:
+        raise UserError(
+            f"--{next(iter(keeps))} makes a run; --export {arguments.export} writes a whole run",
+            hint="leave --export out, and export the student by a second command",
+        )
+    if keeps:
+        given = [flag for flag in given if flag != "--step"]
     if not arguments.export and given:
         raise UserError(
             f"{given[0]} is for exports; a run keeps its weights in float32",
@@ -107,17 +129,40 @@ def _check_source(arguments: argparse.Namespace) -> None:
         raise UserError("--dtype q8_0 is for --export gguf", hint="give float32, bfloat16 or float16")
     if arguments.export == "gguf" and arguments.license:
         raise UserError("--license is for the model card of --export hf", hint="leave it out")
-    if not arguments.export and (Path(arguments.source) / "model.json").is_file():
+    if not arguments.export and not keeps and (Path(arguments.source) / "model.json").is_file():
         raise UserError(
             f"--from {arguments.source} is a run already",
             hint="to write Hugging Face's format add --export hf",
         )
 
 
+def _chosen_layers(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the given flags that choose layers, and their values.
+
+    Raises:
+      UserError: they contradict each other.
+    """
+    names = ("every", "layers", "encoder_layers", "decoder_layers")
+    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if len(given) > 1 and given.keys() & {"every", "layers"}:
+        raise UserError(
+            f"{' and '.join('--' + name for name in given)} choose layers twice",
+            hint="give --every or --layers alone, or --encoder_layers and --decoder_layers",
+        )
+    if given.get("every", 1) < 1:
+        raise UserError(f"--every is {given['every']}", hint="give 2 for every second layer")
+    return given
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
+
+
 def _check_makes_run(arguments: argparse.Namespace) -> None:
     """Check the flags of --merge and --average, which write a run."""
     flag = "--merge" if arguments.merge else "--average"
     given = {"--export": arguments.export, "--dtype": arguments.dtype, "--license": arguments.license}
+    given |= {f"--{name}": value for name, value in _chosen_layers(arguments).items()}
     if arguments.average:
         given |= {"--merge": arguments.merge or None, "--step": arguments.step}
     for other in (name for name, value in given.items() if value is not None):

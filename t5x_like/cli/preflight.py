@@ -162,7 +162,11 @@ class _ExperimentChecks:
         if all(fits):
             with contextlib.closing(build_loader(config)) as loader:
                 if self.num_parameters:
-                    check_model(replace(self.experiment, train=config, validations=()), loader)
+                    is_train = config is self.experiment.train
+                    taught = self.experiment.distillation if is_train else None
+                    check_model(
+                        replace(self.experiment, train=config, validations=(), distillation=taught), loader
+                    )
         elif self.num_parameters:
             model = self.experiment.model
             assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"

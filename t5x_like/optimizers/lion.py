@@ -6,12 +6,12 @@ from typing import Any, cast
 import optax
 
 from t5x_like.config_class import config_class
-from t5x_like.optimizers.optimizers import Optimizer, check_fraction, decay_mask
+from t5x_like.optimizers.optimizers import OptimizerConfig, check_fraction, decay_mask
 from t5x_like.optimizers.schedules import Constant, Schedule
 
 
 @config_class
-class Lion(Optimizer):
+class Lion(OptimizerConfig):
     """Lion, by ``optax.lion``.
 
     Every weight moves by the learning rate in direction of ``sign(beta1 * m + (1 - beta1) * gradient)``; then
@@ -36,7 +36,7 @@ class Lion(Optimizer):
         check_fraction("beta2", self.beta2)
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``Optimizer.update_rule``."""
+        """See ``OptimizerConfig.update_rule``."""
         return optax.lion(
             cast(optax.Schedule, self.learning_rate),
             b1=self.beta1,

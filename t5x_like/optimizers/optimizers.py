@@ -1,7 +1,7 @@
 """Optimizers as frozen configurations, and the axis names of their state."""
 
 from dataclasses import field, fields
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +21,40 @@ from t5x_like.optimizers.parameter_groups import LayerDecay, rate_factors, scale
 from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, as_schedule
 
 
+@runtime_checkable
+class Optimizer(Protocol):
+    """Configuration that builds an optimizer: a frozen dataclass, such as an ``OptimizerConfig``."""
+
+    @property
+    def learning_rate(self) -> Schedule | float:
+        """Constant rate, or a schedule over the number of updates done; it is logged."""
+        ...
+
+    def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
+        """Return the transformation for parameters with these axis names.
+
+        Args:
+          axes: A tree like the parameters, with a tuple of axis names for each.
+          factors: Factors of their rates, from ``rate_factors``; if not given, the parameters are a whole model's.
+        """
+        ...
+
+    def rate_factors(self, params: Any) -> Any:
+        """Return the factor of each weight's learning rate, for a model's whole weights."""
+        ...
+
+    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+        """Return axis names of every array of this optimizer's state, by which it is sharded.
+
+        Args:
+          abstract_state: State, or its shapes.
+          axes: Axis names of the parameters.
+        """
+        ...
+
+
 @config_class
-class Optimizer:
+class OptimizerConfig:
     """Options of every optimizer. A new one inherits from it, in a file of its own, and writes ``update_rule``.
 
     Attributes:
@@ -60,12 +92,7 @@ class Optimizer:
         raise NotImplementedError
 
     def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
-        """Return the transformation for parameters with these axis names.
-
-        Args:
-          axes: A tree like the parameters, with a tuple of axis names for each.
-          factors: Factors of their rates, from ``rate_factors``; if not given, the parameters are a whole model's.
-        """
+        """See ``Optimizer.build``."""
         rule = self.update_rule(axes)
         if self.layer_decay is not None or self.rates:
             rule = optax.chain(rule, scale_by_factors(self.rate_factors if factors is None else factors))
@@ -74,24 +101,19 @@ class Optimizer:
         return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), rule)
 
     def rate_factors(self, params: Any) -> Any:
-        """Return the factor of each weight's rate for a model's whole weights (``parameter_groups.rate_factors``)."""
+        """See ``Optimizer.rate_factors`` and ``parameter_groups.rate_factors``."""
         decay = self.layer_decay
         if decay is not None and not isinstance(decay, LayerDecay):
             decay = LayerDecay(factor=decay)
         return rate_factors(params, decay, self.rates)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """Return axis names of every array of this optimizer's state, by which it is sharded.
-
-        Args:
-          abstract_state: State, or its shapes.
-          axes: Axis names of the parameters.
-        """
+        """See ``Optimizer.state_axes``."""
         return state_axes(abstract_state, axes)
 
 
 @config_class
-class Adafactor(Optimizer):
+class Adafactor(OptimizerConfig):
     """T5's optimizer (Shazeer and Stern 2018); see :func:`t5x_like.optimizers.adafactor.adafactor`.
 
     Attributes:
@@ -129,14 +151,14 @@ class Adafactor(Optimizer):
         check_positive("clipping_threshold", self.clipping_threshold)
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``Optimizer.update_rule``."""
-        of_all = [each.name for each in fields(Optimizer) if each.name != "learning_rate"]
+        """See ``OptimizerConfig.update_rule``."""
+        of_all = [each.name for each in fields(OptimizerConfig) if each.name != "learning_rate"]
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_all}
         return adafactor(axes=axes, **options)
 
 
 @config_class
-class Adam(Optimizer):
+class Adam(OptimizerConfig):
     """Options of optimizers that scale gradients as Adam does (Kingma and Ba 2015).
 
     Attributes:
@@ -178,7 +200,7 @@ class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101)."""
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``Optimizer.update_rule``."""
+        """See ``OptimizerConfig.update_rule``."""
         return self.chain(axes)
 
 

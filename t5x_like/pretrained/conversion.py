@@ -1,7 +1,8 @@
 """Runs made of weights that were not trained as they are: published ones, averages, and those with a merged adapter."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
@@ -10,9 +11,11 @@ from t5x_like.model.adapters.adapter_weights import adapter_of, merge_adapter
 from t5x_like.pretrained.averaged_weights import open_mean
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import write_classes
+from t5x_like.pretrained.layer_selection import every_nth, num_layers_of, select_layers
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
 from t5x_like.pretrained.run_weights import steps_of, write_source_fields
+from t5x_like.pretrained.weight_sources import is_run
 
 
 def import_checkpoint(source: PathLike, target: PathLike) -> None:
@@ -62,6 +65,36 @@ def average_runs(sources: Sequence[PathLike], target: PathLike, *, last: int | N
     with opening as opened:
         _write_run(opened, opened.config, opened.params, target)
     _copy_records(sources[0], target, "config.json", "experiment.json")
+
+
+def make_student(
+    source: PathLike, target: PathLike, keeps: Mapping[str, Any], *, step: int | None = None
+) -> dict[str, tuple[int, ...]]:
+    """Write a run that has some layers of another model; returns them by stack.
+
+    Args:
+      source: Anything that ``open_checkpoint`` opens.
+      target: New directory.
+      keeps: ``every`` n-th layer; or numbers of ``layers``, of each stack; or of ``encoder_layers`` and
+        ``decoder_layers``.
+      step: Step of a run; its newest good one if not given.
+
+    Raises:
+      ValueError: There are no such layers, or the student would use them in another way.
+    """
+    with open_unread(source, step=step) as opened:
+        chosen = {
+            name.removesuffix("_layers"): tuple(each) for name, each in keeps.items() if name != "every"
+        }
+        if "every" in keeps:
+            chosen = every_nth(opened.config, keeps["every"])
+        elif "layers" in keeps:
+            chosen = dict.fromkeys(num_layers_of(opened.config), tuple(keeps["layers"]))
+        config, params = select_layers(opened.config, opened.params, chosen)
+        _write_run(replace(opened, step=0), config, params, target)
+    if is_run(source):
+        _copy_records(source, target, "config.json")
+    return chosen
 
 
 def _copy_records(source: PathLike, target: PathLike, *names: str) -> None:

@@ -74,6 +74,7 @@ class RunReport:
       introduction: Paragraph at the top.
       references: Scores of other methods, ``{task: {method: {metric: value}}}``.
       next_steps: Pairs of a sentence and a command.
+      models: Directories by title of models to compare in size, speed and scores; others are relative to the first.
       samples_per_task: Number of predictions shown for each task: its first ones, not its best.
     """
 
@@ -84,6 +85,7 @@ class RunReport:
     introduction: str = ""
     references: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     next_steps: tuple[tuple[str, str], ...] = ()
+    models: Mapping[str, PathLike] = field(default_factory=dict)
     samples_per_task: int = 8
 
     def write(self) -> None:
@@ -106,12 +108,21 @@ class RunReport:
             headlines=[*(run["headline"] for run in runs if run["headline"]), *_score_headlines(scores)],
             runs=runs,
             scores=scores,
+            models=self._compared_models(),
             predictions={task: _shown(read_predictions(self.evaluation, task)) for task in tasks},
             samples_per_task=self.samples_per_task,
             next_steps=self.next_steps,
             machine=describe_machine(),
         )
         write_text(self.output, html)
+
+    def _compared_models(self) -> list[tuple[str, ...]]:
+        if not self.models:
+            return []
+        # JAX loads where models are measured.
+        from t5x_like.reports.model_comparison import compare_models, table_rows
+
+        return table_rows(compare_models(self.models))
 
     def _scores(self, tasks: Mapping[str, Any]) -> Iterable[ReportedScore]:
         for task, entry in tasks.items():

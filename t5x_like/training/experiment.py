@@ -16,6 +16,7 @@ from t5x_like.text.registry import Definition
 from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.losses.distillation import Distillation
 from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.unfreezing import GradualUnfreezing
 from t5x_like.training.weight_average import ExponentialMovingAverage
@@ -73,6 +74,7 @@ class Experiment:
       unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
       noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
       average: a moving average of trained weights, which is evaluated and saved next to them; ``None`` for none.
+      distillation: a teacher whose predictions the model learns too; ``None`` for none.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -97,6 +99,7 @@ class Experiment:
     unfreezing: GradualUnfreezing | None = None
     noisy_tune: NoisyTune | None = None
     average: ExponentialMovingAverage | None = None
+    distillation: Distillation | None = None
     seed: int = 0
     allow_compute_dtype_change: bool = False
 
@@ -124,7 +127,7 @@ class Experiment:
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"(total_steps|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
     r"|allow_compute_dtype_change|model\.remat|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"

@@ -13,14 +13,16 @@ from t5x_like.model.families.family import ModelWithMeasures
 from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
+from t5x_like.training.losses import distillation
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.noisy_tune import NoisyTune
+from t5x_like.training.teacher import Teacher
 from t5x_like.training.unfreezing import GradualUnfreezing, StagedOptimizer, UnfreezingStage
 from t5x_like.training.weight_average import ExponentialMovingAverage
 from t5x_like.weight_patterns import Selection
 
 # "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one;
-# "average" if the run averages its weights.
+# "average" if the run averages its weights; "teacher_memory" if the run's teacher has a memory.
 State = dict[str, Any]
 
 
@@ -51,6 +53,11 @@ class StatePlan(NamedTuple):
         """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``; or their average."""
         return parameters.combine(state[part], state["frozen"], self.trained)
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the model's own losses and means."""
+        return _measured(self.graphdef, self.weights(self.abstract))
+
     def divide(self, params: parameters.Parameters) -> dict[str, parameters.Parameters]:
         """Return the entries of the state that hold a model's whole weights."""
         trained, frozen = parameters.partition(params, self.trained)
@@ -68,6 +75,7 @@ def plan_state(
     unfreezing: GradualUnfreezing | None = None,
     total_steps: int = 0,
     average: ExponentialMovingAverage | None = None,
+    teacher: Teacher | None = None,
 ) -> StatePlan:
     """Plan shapes and shardings of the whole state, using no memory.
 
@@ -81,6 +89,7 @@ def plan_state(
       unfreezing: steps at which groups of them begin to train; ``None`` for all at once.
       total_steps: the last step, before which all groups must thaw.
       average: the moving average of trained weights that the state has; ``None`` for none.
+      teacher: its losses are logged, and its segment memory is kept.
 
     Raises:
       ValueError: a pattern that matches no weight, or stages of unfreezing that can't be.
@@ -100,12 +109,13 @@ def plan_state(
         transformation = StagedOptimizer(optimizer, stages, axes, factors, selection)
         opt_state = jax.eval_shape(transformation.init, trained)
         opt_state_axes = transformation.state_axes(opt_state)
+    measured = _measured(graphdef, params) + (distillation.MEASURES if teacher else ())
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
         "params": trained,
         "frozen": frozen,
         "opt_state": opt_state,
-        "totals": jax.eval_shape(lambda: zero_totals(num_tasks, _measured(graphdef, params))),
+        "totals": jax.eval_shape(lambda: zero_totals(num_tasks, measured)),
     }
     names = {
         "step": (),
@@ -121,6 +131,9 @@ def plan_state(
     memory = batch_size and plan_memory(graphdef, params, mesh, num_rows=batch_size)
     if memory:
         abstract["memory"] = memory
+    if teacher and batch_size:
+        memory = plan_memory(teacher.graphdef, teacher.params, mesh, num_rows=batch_size)
+        abstract |= {} if memory is None else {"teacher_memory": memory}
     notes = tuple(sharding_notes(axes, params, mesh))
     return StatePlan(graphdef, axes, transformation, abstract, notes, selection, stages, average)
 

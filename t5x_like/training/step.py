@@ -9,14 +9,16 @@ import optax
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.model.families.family import predict
+from t5x_like.model.families.family import Predictions, predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training import losses
 from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.losses.distillation import with_teacher
 from t5x_like.training.metrics import Totals, add
-from t5x_like.training.microbatches import Part, accumulate
+from t5x_like.training.microbatches import Memories, Part, accumulate
 from t5x_like.training.state import State, StatePlan
+from t5x_like.training.teacher import Teacher
 from t5x_like.training.unfreezing import StagedOptimizer
 
 
@@ -28,8 +30,9 @@ def train_step(
     num_microbatches: int = 1,
     stage: int = -1,
     ramp: RampSchedule | None = None,
-) -> Callable[[State, Batch], State]:
-    """Return the function ``(state, batch) -> state``.
+    teacher: Teacher | None = None,
+) -> Callable[..., State]:
+    """Return the function ``(state, batch) -> state``; with a teacher it takes its weights or its predictions, too.
 
     A state with a memory passes it on to the rows that continue those of the batch before.
 
@@ -41,10 +44,15 @@ def train_step(
         the step is the one of the undivided batch.
       stage: number of the stage of gradual unfreezing; the last one if not given.
       ramp: microbatches of each step, of batches that grow; the others are empty.
+      teacher: adds the losses against its predictions. Its weights are the argument ``teacher_params`` of the step, so
+        that they are no constants of the compiled program; or its predictions are the argument ``recorded``.
     """
     learning = _Learning(plan, stage)
+    label_weight = 1.0 if teacher is None else teacher.distillation.own_loss_weight
 
-    def step(state: State, batch: Batch) -> State:
+    def step(
+        state: State, batch: Batch, teacher_params: Any = None, recorded: Predictions | None = None
+    ) -> State:
         batch = losses.with_targets(batch, loss)
         num_filled = None if ramp is None else ramp.traced_parts_of(state["step"])
         num_parts = num_microbatches if num_filled is None else num_filled
@@ -54,7 +62,23 @@ def train_step(
 
         def objective(trained: Any, part: Part, dropout_key: jax.Array) -> Any:
             model = learning.model(trained, others)
-            predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memory)
+            predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memories.own)
+            memories = Memories(own=predictions.memory)
+            if teacher is not None:
+                taught = part.recorded or predict(
+                    parameters.merge(teacher.graphdef, teacher_params),
+                    part.batch,
+                    memory=part.memories.teacher,
+                )
+                memories = memories._replace(teacher=taught.memory)
+                predictions = with_teacher(
+                    predictions,
+                    taught,
+                    part.batch,
+                    teacher.distillation,
+                    weights=part.weights,
+                    normalizers=normalizers,
+                )
             total, totals = losses.total(
                 predictions,
                 part.batch,
@@ -62,13 +86,15 @@ def train_step(
                 weights=part.weights,
                 normalizers=normalizers,
                 num_tasks=num_tasks,
+                label_weight=label_weight,
             )
-            return total, (totals, predictions.memory)
+            return total, (totals, memories)
 
-        gradients, totals, memory = accumulate(
+        before = Memories(state.get("memory"), state.get("teacher_memory"))
+        gradients, totals, memories = accumulate(
             jax.grad(objective, has_aux=True),
             trained,
-            Part(batch, weights, _memory_for(batch, state.get("memory"))),
+            Part(batch, weights, Memories(*(_memory_for(batch, memory) for memory in before)), recorded),
             jax.random.fold_in(jax.random.key(seed), state["step"]),
             num_parts=num_microbatches,
             num_filled=num_filled,
@@ -87,7 +113,8 @@ def train_step(
         }
         if plan.average is not None:
             changed["average"] = plan.average.update(state["average"], params, number)
-        return state | changed | ({} if memory is None else {"memory": memory})
+        named = {"memory": memories.own, "teacher_memory": memories.teacher}
+        return state | changed | {name: memory for name, memory in named.items() if memory is not None}
 
     return step
 

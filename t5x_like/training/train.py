@@ -1,6 +1,7 @@
 """Training runs, from the configuration to the last step."""
 
 import contextlib
+import functools
 import logging
 import os
 from dataclasses import replace
@@ -31,6 +32,7 @@ from t5x_like.training.batch_ramp import RampLoader, RampSchedule
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
+from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, refuse_another_run
 from t5x_like.training.state import (
     State,
@@ -42,6 +44,7 @@ from t5x_like.training.state import (
     shardings_of,
 )
 from t5x_like.training.step import train_step
+from t5x_like.training.teacher import Teacher, check_teacher, open_teacher
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers, logged_lines
 
@@ -71,6 +74,16 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     ramp = ramp_schedule(experiment)
     loader = training_loader(experiment, mesh, ramp)
     check_model(experiment, loader)
+    teacher = experiment.distillation and open_teacher(
+        experiment.distillation,
+        model,
+        mesh=mesh,
+        classes=classes_for(experiment.train),
+        model_dir=experiment.model_dir,
+    )
+    recorded = None
+    if teacher is not None and teacher.distillation.logits_dir is not None:
+        recorded = RecordedLogits(teacher, vocab_size=model.vocab_size, mesh=mesh)
     plan = plan_state(
         model,
         experiment.optimizer,
@@ -81,6 +94,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         unfreezing=experiment.unfreezing,
         total_steps=experiment.total_steps,
         average=experiment.average,
+        teacher=teacher,
     )
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
@@ -92,6 +106,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     with Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints, contextlib.closing(loader):
         state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader)
         claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
+        if teacher is not None:
+            teacher.write(home)
         lines = logged_lines(f"{home}/metrics.jsonl", up_to_step=start_step)
         with (
             Writers(home, total_steps=experiment.total_steps, start_step=start_step) as writers,
@@ -99,8 +115,11 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         ):
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
+            steps = compiled_steps(experiment, plan, ramp, teacher)
+            if recorded is not None:
+                steps = recorded.given_to(steps, start_step=start_step)
             loop = Loop(
-                compiled_steps(experiment, plan, ramp),
+                steps,
                 loader,
                 mesh=mesh,
                 total_steps=experiment.total_steps,
@@ -138,14 +157,14 @@ def training_loader(experiment: Experiment, mesh: Mesh, ramp: RampSchedule | Non
 
 
 def compiled_steps(
-    experiment: Experiment, plan: StatePlan, ramp: RampSchedule | None
+    experiment: Experiment, plan: StatePlan, ramp: RampSchedule | None, teacher: Teacher | None = None
 ) -> dict[int, TrainStep]:
     """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
 
     Raises:
       ValueError: batches grow, of a model whose memory is of the rows of the batch before.
     """
-    if ramp is not None and "memory" in plan.abstract:
+    if ramp is not None and plan.abstract.keys() & {"memory", "teacher_memory"}:
         raise ValueError(
             "batch_size_ramp needs rows that don't depend on the batch before; this model has a memory of earlier "
             "segments, so leave it out"
@@ -159,8 +178,11 @@ def compiled_steps(
             num_microbatches=experiment.num_microbatches,
             stage=number,
             ramp=ramp,
+            teacher=teacher,
         )
-        steps[start] = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
+        compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
+        computes = teacher is not None and teacher.distillation.logits_dir is None
+        steps[start] = functools.partial(compiled, teacher_params=teacher.params) if computes else compiled
     return steps
 
 
@@ -181,7 +203,7 @@ def with_model(experiment: Experiment) -> Experiment:
 
 
 def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
-    """Check that the model has the head, the positions and the embeddings that the data needs.
+    """Check that the model has the head, the positions and the embeddings that the data needs, and fits its teacher.
 
     Raises:
       ValueError: it does not.
@@ -199,6 +221,8 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
+    if experiment.distillation is not None:
+        check_teacher(experiment.distillation, model, loader, experiment.train)
 
 
 def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None = None) -> None:

@@ -11,7 +11,7 @@ import optax
 from t5x_like import weight_patterns
 from t5x_like.config_class import config_class
 from t5x_like.model import parameters
-from t5x_like.optimizers.optimizers import Optimizer
+from t5x_like.optimizers.optimizers import Optimizer, OptimizerConfig
 from t5x_like.optimizers.schedules import Shifted, as_schedule
 from t5x_like.weight_patterns import Selection
 
@@ -137,6 +137,9 @@ class StagedOptimizer:
       axes: Axis names of the model's whole weights.
       factors: Factors of their rates, from ``Optimizer.rate_factors``.
       trained: Weights that the run trains.
+
+    Raises:
+      ValueError: The optimizer is no ``OptimizerConfig``.
     """
 
     def __init__(
@@ -147,6 +150,11 @@ class StagedOptimizer:
         factors: Any,
         trained: Selection,
     ) -> None:
+        if not isinstance(optimizer, OptimizerConfig):
+            raise ValueError(
+                f"unfreezing gives each group of weights an optimizer of its own, and {type(optimizer).__name__} lacks "
+                "the options of OptimizerConfig; let it inherit from OptimizerConfig, or leave unfreezing out"
+            )
         self._optimizer, self._stages, self._trained = optimizer, stages, trained
         norm = optimizer.max_gradient_norm
         self._clip = None if norm is None else optax.clip_by_global_norm(norm)

@@ -46,8 +46,7 @@ class Validator:
         """
         loader = self._loader
         loader.restore(self._beginning)
-        measures = self._plan.abstract["totals"].measures
-        totals = zero_totals(len(loader.task_names), measures)
+        totals = zero_totals(len(loader.task_names), self._plan.measured)
         counts, memory = 0.0, self._new_memory()
         for batch in loader:
             placed = place(batch, mesh=self._mesh)

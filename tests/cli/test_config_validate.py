@@ -199,3 +199,16 @@ def test_the_weights_of_an_evaluation_are_looked_for(capsys: pytest.CaptureFixtu
     settings = ["--set=CHECKPOINT=nowhere", "--set=OUTPUT_DIR=out"]
     assert main(["config", "validate", "--gin_file=gin/recipes/quickstart/evaluate.gin", *settings]) == 2
     assert "nowhere holds no model" in capsys.readouterr().err
+
+
+def test_a_teacher_that_does_not_fit_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = T5Config(vocab_size=384, model_dim=16, tie_word_embeddings=False, **SIZES)
+    with Checkpoints(folder / "wide") as checkpoints:
+        checkpoints.save(0, {"params": parameters.split(wide.build(jax.random.key(0)))[1]})
+    write_model_config(folder / "wide", wide)
+    flags = ("--gin_file=gin/runs/distill.gin",)
+    assert validate("TEACHER=nowhere", flags=flags) == 2
+    assert "nowhere holds no model" in capsys.readouterr().err
+    assert validate("TEACHER=wide", flags=flags) == 2
+    assert "the teacher wide is 16 wide and the student 8" in capsys.readouterr().err
+    assert validate("TEACHER=wide", "HIDDEN_STATES_WEIGHT=0", flags=flags) == 0

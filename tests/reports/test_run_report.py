@@ -161,3 +161,9 @@ def test_the_machine_is_described_by_what_it_reports():
     facts = describe_machine()
     assert "cores usable" in facts["processor"]
     assert facts["jax"]
+
+
+def test_models_are_compared_on_the_page(story, golden):
+    page = story(models={"Small <BERT>": str(golden / "models" / "bert_seqcls")})
+    assert "Small &lt;BERT&gt;" in page
+    assert "1.00 x" in page

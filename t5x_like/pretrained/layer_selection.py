@@ -1,0 +1,167 @@
+"""Students that begin with some layers of their teacher (DistilBERT: Sanh et al. 2019, §3).
+
+https://arxiv.org/abs/1910.01108.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from t5x_like.model import parameters
+from t5x_like.model.layers.relative_stack import RelativeStack
+from t5x_like.model.layers.stack import Stack, StackConfig
+from t5x_like.model.lazy_array import Index, LazyArray
+
+_STACKS = ("encoder", "decoder", "stack")  # attributes of models
+_SHOWN = 6  # layers in a message
+
+
+def every_nth(config: Any, step: int) -> dict[str, tuple[int, ...]]:
+    """Return every ``step``-th layer of each stack of a model, from its first on; an argument of ``select_layers``."""
+    return {name: tuple(range(0, size, step)) for name, size in num_layers_of(config).items()}
+
+
+def num_layers_of(config: Any) -> dict[str, int]:
+    """Return the number of layers of each stack of a model: ``"encoder"``, ``"decoder"`` or ``"stack"``."""
+    return {
+        name: stack.config.num_layers if isinstance(stack, RelativeStack) else len(stack.config.blocks)
+        for name, stack in _stacks_of(config).items()
+    }
+
+
+def select_layers(
+    config: Any, params: parameters.Parameters, layers: Mapping[str, Sequence[int]]
+) -> tuple[Any, parameters.Parameters]:
+    """Return a model of some layers of another one: its configuration and weights. All else is kept, heads too.
+
+    Args:
+      config: the teacher.
+      params: its weights. Where they stay on disk, those of the student do too.
+      layers: the layers of each stack to keep, from 0 on; a stack that is not named keeps all.
+
+    Raises:
+      ValueError: there are no such layers, or the student would use one in another way than the teacher.
+    """
+    sizes = num_layers_of(config)
+    unknown = [name for name in layers if name not in sizes]
+    if unknown or not sizes:
+        raise ValueError(
+            f"a {type(config).__name__} has no {' and '.join(unknown) or 'stack of layers'} to choose layers of; "
+            f"it has {', '.join(sizes) or 'none'}"
+        )
+    for name, chosen in layers.items():
+        _check_numbers(name, chosen, sizes[name])
+    student = replace(config, **_sizes(config, {name: len(chosen) for name, chosen in layers.items()}))
+    before, after = _stacks_of(config), _stacks_of(student)
+    flat = parameters.flatten(params)
+    for name, chosen in layers.items():
+        teacher_stack, student_stack = before[name], after[name]
+        if isinstance(teacher_stack, RelativeStack):
+            moves = {f"{name}/layers/": [(f"{name}/layers/", number) for number in chosen]}
+        elif not _keeps_shared_weights(teacher_stack.config, student_stack.config, chosen):
+            moves = _moves(name, teacher_stack.config, student_stack.config, chosen)
+        else:
+            continue
+        flat = _moved(flat, f"{name}/layers/", moves)
+    return student, parameters.unflatten(flat)
+
+
+def _stacks_of(config: Any) -> dict[str, Any]:
+    model = jax.eval_shape(config.build, jax.random.key(0))
+    found = {name: getattr(model, name, None) for name in _STACKS}
+    return {name: stack for name, stack in found.items() if isinstance(stack, Stack | RelativeStack)}
+
+
+def _check_numbers(name: str, chosen: Sequence[int], size: int) -> None:
+    if not chosen:
+        raise ValueError(f"no layer of the {name} is chosen; give at least one of 0 to {size - 1}")
+    wrong = [number for number in chosen if not 0 <= number < size]
+    if wrong:
+        raise ValueError(
+            f"layer {wrong[0]} of the {name} is chosen, which has {size} layers; give numbers from 0 to {size - 1}"
+        )
+
+
+def _sizes(config: Any, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the fields of a configuration that hold the numbers of layers."""
+    changed = {}
+    for name, size in sizes.items():
+        own = f"num_{name}_layers"
+        changed[own if hasattr(config, own) else "num_layers"] = size
+    if getattr(config, "share_stacks", False):
+        changed["num_encoder_layers"] = changed["num_decoder_layers"]
+    return changed
+
+
+def _keeps_shared_weights(teacher: StackConfig, student: StackConfig, chosen: Sequence[int]) -> bool:
+    """Return True if all layers share the weights that those of the student share; there is nothing to move then.
+
+    Raises:
+      ValueError: the student would share other weights.
+    """
+    if teacher.sharing is None:
+        return False
+    for part in ("attention", "feed_forward"):
+        theirs: tuple[int, ...] = getattr(teacher.sharing, part)
+        ours = tuple(range(len(chosen))) if student.sharing is None else getattr(student.sharing, part)
+        if tuple(theirs[number] for number in chosen) != ours or max(theirs) != max(ours):
+            break
+    else:
+        return True
+    raise ValueError(
+        "the layers share weights in groups, which the student's layers would not share in the same way; choose "
+        "layers from all groups, equally many of each"
+    )
+
+
+def _moves(
+    name: str, teacher: StackConfig, student: StackConfig, chosen: Sequence[int]
+) -> dict[str, list[tuple[str, int]]]:
+    """Return for each slot of the student's stack the slots and places of its layers in the teacher's."""
+    for number, layer in enumerate(chosen):
+        ours, theirs = student.blocks[number], teacher.blocks[layer]
+        # Fresh weights may depend on the number of layers.
+        if replace(ours, init=theirs.init) != theirs:
+            period = teacher.layer_pattern.period
+            example = [place for place in range(len(teacher.blocks)) if place % (2 * period) < period][
+                :_SHOWN
+            ]
+            raise ValueError(
+                f"layer {layer} of the {name} would be layer {number} of the student, which is of another kind "
+                f"(attention window or experts); kinds repeat every {period} layers, so keep whole groups, such as "
+                f"{','.join(map(str, example))}"
+            )
+    places = {
+        layer: (f"{name}/layers/{slot}/", place)
+        for slot, layers in enumerate(teacher.layer_pattern.slots)
+        for place, layer in enumerate(layers)
+    }
+    return {
+        f"{name}/layers/{slot}/": [places[chosen[number]] for number in numbers]
+        for slot, numbers in enumerate(student.layer_pattern.slots)
+    }
+
+
+def _moved(flat: dict[str, Any], folder: str, moves: Mapping[str, list[tuple[str, int]]]) -> dict[str, Any]:
+    """Return weights with those in ``folder`` replaced by the moved ones."""
+    new = {path: leaf for path, leaf in flat.items() if not path.startswith(folder)}
+    for slot, sources in moves.items():
+        first = sources[0][0]
+        for path in flat:
+            if path.startswith(first):
+                rest = path.removeprefix(first)
+                new[slot + rest] = _gathered([(flat[source + rest], place) for source, place in sources])
+    return new
+
+
+def _gathered(layers: list[tuple[Any, int]]) -> LazyArray:
+    """Return a stacked weight, read when it is needed, from places in other stacked weights."""
+
+    def read(index: Index) -> np.ndarray:
+        arrays = {id(leaf): np.asarray(leaf) for leaf, _ in layers}
+        return np.stack([arrays[id(leaf)][place] for leaf, place in layers])[index]
+
+    return LazyArray((len(layers), *layers[0][0].shape[1:]), read)
