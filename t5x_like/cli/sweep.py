@@ -3,6 +3,7 @@
 t5x-like sweep gin/recipes/bert/glue_rte.gin --set INITIAL_CHECKPOINT=bert-base-uncased \\
   --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
 Values that belong together: --over BATCH_SIZE:TRAIN_STEPS=16:1556,32:778
+A recipe may have a grid of its own, SWEEP_OVER = ('LEARNING_RATE=5e-5,3e-5',); --over replaces it.
 
 The same command continues where it was stopped: finished runs are not repeated, others continue.
 """
@@ -16,6 +17,7 @@ from t5x_like.cli.arguments import (
     add_module_argument,
     add_override_arguments,
     load_configuration,
+    load_part,
     override_flags,
 )
 from t5x_like.gin_config.user_error import UserError
@@ -68,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"--jobs {arguments.jobs} need at least as many --devices, and there are {len(devices)}"
         )
+    if not arguments.over:
+        arguments.over = _recipe_grid(arguments)
     comparison = Comparison(arguments.metric, arguments.at, arguments.lowest)
     runs = [_prepared(arguments, point) for point in grid_points(arguments.over, arguments.seeds)]
     outcomes = {
@@ -90,6 +94,14 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(arguments, outcomes, interrupted)
+
+
+def _recipe_grid(arguments: argparse.Namespace) -> list[str]:
+    """Return the values of ``--over`` that the recipe has in its macro SWEEP_OVER; none without such a macro."""
+    grid = load_part(arguments, EXPERIMENT, "tasks", "SWEEP_OVER", defaults=("SWEEP_OVER = ()",))
+    if not isinstance(grid, list | tuple) or not all(isinstance(over, str) for over in grid):
+        raise UserError(f"SWEEP_OVER is {grid!r}; give a tuple of texts such as ('LEARNING_RATE=5e-5,3e-5',)")
+    return list(grid)
 
 
 def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:

@@ -70,6 +70,25 @@ def test_a_dry_run_names_the_runs(recipe: str, tmp_path: Path, capsys) -> None:
     assert not out.exists()
 
 
+def test_a_recipe_may_have_a_grid_of_its_own(recipe: str, tmp_path: Path, capsys) -> None:
+    flags = ["--output", str(tmp_path / "out"), "--dry_run"]
+    Path(recipe).write_text(f"{RECIPE}SWEEP_OVER = ('LEARNING_RATE=1e-3,2e-3', 'BATCH_SIZE=8,16,32')\n")
+    assert main(["sweep", recipe, *flags]) == 0
+    assert "6 runs, 0 finished before" in capsys.readouterr().out
+    assert main(["sweep", recipe, "--over", "BATCH_SIZE=8,16", *flags]) == 0
+    assert "2 runs, 0 finished before" in capsys.readouterr().out
+    Path(recipe).write_text(f"{RECIPE}SWEEP_OVER = 3\n")
+    assert main(["sweep", recipe, *flags]) == 2
+    assert "SWEEP_OVER is 3; give a tuple of texts" in capsys.readouterr().err
+
+
+def test_t5s_comparison_of_tuning_methods_is_one_command(tmp_path: Path, capsys) -> None:
+    recipe = "gin/recipes/tuning/t5_table_10.gin"
+    flags = ["--set", "INITIAL_CHECKPOINT=runs/pretrain", "--seeds=3", f"--output={tmp_path}", "--dry_run"]
+    assert main(["sweep", recipe, *flags]) == 0
+    assert "18 runs, 0 finished before" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_a_sweep_over_real_runs_is_done_once_and_finds_the_best(recipe: str, tmp_path: Path, capsys) -> None:
     out = tmp_path / "out"
