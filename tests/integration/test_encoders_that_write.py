@@ -85,7 +85,7 @@ def tuned(tmp_path_factory):
         ),
         optimizer=AdamW(learning_rate=Constant(value=0.003)),
         loss=LossConfig(z_loss=0.0),
-        intervals=Intervals(log_every_steps=100, evaluate_every_steps=0, save_every_steps=300),
+        intervals=Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=300),
     )
     return folder / "run", train(run)
 
