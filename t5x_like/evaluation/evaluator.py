@@ -175,7 +175,9 @@ class TaskEvaluation:
             model = model_with(definition.tokenizer)
         prompt_length = self.inputs_length + (model.begin_id is not None)
         if model.is_encoder:  # which reads a mask after the last token
-            whole = prompt_length + self.generation.max_new_tokens + 1
+            is_ranked = self.method == "rank"
+            answer = self.targets_length if is_ranked else self.generation.max_new_tokens
+            whole = prompt_length + answer + 1
             check_length(config, whole, what=f"task {task!r}, with its answers,")
         plan = TextPlan(
             model=model,
