@@ -127,7 +127,10 @@ def _recorded_scores(directory: PathLike, step: int | None) -> tuple[RecordedSco
     newest: dict[tuple[str, str], RecordedScore] = {}
     for line in read_jsonl(path) if path.exists() else ():
         kind, _, task = str(line["split"]).partition("/")
-        if kind != "evaluation" or (step is not None and line["step"] > step):
+        is_of_weights = kind == "evaluation" and not task.endswith(
+            "@average"
+        )  # those are of averaged weights
+        if not is_of_weights or (step is not None and line["step"] > step):
             continue
         for metric, value in line.items():
             if metric not in ("step", "split") and isinstance(value, int | float):

@@ -38,8 +38,10 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
         side, _, name = line["split"].partition("/")
         if side not in ("train", "validation"):
             continue
+        weights = "@average" if name.endswith("@average") else ""  # of averaged weights
         for task, loss in _losses(line).items():
-            points.setdefault((task or name, side == "validation"), []).append((line["step"], loss))
+            label = f"{task}{weights}" if task else name
+            points.setdefault((label, side == "validation"), []).append((line["step"], loss))
     if not points:
         raise ValueError(f"{path} has no line of the split 'train' or 'validation/…' with a loss")
     curves = [

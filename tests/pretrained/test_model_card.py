@@ -26,6 +26,7 @@ def write_run(directory, **fields):
         {"step": 200, "split": "evaluation/one", "accuracy": 80.5},
         {"step": 400, "split": "train", "loss": 0.1},
         {"step": 400, "split": "evaluation/one", "accuracy": 91.25},
+        {"step": 400, "split": "evaluation/one@average", "accuracy": 99.0},
     ]
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return directory
@@ -76,6 +77,7 @@ def test_a_runs_card_has_its_tasks_and_newest_scores(tmp_path):
     assert "- Steps: 400\n" in text
     assert "| one | accuracy | 400 | 91.25 |\n" in text
     assert "80.5" not in text
+    assert "average" not in text  # those are scores of other weights
     assert "base_model" not in text  # the Hub takes names of the Hub alone
 
 

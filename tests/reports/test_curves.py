@@ -30,6 +30,20 @@ def test_curves_are_distinguished_by_task_and_side(tmp_path):
     ]
 
 
+def test_losses_of_averaged_weights_are_curves_of_their_own(tmp_path):
+    lines = [
+        {"step": 10, "split": f"validation/mixture{suffix}", "cross_entropy/a": loss, "cross_entropy/b": 1.0}
+        for suffix, loss in (("", 2.0), ("@average", 3.0))
+    ]
+    write_jsonl(tmp_path / "metrics.jsonl", lines)
+    assert [(curve.task, curve.losses) for curve in read_curves(tmp_path)] == [
+        ("a", [2.0]),
+        ("a@average", [3.0]),
+        ("b", [1.0]),
+        ("b@average", [1.0]),
+    ]
+
+
 def test_the_loss_is_taken_where_no_cross_entropy_was_logged(tmp_path):
     write_jsonl(tmp_path / "metrics.jsonl", [{"step": 1, "split": "train", "loss": 3.5}])
     assert read_curves(tmp_path) == [Curve("", False, [1], [3.5])]
