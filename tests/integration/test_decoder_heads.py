@@ -139,7 +139,7 @@ def experiment(task, model, model_dir, **options):
         "evaluations": (HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=32),),
         "optimizer": AdamW(learning_rate=Constant(value=0.01)),
         "loss": LossConfig(z_loss=0.0),
-        "intervals": Intervals(log_every_steps=60, evaluate_every_steps=0, save_every_steps=60),
+        "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=60),
     }
     return Experiment(**settings | options)
 
