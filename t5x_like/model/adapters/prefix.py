@@ -91,14 +91,13 @@ class Prefix(nnx.Module):
         direct = (width, "joined_kv_heads", _STDDEV)
         self.keys = vectors(keys[0], *direct) if hidden_dim is None else None
         self.values = vectors(keys[1], *direct) if hidden_dim is None else None
-        inner, outer = ("adapter", "adapter"), ("adapter", "joined_kv_heads")
-        self.vectors = None if hidden_dim is None else vectors(keys[0], hidden_dim, "adapter", 1.0)
-        self.hidden = hidden_dim and Linear(
-            hidden_dim, hidden_dim, axes=inner, key=keys[1], init=_INIT, bias=True
-        )
-        self.out = hidden_dim and Linear(
-            hidden_dim, 2 * width, axes=outer, key=keys[2], init=_INIT, bias=True
-        )
+
+        def layer(hidden_dim: int, width: int, axis: str, key: Key[Array, ""]) -> Linear:
+            return Linear(hidden_dim, width, axes=("adapter", axis), key=key, init=_INIT, bias=True)
+
+        self.vectors = vectors(keys[0], hidden_dim, "adapter", 1.0) if hidden_dim else None
+        self.hidden = layer(hidden_dim, hidden_dim, "adapter", keys[1]) if hidden_dim else None
+        self.out = layer(hidden_dim, 2 * width, "joined_kv_heads", keys[2]) if hidden_dim else None
 
     def __call__(self) -> tuple[Float[Array, "P GK"], Float[Array, "P GK"]]:
         """Return keys and values."""

@@ -1,6 +1,6 @@
 """Virtual tokens before the tokens of a stream (prompt tuning, Lester et al. 2021).
 
-https://arxiv.org/abs/2104.08691. Their ids are negative, which stands for the learned vectors of ``Embeddings.prompt``.
+https://arxiv.org/abs/2104.08691. Their ids are negative: ``Embeddings.prompt`` has the vector of each.
 """
 
 from typing import Literal
