@@ -89,7 +89,7 @@ def letters_task(folder, vocabulary, **options):
     lines = [f"{row}\t{'vowel' if 'a' in row else 'none'}" for row in rows]
     (folder / "letters.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
     settings: dict[str, Any] = {
-        "name": "letters",
+        "name": "gpts_letters",
         "vocabulary": vocabulary,
         "num_sentinels": 3,
         "files": dict.fromkeys(("train", "validation"), str(folder / "letters.tsv")),
@@ -181,7 +181,7 @@ def tuned(tmp_path_factory, published):
 
 def test_gpt_learns_with_added_tokens_and_its_auxiliary_loss(tuned):
     run, finished = tuned
-    assert finished.last["evaluation/letters"]["accuracy"] == 100.0
+    assert finished.last["evaluation/gpts_letters"]["accuracy"] == 100.0
     last = finished.last["train"]
     assert last["sequence_cross_entropy"] < 0.3
     assert last["loss"] > last["sequence_cross_entropy"]
@@ -191,7 +191,7 @@ def test_gpt_learns_with_added_tokens_and_its_auxiliary_loss(tuned):
 
 def test_a_run_answers_lines_by_its_head(tuned):
     run, _ = tuned
-    asked = RunPrediction(checkpoint=str(run), task="letters", inputs_length=16, batch_size=8)
+    asked = RunPrediction(checkpoint=str(run), task="gpts_letters", inputs_length=16, batch_size=8)
     assert [each.prediction for each in predict(asked, ["a b e", "c d h"])] == ["vowel", "none"]
 
 
@@ -199,7 +199,7 @@ def test_a_suite_reads_a_runs_tasks_with_their_framing(tuned, tmp_path):
     run, _ = tuned
     arguments = ["evaluate", "--checkpoint", str(run), "--output_dir", str(tmp_path / "scores")]
     assert main(arguments) == 0
-    scores = json.loads((tmp_path / "scores/scores.json").read_text())["tasks"]["letters"]["scores"]
+    scores = json.loads((tmp_path / "scores/scores.json").read_text())["tasks"]["gpts_letters"]["scores"]
     assert scores == {"accuracy": 100.0}
 
 
