@@ -173,7 +173,7 @@ def tuned(tmp_path_factory, published):
         CheckpointModel(num_added_tokens=3),
         folder / "run",
         start_from=str(published),
-        total_steps=120,
+        total_steps=240,
         loss=LossConfig(z_loss=0.0, auxiliary_lm_weight=0.5),
     )
     return folder / "run", train(run)
