@@ -9,7 +9,9 @@ class Batch(NamedTuple):
     """One batch of token ids. A plain tuple, hence a JAX pytree; absent streams are ``None``.
 
     Encoders read the encoder's stream, decoders the decoder's, encoder-decoders both. Targets belong to the decoder's
-    positions where there is a decoder, else to the encoder's. In multiple choice, streams are [B, C, L] and labels [B].
+    positions where there is a decoder, else to the encoder's. Rows for a head have the encoder's stream only: a decoder
+    reads it as its own, both stacks of an encoder-decoder read it. With several rows per example (multiple choice,
+    both orders of a pair), streams are [B, C, L] and labels [B].
 
     Attributes:
       encoder_input_tokens: int32 [B, M].

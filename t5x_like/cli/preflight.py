@@ -178,7 +178,7 @@ class _ExperimentChecks:
         if task is None:
             self.notes.append(f"task {name!r} is of another library; its rows were not read")
             return False
-        if config.cache is not None or (config.layout == "encoder" and not task.is_pretraining):
+        if config.cache is not None or (config.reads_heads and not task.is_pretraining):
             return True
         try:
             load_in_memory(task.as_trained(), config.split, max_tokens_in_memory=_MAX_TOKENS)

@@ -154,10 +154,12 @@ class TaskEvaluation:
         # Tasks of one vocabulary share compiled programs.
         model_with = functools.cache(functools.partial(TextModel.as_trained, config, mesh))
         for task in tasks_with_split(self.mixture, self.split):
-            plans[task], facts[task] = self._plan(task, model_with)
+            plans[task], facts[task] = self._plan(task, config, model_with)
         return Evaluator(plans, facts)
 
-    def _plan(self, task: str, model_with: Callable[[TextCodec], TextModel]) -> tuple[TextPlan, Entry]:
+    def _plan(
+        self, task: str, config: Any, model_with: Callable[[TextCodec], TextModel]
+    ) -> tuple[TextPlan, Entry]:
         definition: Any = registry.task(task)
         if definition is not None:
             definition.require_answers()
@@ -171,12 +173,18 @@ class TaskEvaluation:
             questions = load_questions(definition, self.split, limit=self.limit, policy=policy)
             skipped = {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
             model = model_with(definition.tokenizer)
+        prompt_length = self.inputs_length + (model.begin_id is not None)
+        if model.is_encoder:  # which reads a mask after the last token
+            is_ranked = self.method == "rank"
+            answer = self.targets_length if is_ranked else self.generation.max_new_tokens
+            whole = prompt_length + answer + 1
+            check_length(config, whole, what=f"task {task!r}, with its answers,")
         plan = TextPlan(
             model=model,
             questions=questions,
             prompter=Prompter(task=task, style=PromptStyle()),
             method=self.method,
-            prompt_length=self.inputs_length + (model.begin_id is not None),
+            prompt_length=prompt_length,
             batch_size=self.batch_size,
             generation=self.generation,
             target_length=self.targets_length,

@@ -12,6 +12,7 @@ from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
 from t5x_like.model.families.ensemble import Ensemble, first_member, mean_scores
+from t5x_like.model.families.family import predict
 from t5x_like.model.layers.masks import real_tokens
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
@@ -63,9 +64,11 @@ class HeadPredictor:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
         def score_one(model: Any, batch: Batch, head: str) -> jax.Array:
-            heads = model(multiple_choice.flatten_choices(batch)).heads
-            count = multiple_choice.num_choices(batch)
-            return multiple_choice.scores_by_choice(heads[head], count) if count else heads[head]
+            scores = (predict(model, batch).heads or {})[head]
+            if not multiple_choice.num_choices(batch):
+                return scores
+            num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")
+            return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
 
         def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
             model = parameters.merge(graphdef, params)
@@ -138,8 +141,7 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
 def missing_head(model: Any, head_format: HeadFormat) -> str:
     """Describe the head that a head format needs; return an empty text if the model has it."""
     kind, wanted = head_format.head.kind, head_format.num_outputs
-    heads = getattr(getattr(model, "heads", None), "scores", {})
-    found = heads[kind].config.num_outputs if kind in heads else None
+    found = _num_outputs(model).get(kind)
     if found == wanted:
         return ""
     return f"a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}"
@@ -147,8 +149,11 @@ def missing_head(model: Any, head_format: HeadFormat) -> str:
 
 def list_heads(model: Any) -> str:
     """Return a model's heads with their numbers of outputs, as text."""
-    heads = getattr(getattr(model, "heads", None), "scores", {})
-    return ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
+    return ", ".join(f"{name} ({number})" for name, number in _num_outputs(model).items()) or "none"
+
+
+def _num_outputs(model: Any) -> dict[str, int]:
+    return model.heads.num_outputs if hasattr(model, "heads") else {}
 
 
 def class_order(named: Sequence[str], head_format: HeadFormat, *, trained_task: str) -> ClassOrder:

@@ -16,7 +16,7 @@ from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
-from t5x_like.model.families.ensemble import EnsembleConfig, Mean, first_member
+from t5x_like.model.families.ensemble import EnsembleConfig, Mean
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -134,7 +134,7 @@ class Prediction(NamedTuple):
 
 
 def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Yield a prediction for each line, batch by batch; encoders use their head."""
+    """Yield a prediction for each line, batch by batch; models with a head use it."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registration.connect()
@@ -142,7 +142,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     opened = _open(run, mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
-    if not hasattr(first_member(opened.model), "start_cache"):  # an encoder
+    if not opened.writes:
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length

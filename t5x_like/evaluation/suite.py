@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
-from t5x_like.pretrained.run_weights import steps_of, trained_on
+from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_with_framing
 from t5x_like.pretrained.weight_sources import identity_of, is_run
 from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
@@ -94,6 +95,8 @@ def evaluate_suite(
     )
     planner = _Planner(suite, model)
     definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}
+    if framing := trained_with_framing(suite.checkpoint):
+        definitions = {task: replace(each, framing=framing) for task, each in definitions.items()}
     selection = select_answerable(
         selection,
         planner.faults(definitions),
@@ -166,7 +169,8 @@ class _Planner:
         self._suite, self._checkpoint = suite, checkpoint
         self.model = parameters.merge(checkpoint.graphdef, checkpoint.params)
         self.length = _prompt_length(suite.inputs_length, checkpoint, suite.checkpoint)
-        self._text_model = None if checkpoint.kind == "encoder" else TextModel.of_checkpoint(checkpoint)
+        by_head = checkpoint.kind == "encoder" or checkpoint.answers_by_head
+        self._text_model = None if by_head else TextModel.of_checkpoint(checkpoint)
         self._predictor = HeadPredictor(checkpoint.graphdef, checkpoint.mesh, batch_size=suite.batch_size)
         self._trained_on = trained_on(suite.checkpoint)
 
@@ -206,6 +210,7 @@ class _Planner:
         return method_for(
             definition,
             self._checkpoint.kind,
+            answers_by_head=self._checkpoint.answers_by_head,
             requested=suite.method,
             num_shots=suite.num_shots,
             checkpoint=suite.checkpoint,

@@ -124,13 +124,20 @@ class SuiteEvaluation:
 
 
 def method_for(
-    definition: PairsTask, kind: Kind, *, requested: Method | None, num_shots: int, checkpoint: str
+    definition: PairsTask,
+    kind: Kind,
+    *,
+    answers_by_head: bool,
+    requested: Method | None,
+    num_shots: int,
+    checkpoint: str,
 ) -> Method:
     """Choose the method for one task.
 
     Args:
       definition: The task.
       kind: Kind of the model.
+      answers_by_head: The model has a fine-tuned head.
       requested: Method that the user gave, if any.
       num_shots: Solved examples in each prompt.
       checkpoint: Name of the model, for messages.
@@ -148,10 +155,12 @@ def method_for(
     if requested == "measure":
         raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
     usual: Method = "rank" if kind == "decoder" and definition.answers else "generate"
-    method = requested or ("head" if kind == "encoder" else usual)
-    if kind == "encoder" and method != "head":
+    by_head = kind == "encoder" or answers_by_head
+    method = requested or ("head" if by_head else usual)
+    if by_head and method != "head":
+        has = "an encoder" if kind == "encoder" else "a model with a fine-tuned head"
         raise ValueError(
-            f"{checkpoint} is an encoder, which writes nothing: --method {method} needs a decoder; fine-tune a "
+            f"{checkpoint} is {has}, which writes nothing: --method {method} needs a decoder; fine-tune a "
             "head and use --method head"
         )
     if method == "rank" and not definition.answers:

@@ -11,13 +11,19 @@ from jax.sharding import Mesh
 from t5x_like.evaluation.prompts import Prompt, Prompter
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.length_batches import Ids
-from t5x_like.inference.scorer import LikelihoodRequest, Likelihoods, Scorer, scoring_batch
+from t5x_like.inference.scorer import (
+    LikelihoodRequest,
+    Likelihoods,
+    Scorer,
+    masked_scoring_batch,
+    scoring_batch,
+)
 from t5x_like.model import parameters
-from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.ensemble import first_member
-from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 class TextCodec(Protocol):
@@ -63,10 +69,12 @@ class TextModel:
       vocab_size: Size of the model's vocabulary.
       is_decoder: True for decoder-only models, False for encoder-decoders.
       tokenizer: Text to ids and back.
-      start_id: First input id of an encoder-decoder's decoder.
+      start_id: First input id of an encoder-decoder's decoder; the mask of an encoder that writes.
       end_ids: Ids that end a text; the first one is written after targets.
       begin_id: Id that begins every input, if the model needs one.
       ends_prompts: Prompts and answers end with an end of sequence, as in fine-tuning. Encoder-decoders always need it.
+      is_encoder: True for encoders that write.
+      depends_on_places: See ``StackConfig``; such encoders can't score answers.
     """
 
     graphdef: Any
@@ -78,6 +86,8 @@ class TextModel:
     end_ids: tuple[int, ...]
     begin_id: int | None
     ends_prompts: bool
+    is_encoder: bool = False
+    depends_on_places: bool = False
 
     @classmethod
     def as_trained(cls, config: Any, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
@@ -91,20 +101,29 @@ class TextModel:
         Raises:
           ValueError: The vocabulary has no end of sequence.
         """
-        if tokenizer.special.eos is None:
-            raise ValueError(f"{tokenizer} has no end of sequence, which targets need")
         graphdef, shapes, _ = parameters.abstract(config)
-        is_decoder = not isinstance(first_member(parameters.merge(graphdef, shapes)), EncoderDecoder)
+        model = first_member(parameters.merge(graphdef, shapes))
+        family = family_of(model)
+        start, end, begin = SHIFTED_IN, tokenizer.special.eos, None
+        if family == "encoder":
+            ids = ids_of(tokenizer)
+            start, end, begin = ids.mask, ids.sep, ids.cls
+        elif family != "encoder_decoder":
+            begin = SHIFTED_IN
+        if end is None or start is None:
+            raise ValueError(f"{tokenizer} has no end of sequence, which targets need")
         return cls(
             graphdef=graphdef,
             mesh=mesh,
             vocab_size=config.vocab_size,
-            is_decoder=is_decoder,
+            is_decoder=family not in ("encoder", "encoder_decoder"),
             tokenizer=tokenizer,
-            start_id=SHIFTED_IN,
-            end_ids=(tokenizer.special.eos,),
-            begin_id=SHIFTED_IN if is_decoder else None,
+            start_id=start,
+            end_ids=(end,),
+            begin_id=begin,
             ends_prompts=True,
+            is_encoder=family == "encoder",
+            depends_on_places=family == "encoder" and model.config.stack.depends_on_places,
         )
 
     @classmethod
@@ -224,13 +243,24 @@ class TextModel:
           requests: Prompts with their answers.
           batch_size: Rows of the compiled batch.
           limit: Tokens of the longest prompt, at most.
+
+        Raises:
+          ValueError: An encoder whose attention depends on places.
         """
         whole = [
             request if len(request.prompt) else LikelihoodRequest([0], request.target) for request in requests
         ]
-        batch = scoring_batch(
-            whole, is_decoder=self.is_decoder, start_id=self.start_id, batch_size=batch_size, limit=limit
-        )
+        if self.is_encoder:
+            if self.depends_on_places:
+                raise ValueError(
+                    "this encoder has sliding windows or relative positions, for which masks behind an answer are too "
+                    "far from it; it writes, but can't score given answers. Use method='generate'"
+                )
+            batch = masked_scoring_batch(whole, mask_id=self.start_id, batch_size=batch_size, limit=limit)
+        else:
+            batch = scoring_batch(
+                whole, is_decoder=self.is_decoder, start_id=self.start_id, batch_size=batch_size, limit=limit
+            )
         return Likelihoods(*(column[: len(requests)] for column in self.scorer(params, batch)))
 
     @functools.cached_property

@@ -98,21 +98,24 @@ class Resolver:
         """Return messages about bindings in files that nothing reads.
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
-        misspelt. Bindings of a target whose reference another file overrode are not reported, nor are their macros.
+        misspelt. Bindings of a target whose reference another file overrode, or that the grid of a sweep refers to,
+        are not reported, nor are their macros.
         """
-        replaced = self._replaced()
+        replaced, grid = self._replaced(), self.bindings.macros.get("SWEEP_OVER")
         known = [macro.name for macro in self.bindings.macros.values() if macro.used]
-        idle = {
-            bound.value.name
+        idle = [
+            bound
             for bound in self.bindings.all()
-            if (bound.origin.file, bound.target) in replaced and isinstance(bound.value, MacroReference)
-        }
+            if (bound.origin.file, bound.target) in replaced
+            or (grid is not None and bound.target and f"@{bound.name.rpartition('.')[0]}(" in str(grid.value))
+        ]
+        macros = {bound.value.name for bound in idle if isinstance(bound.value, MacroReference)}
         lines = []
         for bound in self.bindings.all():
-            if bound.target is None and bound.name in idle:
+            if bound in idle or (bound.target is None and bound.name in macros):
                 continue
             hint = nearest(bound.name, known) if bound.target is None else ""
-            if (bound.origin.file, bound.target) in replaced or not bound.origin.line:
+            if not bound.origin.line:
                 continue
             if not bound.used and (hint or bound.target):
                 lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))

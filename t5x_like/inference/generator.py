@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -13,8 +12,6 @@ from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
 from t5x_like.model import parameters
-from t5x_like.model.families.encoder_decoder import EncoderDecoder
-from t5x_like.model.families.ensemble import first_member
 from t5x_like.partitioning.shard import replicated
 
 
@@ -76,18 +73,13 @@ def continue_prompts(
       prompts: int32 [B, M]; an encoder-decoder encodes them, a decoder continues them.
       mask: int32 [B, M]; 1 where a prompt has a token.
       key: Random key for sampling; without it, or at temperature 0, decoding is greedy.
-      start_id: First id that an encoder-decoder's decoder reads; T5's is 0.
+      start_id: First id that an encoder-decoder's decoder reads; T5's is 0. The mask of an encoder that writes.
       settings: Arguments of ``beam_search``, if ``num_beams`` is among them, else of ``sample``.
 
     Returns:
       New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and the scores of beams.
     """
-    max_new_tokens = settings["max_new_tokens"]
-    if isinstance(first_member(model), EncoderDecoder):
-        cache = model.start_cache(model.encode(prompts, mask), mask, max_length=max_new_tokens)
-        first = jnp.full(len(prompts), start_id, jnp.int32)
-    else:
-        first, cache = model.start_cache(prompts, mask, max_new_tokens=max_new_tokens)
+    first, cache = model.prefill(prompts, mask, max_new_tokens=settings["max_new_tokens"], start_id=start_id)
     if "num_beams" in settings:
         beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)
         return beams.tokens, beams.scores

@@ -92,6 +92,50 @@ def scoring_batch(
     return batch._replace(encoder_input_tokens=tokens, encoder_segment_ids=mask)
 
 
+def masked_scoring_batch(
+    requests: Sequence[LikelihoodRequest], *, mask_id: int, batch_size: int, limit: int
+) -> Batch:
+    """Return a batch of requests for an encoder that writes (see ``Encoder.decode_step``), scored in one pass.
+
+    A row is the prompt, the target, and a mask for each token of the target, at its position. A mask attends to the
+    prompt, to earlier tokens of the target and to itself; its prediction has weight 1.
+
+    Args:
+      requests: At most ``batch_size`` requests.
+      mask_id: Id of the mask.
+      batch_size: Number of rows.
+      limit: Longest bucket of prompts in tokens (see ``bucket_length``).
+    """
+    longest = max(len(prompt) + 2 * len(target) for prompt, target in requests)
+    length = bucket_length(longest, max(limit, longest))
+    tokens, real, positions, types, expected = (np.zeros((batch_size, length), np.int32) for _ in range(5))
+    weights = np.zeros((batch_size, length), np.float32)
+    seen = np.zeros((batch_size, length, length), bool)
+    real[:, 0] = 1  # a row with nothing real in it would give no number
+    seen[:, 0, 0] = True
+    for row, (prompt, target) in enumerate(requests):
+        start, count = len(prompt), len(target)
+        masks, end = start + count, start + 2 * count
+        tokens[row, :end] = [*prompt, *target, *[mask_id] * count]
+        positions[row, :end] = [*range(masks), *range(start, masks)]
+        types[row, start:end] = 1
+        real[row, :end] = 1
+        expected[row, masks:end], weights[row, masks:end] = target, 1.0
+        seen[row, :end, :start] = True
+        seen[row, start:masks, start:masks] = np.tri(count, dtype=bool)
+        seen[row, masks:end, start:masks] = np.tri(count, k=-1, dtype=bool)
+        seen[row, masks:end, masks:end] = np.eye(count, dtype=bool)
+    return Batch(
+        encoder_input_tokens=tokens,
+        encoder_segment_ids=real,
+        encoder_positions=positions,
+        token_types=types,
+        attention_mask=seen,
+        target_tokens=expected,
+        loss_weights=weights,
+    )
+
+
 def _decoder_batch(
     inputs: Sequence[np.ndarray],
     targets: Sequence[np.ndarray],

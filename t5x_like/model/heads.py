@@ -242,15 +242,28 @@ class HeadsConfig:
       words: Output layer over the vocabulary.
       pooler: Reduction of sequences to vectors, which some scores need.
       scores: Further heads.
+      cloze: The output layer scores candidates for a blank, in place of every token (GLM, Du et al. 2022).
     """
 
     words: WordsConfig | None = None
     pooler: PoolerConfig | None = None
     scores: tuple[ScoresConfig, ...] = ()
+    cloze: bool = False
 
     def __post_init__(self) -> None:
+        if self.cloze and self.words is None:
+            raise ValueError("candidates for a blank are scored by the output layer, but there is none")
         if self.pooler is None and any(head.input == "pooled" for head in self.scores):
             raise ValueError("a head reads the pooled sequence, but there is no pooler")
+
+
+def candidate_scores(
+    logits: Float[Array, "B L V"], targets: Int[Array, "B L"], in_blank: Bool[Array, "B L"]
+) -> Float[Array, "B 1"]:
+    """Return the log-likelihood of each row's candidate: the sum over its tokens in the blank."""
+    log_probs = jax.nn.log_softmax(logits, axis=-1)
+    chosen = jnp.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
+    return jnp.sum(jnp.where(in_blank, chosen, 0.0), axis=1, keepdims=True)
 
 
 class Heads(nnx.Module):
@@ -278,12 +291,19 @@ class Heads(nnx.Module):
         assert embeddings is not None or words is None, "a head over the vocabulary needs its size"
         self.words = words and embeddings and Words(words, embeddings, model_dim, key=words_key, init=init)
         self.pooler = pooler and Pooler(pooler, model_dim, key=pooler_key, init=init)
+        self.cloze = config.cloze
         self.scores = nnx.Dict(
             {
                 head.name: Scores(head, model_dim, key=jax.random.fold_in(scores_key, number), init=init)
                 for number, head in enumerate(config.scores)
             }
         )
+
+    @property
+    def num_outputs(self) -> dict[str, int]:
+        """Number of scores of each head by name, except the output layer over the vocabulary."""
+        scores = {name: head.config.num_outputs for name, head in self.scores.items()}
+        return scores | ({"cloze": 1} if self.cloze else {})
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""Multiple choice: choices [B, C, L] become rows of the encoder, and scores of rows become those of choices."""
+"""Examples of several rows [B, C, L], such as choices: rows for the model, and scores of examples from theirs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from t5x_like.batch import Batch
 
 
 def flatten_choices(batch: Batch) -> Batch:
-    """Reshape streams [B, C, L] to [B * C, L]. Labels of questions [B] and other batches stay."""
+    """Reshape streams [B, C, L] to [B * C, L]. Labels of examples [B] and other batches stay."""
     count = num_choices(batch)
     if not count:
         return batch
@@ -18,11 +18,23 @@ def flatten_choices(batch: Batch) -> Batch:
 
 
 def num_choices(batch: Batch) -> int:
-    """Return the number of choices of a question; 0 where rows are no choices."""
+    """Return the number of rows of an example; 0 where every row is one."""
     tokens = batch.encoder_input_tokens
     return tokens.shape[1] if tokens is not None and tokens.ndim == 3 else 0
 
 
-def scores_by_choice(scores: Any, count: int) -> Any:
-    """Reshape scores of rows [B * C, 1] to those of choices [B, C]; ``count`` is C."""
-    return scores.reshape(-1, count)
+def scores_of_examples(scores: Any, num_examples: int, *, are_choices: bool) -> Any:
+    """Return scores of examples from those of their rows.
+
+    Args:
+      scores: Scores of rows [B * C, K].
+      num_examples: Number of examples B.
+      are_choices: Rows are choices with one score each, and the result is [B, C]. Otherwise rows are both orders of a
+        pair, whose scores are added to [B, K]. That adds their representations before the linear layer, if it has no
+        bias (Radford et al. 2018, §3.3).
+    """
+    if are_choices:
+        return scores.reshape(num_examples, -1)
+    return (
+        scores if len(scores) == num_examples else scores.reshape(num_examples, -1, scores.shape[-1]).sum(1)
+    )

@@ -14,9 +14,11 @@ from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.head_classes import classes_in
 from t5x_like.pretrained.run_weights import was_trained_here
@@ -113,6 +115,18 @@ class Checkpoint:
           ValueError: a family that benchmarks can't be answered with.
         """
         return kind_of(self.model)
+
+    @property
+    def answers_by_head(self) -> bool:
+        """True if the model has a head for sequences, tokens or choices, and answers with it."""
+        return getattr(self.config, "task", None) in HEAD_TASKS
+
+    @property
+    def writes(self) -> bool:
+        """True if the model generates text: with a head over the vocabulary, and no other to answer with."""
+        model = first_member(self.model)
+        scores_words = isinstance(model, Recurrent) or model.heads.words is not None
+        return scores_words and not self.answers_by_head
 
     @functools.cached_property
     def found_tokenizer(self) -> Tokenizer | None:
@@ -268,6 +282,8 @@ def kind_of(model: Any) -> Kind:
     family = family_of(model)
     if family == "two_stream" and model.heads.words is None:  # it reads both ways, and writes nothing
         return "encoder"
+    if family == "recurrent" and model.heads.scores:  # which answers, whether or not it has its softmax
+        return "decoder"
     if family == "two_stream" or family == "recurrent":
         raise ValueError(
             f"a {type(model).__name__} can't be evaluated on benchmarks yet: encoders, decoders and encoder-decoders "

@@ -1,4 +1,4 @@
-"""Heads and adapters that fine-tuning needs and a checkpoint lacks."""
+"""Heads, adapters, and embeddings of added tokens that fine-tuning needs and a checkpoint lacks."""
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import draw_adapter
-from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import order_by_name
 
 # Weights of heads whose outputs are classes.
@@ -32,14 +35,14 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
     Raises:
       ValueError: the model can't have such a head.
     """
-    if kind not in architecture_of(config).tasks or not hasattr(config, "num_labels"):
+    labels = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
+    try:
+        return replace(config, task=kind, **labels)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take an encoder "
-            "such as BERT, or let the model write its answers (without layout='encoder')"
-        )
-    if kind == "multiple_choice":
-        return replace(config, task=kind)
-    return replace(config, task=kind, num_labels=num_labels)
+            f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take another "
+            "model, such as BERT or GPT-2, or let the model write its answers (without layout='encoder')"
+        ) from error
 
 
 def with_fresh_weights(
@@ -85,6 +88,50 @@ def _with_placed(
 ) -> parameters.Parameters:
     placed = {path: place(path, array) for path, array in drawn.items()}
     return parameters.unflatten(parameters.flatten(params) | placed)
+
+
+def with_added_tokens(
+    config: Any, params: parameters.Parameters, num_known: int, *, seed: int, mesh: Mesh | None
+) -> parameters.Parameters:
+    """Add freshly drawn rows for further ids to the word embeddings and the output layer.
+
+    Args:
+      config: the model with all ids.
+      params: the weights for the first ``num_known`` ids.
+      num_known: ids that the weights are for.
+      seed: of the drawing.
+      mesh: the devices.
+
+    Raises:
+      ValueError: the model divides its vocabulary among several tables.
+    """
+    _, shapes, axes = parameters.abstract(config)
+    leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
+    places = {
+        path: names.index("vocab") for path, names in parameters.flatten(axes).items() if "vocab" in names
+    }
+    if any("/tables/" in path for path in places):  # Transformer-XL's clusters
+        raise ValueError(
+            f"a {type(config).__name__} divides its vocabulary among several tables, to which no token can be added"
+        )
+
+    def grow(key: jax.Array, known: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        drawn = parameters.flatten(parameters.split(config.build(key))[1])
+        return {
+            path: jnp.concatenate(
+                [
+                    jax.lax.slice_in_dim(known[path], 0, num_known, axis=axis),
+                    jax.lax.slice_in_dim(drawn[path], num_known, None, axis=axis),
+                ],
+                axis,
+            )
+            for path, axis in places.items()
+        }
+
+    given = parameters.flatten(params)
+    grown = jax.jit(grow)(jax.random.key(seed), {path: given[path] for path in places})
+    placed = {path: put_on_devices(array, leaves[path].sharding) for path, array in grown.items()}
+    return parameters.unflatten(given | placed)
 
 
 def in_class_order(

@@ -230,7 +230,12 @@ def write_hugging_face(
 
 
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
-    """Remove the prefix from names, as files of models without a head have them."""
+    """Remove the prefix from names, as files of models without a head have them.
+
+    transformers' classes have no output layer over the vocabulary next to another head.
+    """
+    if getattr(config, "keep_lm_head", False) and config.task != "causal_lm":
+        config = replace(config, keep_lm_head=False)
     table = architecture.hugging_face_weights(config)
     if config.task != "base":
         return table

@@ -29,6 +29,8 @@ class CheckpointModel:
       classifier_dropout_rate: of the classifier's input, for models that configure it separately; likewise.
       compute_dtype: of activations; weights are float32.
       remat: activations to recompute in the backward pass.
+      num_added_tokens: ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their embeddings
+        are freshly drawn.
       adapter: few further weights to train in place of the others, such as ``LoRA``; that of the run in ``start_from``
         if not given.
     """
@@ -38,6 +40,11 @@ class CheckpointModel:
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = "none"
     adapter: AdapterConfig | None = None
+    num_added_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_added_tokens < 0:
+            raise ValueError(f"num_added_tokens is {self.num_added_tokens}; give 0 or more")
 
     def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
         """Return the configuration of a checkpoint's model, with the head that training needs.
@@ -67,18 +74,57 @@ class CheckpointModel:
             )
         kept = {name: value for name, value in given.items() if value is not None and hasattr(config, name)}
         config = replace(config, **kept)
+        if self.num_added_tokens:
+            config = replace(config, vocab_size=config.vocab_size + self.num_added_tokens)
         return config if head is None else with_head(config, *head, where=str(directory))
 
 
-def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
+def with_lm_head(config: Any, head: tuple[str, int] | None) -> Any:
+    """Return a decoder's configuration with its output layer over the vocabulary next to another head.
+
+    Args:
+      config: the model.
+      head: kind of the other head and its number of scores.
+
+    Raises:
+      ValueError: there is no other head, it scores tokens, or the model is no decoder.
+    """
+    if head is None or head[0] == "token_classification":
+        reads = "no head" if head is None else "a head for the classes of tokens, which are its targets"
+        raise ValueError(
+            "auxiliary_lm_weight adds a language-model loss to that of a decoder's head for sequences, choices or "
+            f"answers; this run trains {reads}. Leave auxiliary_lm_weight out"
+        )
+    if not hasattr(config, "keep_lm_head"):
+        raise ValueError(
+            f"auxiliary_lm_weight needs a decoder, whose text is read left to right; a {type(config).__name__} is "
+            "none. Leave auxiliary_lm_weight out"
+        )
+    return replace(config, keep_lm_head=True)
+
+
+def check_head(config: Any, head: tuple[str, int], *, what: str, adds_rows: bool = False) -> None:
     """Check that a model has the head that ``what`` needs.
+
+    Args:
+      config: the model.
+      head: kind of the head and its number of scores.
+      what: needs the head, for the message.
+      adds_rows: the scores of both orders of a pair are added, for which the head must be linear.
 
     Raises:
       ValueError: it has another, or none.
     """
     kind, num_labels = head
     task, has = getattr(config, "task", None), getattr(config, "num_labels", None)
-    if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering")):
+    if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering", "cloze")):
+        heads = config.parts.heads.scores
+        is_linear = not any(head.bias or head.transform for head in heads)
+        if adds_rows and kind not in ("multiple_choice", "cloze") and not is_linear:
+            raise ValueError(
+                f"{what} reads pairs in both orders (both_orders) and adds their representations before a linear layer "
+                f"without bias, as decoders have it; a {type(config).__name__} has another head. Leave both_orders out"
+            )
         return
     wanted = f"{kind.replace('_', ' ')} with {num_labels} score{'s' * (num_labels > 1)}"
     given = f"one for {str(task).replace('_', ' ')}" + (f" with {has} scores" if task == kind else "")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import jax
@@ -20,6 +20,7 @@ from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.fresh_heads import with_fresh_weights
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.model_config import read_model_config
+from t5x_like.text.heads.input_format import InputFraming
 
 _SOURCE_FIELDS = "source_config.json"
 
@@ -205,6 +206,17 @@ def trained_with_vocabulary(directory: PathLike) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def trained_with_framing(directory: PathLike) -> InputFraming | None:
+    """Return the framing of a run's tasks; ``None`` if there is none, they differ, or it was not trained here."""
+    if not was_trained_here(directory):
+        return None
+    names = [field.name for field in fields(InputFraming)]
+    found = {name: _values_of_tasks(directory, rf"framing\.{name}") for name in names}
+    if any(len(values) != 1 for values in found.values()):
+        return None
+    return InputFraming(**{name: values.pop() for name, values in found.items()})
+
+
 def _values_of_tasks(directory: PathLike, field: str) -> set[Any]:
-    fields = read_json(as_path(directory) / "config.json")
-    return {value for name, value in fields.items() if re.fullmatch(rf"tasks\.\d+\.{field}", name)}
+    described = read_json(as_path(directory) / "config.json")
+    return {value for name, value in described.items() if re.fullmatch(rf"tasks\.\d+\.{field}", name)}

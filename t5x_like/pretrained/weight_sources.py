@@ -22,6 +22,7 @@ _FREE = (
     "task",
     "num_labels",
     "problem_type",
+    "keep_lm_head",
     "dropout_rate",
     "classifier_dropout_rate",
     "qa_dropout_rate",
@@ -69,6 +70,11 @@ def read_config(directory: PathLike) -> Any:
             return configuration_of(directory)
         case _:
             return find_hugging_face(directory).config
+
+
+def known_vocab_size(directory: PathLike) -> int | None:
+    """Return the number of ids that a checkpoint has embeddings for; ``None`` for steps without a ``model.json``."""
+    return None if _format_or_none(directory) is None else read_config(directory).vocab_size
 
 
 def identity_of(directory: PathLike, step: int | None) -> str:

@@ -63,11 +63,13 @@ def own_evaluation(run: PathLike) -> TaskEvaluation | HeadEvaluation:
       ValueError: not a run.
     """
     train = read_recorded(run, "train")
-    if train.layout == "encoder":
+    if train.reads_heads:
         return HeadEvaluation(mixture=train.mixture, inputs_length=train.inputs_length)
+    # A row of an encoder that writes holds [CLS], source and target.
+    written = 0 if train.masked_targets is None else 1 + train.targets_length
     return TaskEvaluation(
         mixture=train.mixture,
-        inputs_length=train.inputs_length,
+        inputs_length=train.inputs_length - written,
         targets_length=train.targets_length,
         generation=GenerationConfig(max_new_tokens=train.targets_length),
     )

@@ -53,7 +53,7 @@ def train_step(
     def step(
         state: State, batch: Batch, teacher_params: Any = None, recorded: Predictions | None = None
     ) -> State:
-        batch = losses.with_targets(batch)
+        batch = losses.with_targets(batch, loss)
         num_filled = None if ramp is None else ramp.traced_parts_of(state["step"])
         num_parts = num_microbatches if num_filled is None else num_filled
         weights, normalizers = losses.normalize(batch, loss, num_parts=num_parts)
@@ -165,7 +165,7 @@ def validation_step(
     def step(
         params: Any, batch: Batch, totals: Totals, memory: Memory | None
     ) -> tuple[Totals, Memory | None]:
-        batch = losses.with_targets(batch)
+        batch = losses.with_targets(batch, loss)
         model = parameters.merge(plan.graphdef, params)
         predictions = predict(model, batch, memory=_memory_for(batch, memory))
         measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0])

@@ -16,7 +16,13 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens, trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
+from t5x_like.pretrained.initial_weights import (
+    CheckpointModel,
+    check_head,
+    check_length,
+    initial_checkpoint,
+    with_lm_head,
+)
 from t5x_like.pretrained.open_checkpoint import open_frozen
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
@@ -175,20 +181,26 @@ def compiled_steps(
             teacher=teacher,
         )
         compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
-        computes = teacher is not None and teacher.distillation.logits_dir is None
-        steps[start] = functools.partial(compiled, teacher_params=teacher.params) if computes else compiled
+        if teacher is not None and teacher.distillation.logits_dir is None:
+            steps[start] = functools.partial(compiled, teacher_params=teacher.params)
+        else:
+            steps[start] = compiled
     return steps
 
 
 def with_model(experiment: Experiment) -> Experiment:
     """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``, and fill in ``trainable``.
 
+    For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
+
     Raises:
       ValueError: there is no model there, it can't have the head that the tasks need, or the adapter doesn't fit.
     """
-    model = experiment.model
+    model: Any = experiment.model
     if isinstance(model, CheckpointModel):
         model = model.resolve(experiment.start_from, head_for(experiment.train))
+    if experiment.loss.auxiliary_lm_weight is not None:
+        model = with_lm_head(model, head_for(experiment.train))
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 
@@ -200,11 +212,12 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     """
     model: Any = experiment.model
     if loader.head is not None:
-        check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
+        what = f"mixture {experiment.train.mixture!r}"
+        check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
     for each in (experiment.train, *experiment.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
-        if num_virtual_tokens(model) and each.pack and each.layout != "encoder":
+        if num_virtual_tokens(model) and each.pack and not each.reads_heads:
             raise ValueError(
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"

@@ -9,16 +9,16 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
-from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.kv_cache import DecoderCache, reorder
+from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, reorder
 from t5x_like.model.layers.masks import (
     causal_mask,
     combine_masks,
@@ -55,7 +55,7 @@ class DecoderConfig:
         return Decoder(self, key=key)
 
 
-class Decoder(nnx.Module):
+class Decoder(PromptContinuation, nnx.Module):
     """Reads a batch's decoder stream.
 
     Earlier tokens attend to a token too where ``batch.prefix`` is 1. ``batch.ranks`` replace the order of the stream.
@@ -73,6 +73,7 @@ class Decoder(nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of the token after every position, and of pooled sequences."""
+        given = batch = as_decoder_batch(batch)
         own_segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
         batch = with_virtual_tokens(batch, num_virtual, "decoder")
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
@@ -97,6 +98,10 @@ class Decoder(nnx.Module):
         logits, pooled, scores = self.heads(
             decoded.output, self.embedding.tokens, own_segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
+        if self.heads.cloze:
+            assert logits is not None
+            in_blank = given.block_positions > 0
+            scores, logits = {"cloze": candidate_scores(logits, given.target_tokens, in_blank)}, None
         return Predictions(
             logits=logits,
             decoder_output=decoded.output,
@@ -152,7 +157,7 @@ class Decoder(nnx.Module):
         if positions is None:
             self._check_length(max_new_tokens + (length - 1 if prompt_mask is None else 0))
         real = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
-        arrange = functools.partial(_to_the_right, real)
+        arrange = functools.partial(arrange_right, real)
         key_mask = arrange(jnp.pad(real, ((0, 0), (0, max_new_tokens)), constant_values=True))
         counted = jnp.maximum(jnp.cumsum(key_mask, axis=1) - 1, 0)
         cache = DecoderCache(
@@ -259,16 +264,3 @@ class Decoder(nnx.Module):
                 f"prompt and new tokens are {length} long together, the model has "
                 f"{learned.max_position_embeddings} learned positions; give a shorter prompt or lower max_new_tokens"
             )
-
-
-def _to_the_right(real: Bool[Array, "B M"], rows: Shaped[Array, "B T"]) -> Shaped[Array, "B T"]:
-    """Move padding to the left, so that all prompts end at the same place. Values beyond the prompt stay.
-
-    Args:
-      real: True for real tokens of the prompts.
-      rows: Values of each place.
-    """
-    length = real.shape[1]
-    order = jnp.argsort(real, axis=1, stable=True)
-    arranged = jnp.take_along_axis(rows[:, :length], order, axis=1)
-    return jnp.concatenate([arranged, rows[:, length:]], axis=1)

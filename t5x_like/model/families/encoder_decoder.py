@@ -32,6 +32,7 @@ class EncoderDecoderConfig:
       heads: Heads on the decoder's output.
       decoder_embeddings: The decoder's own embeddings except for the word table, which is shared (BART); ``None`` uses
         ``embeddings``.
+      decoder_start_token_id: First id that the decoder reads where a head reads the input.
       compute_dtype: Type of activations. Weights are float32.
     """
 
@@ -40,6 +41,7 @@ class EncoderDecoderConfig:
     decoder: StackConfig
     heads: HeadsConfig
     decoder_embeddings: EmbeddingsConfig | None = None
+    decoder_start_token_id: int = 0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
     def build(self, key: Key[Array, ""]) -> "EncoderDecoder":
@@ -64,7 +66,18 @@ class EncoderDecoder(nnx.Module):
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
-        """Return scores of the token after every position of the decoder's stream."""
+        """Return scores of the token after every position of the decoder's stream.
+
+        Rows for a head have no decoder's stream: the decoder reads the input again, shifted right (Lewis et al. 2020,
+        §3.1).
+        """
+        if batch.decoder_input_tokens is None:
+            shifted = jnp.roll(batch.encoder_input_tokens, 1, axis=1)
+            batch = batch._replace(
+                decoder_input_tokens=shifted.at[:, 0].set(self.config.decoder_start_token_id),
+                decoder_segment_ids=batch.encoder_segment_ids,
+                decoder_positions=batch.encoder_positions,
+            )
         encoded = self._encode(
             batch.encoder_input_tokens,
             batch.encoder_segment_ids,
@@ -136,6 +149,13 @@ class EncoderDecoder(nnx.Module):
             index=jnp.zeros((), jnp.int32),
             encoded_mask=segment_mask(None, self._with_virtual(encoder_segment_ids)),
         )
+
+    def prefill(
+        self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], *, max_new_tokens: int, start_id: int
+    ) -> tuple[Int[Array, " B"], DecoderCache]:
+        """Encode prompts for generation; see ``PromptContinuation``."""
+        cache = self.start_cache(self.encode(prompts, mask), mask, max_length=max_new_tokens)
+        return jnp.full(len(prompts), start_id, jnp.int32), cache
 
     def decode_step(
         self, tokens: Int[Array, " R"], cache: DecoderCache

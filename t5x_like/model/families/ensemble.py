@@ -63,16 +63,11 @@ class Ensemble(nnx.Module):
         found = [member(batch, **options).logits for member in self.members]
         return Predictions(logits=mean_scores(found, self.mean))
 
-    def encode(self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None) -> list[Array]:
-        """Return the output of each encoder."""
-        return [member.encode(tokens, segment_ids) for member in self.members]
-
-    def start_cache(self, prompts: Any, mask: Int[Array, "B M"] | None, **lengths: int) -> Any:
-        """Return the members' caches, of encoder-decoders for ``encode``'s outputs, of decoders for ``prompts``."""
-        if isinstance(prompts, list):
-            pairs = zip(self.members, prompts, strict=True)
-            return [member.start_cache(encoded, mask, **lengths) for member, encoded in pairs]
-        started = [member.start_cache(prompts, mask, **lengths) for member in self.members]
+    def prefill(
+        self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], **options: int
+    ) -> tuple[Int[Array, " B"], list[Any]]:
+        """Read prompts for generation; see ``PromptContinuation``."""
+        started = [member.prefill(prompts, mask, **options) for member in self.members]
         return started[0][0], [cache for _, cache in started]
 
     def decode_step(

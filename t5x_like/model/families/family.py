@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
@@ -69,6 +69,40 @@ class Family(Protocol):
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions: ...
+
+
+class PromptContinuation:
+    """Generation by a model that reads its prompts into a cache and continues them."""
+
+    start_cache: Any
+
+    def prefill(
+        self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], *, max_new_tokens: int, start_id: int
+    ) -> tuple[Int[Array, " B"], Any]:
+        """Return the first token to read in generation, and the cache after the prompts.
+
+        Args:
+          prompts: Token ids.
+          mask: 1 for real tokens.
+          max_new_tokens: Length of the continuations, at most.
+          start_id: First id that an encoder-decoder's decoder reads, or the mask of an encoder that writes.
+        """
+        del start_id
+        return self.start_cache(prompts, mask, max_new_tokens=max_new_tokens)
+
+
+def as_decoder_batch(batch: Batch) -> Batch:
+    """Return a batch for a decoder; rows for a head, which have the encoder's stream only, become the decoder's."""
+    if batch.decoder_input_tokens is not None:
+        return batch
+    return batch._replace(
+        encoder_input_tokens=None,
+        encoder_segment_ids=None,
+        encoder_positions=None,
+        decoder_input_tokens=batch.encoder_input_tokens,
+        decoder_segment_ids=batch.encoder_segment_ids,
+        decoder_positions=batch.encoder_positions,
+    )
 
 
 def predict(

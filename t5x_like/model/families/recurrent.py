@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.segment_memory import (
     Memory,
     join_memory_mask,
@@ -81,7 +81,7 @@ class RecurrentCache(NamedTuple):
     real: Bool[Array, "R P"]
 
 
-class Recurrent(nnx.Module):
+class Recurrent(PromptContinuation, nnx.Module):
     """One causal stack; its logits are log-probabilities."""
 
     def __init__(self, config: RecurrentConfig, *, key: Key[Array, ""]):
@@ -107,6 +107,7 @@ class Recurrent(nnx.Module):
 
         Rows where ``batch.continues`` is 1 attend to their part of the memory.
         """
+        batch = as_decoder_batch(batch)
         segment_ids = batch.decoder_segment_ids
         memory = recall_memory(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import Predictions, PromptContinuation
 from t5x_like.model.families.segment_memory import (
     Memory,
     join_memory_mask,
@@ -95,7 +95,7 @@ class TwoStreamCache(NamedTuple):
     index: Int[Array, ""]
 
 
-class TwoStream(nnx.Module):
+class TwoStream(PromptContinuation, nnx.Module):
     """One stack, run on a content stream alone or on content and query streams."""
 
     def __init__(self, config: TwoStreamConfig, *, key: Key[Array, ""]):

@@ -203,6 +203,8 @@ class Embeddings(nnx.Module):
         if self.positions is not None and self.config.positions is not None:
             positions = _counted(tokens, self.config.positions) if positions is None else positions
             x = x + self.positions(positions + self.config.positions.offset, dtype)
+        if self.config.num_token_types == 1:  # as RoBERTa has it: all tokens are of that type
+            token_types = None
         for table, ids in (
             (self.block_positions, block_positions),
             (self.token_types, token_types),

@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, Shaped
 
 from t5x_like.model.layers.attention import KeysValues
+
+# Fields of a cache with a value for each row and place.
+_OF_ROWS = ("key_mask", "positions", "block_positions", "token_types")
 
 
 class LayerCache(NamedTuple):
@@ -34,6 +37,8 @@ class DecoderCache(NamedTuple):
       key_mask: True at places that hold a real token, or will; ``None`` for all.
       positions: Position of the token at each place; ``None`` where they are the places.
       block_positions: Position inside a masked span of the token at each place (GLM).
+      token_types: Type of the token at each place (encoders that write).
+      mask_token: Id that an encoder reads at the place of the next token.
     """
 
     layers: tuple[LayerCache, ...]
@@ -42,6 +47,8 @@ class DecoderCache(NamedTuple):
     key_mask: Bool[Array, "R max_length"] | None = None
     positions: Int[Array, "R max_length"] | None = None
     block_positions: Int[Array, "R max_length"] | None = None
+    token_types: Int[Array, "R max_length"] | None = None
+    mask_token: Int[Array, ""] | None = None
 
 
 def write_at(cache: KeysValues, new: KeysValues, index: Int[Array, ""]) -> KeysValues:
@@ -66,8 +73,21 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         return choose(beams_BJ, origins).reshape(-1, *rows.shape[1:])
 
     layers = tuple(layer._replace(own=jax.tree.map(jax.vmap(move), layer.own)) for layer in cache.layers)
-    rows = {name: getattr(cache, name) for name in ("key_mask", "positions", "block_positions")}
+    rows = {name: getattr(cache, name) for name in _OF_ROWS}
     return cache._replace(layers=layers, **jax.tree.map(move, rows))
+
+
+def arrange_right(real: Bool[Array, "B M"], rows: Shaped[Array, "B T"]) -> Shaped[Array, "B T"]:
+    """Move padding to the left, so that all prompts end at the same place. Values beyond the prompt stay.
+
+    Args:
+      real: True for real tokens of the prompts.
+      rows: Values of each place.
+    """
+    length = real.shape[1]
+    order = jnp.argsort(real, axis=1, stable=True)
+    arranged = jnp.take_along_axis(rows[:, :length], order, axis=1)
+    return jnp.concatenate([arranged, rows[:, length:]], axis=1)
 
 
 def beam_rows(origins: Int[Array, "B J"], *, num_rows: int) -> Int[Array, " R"]:

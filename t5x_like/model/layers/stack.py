@@ -73,6 +73,12 @@ class StackConfig:
         return self.blocks[0].model_dim
 
     @property
+    def depends_on_places(self) -> bool:
+        """Whether attention depends on where tokens are in the row, and not only on their positions."""
+        windows = any(block.attention.window is not None for block in self.blocks)
+        return windows or self.relative_positions is not None
+
+    @property
     def layer_pattern(self) -> LayerPattern:
         """Layers of each slot of ``Stack.layers``."""
         return find_layer_pattern(self.blocks)

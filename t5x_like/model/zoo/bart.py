@@ -66,6 +66,7 @@ class BartConfig(CommonConfig):
                 words=WordsConfig(tie_word_embeddings=True, bias=True),
                 model="BART",
             ),
+            decoder_start_token_id=2,  # the end of sequence, as in fairseq
             compute_dtype=self.compute_dtype,
         )
 

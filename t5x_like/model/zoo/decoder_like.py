@@ -1,6 +1,7 @@
 """Decoders: shared configuration, heads, class names and weight tables."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from t5x_like.config_class import config_class
@@ -31,6 +32,8 @@ class DecoderLikeConfig(CommonConfig):
       num_heads: Query heads of each layer.
       num_layers: Number of blocks.
       tie_word_embeddings: The output layer uses the word embeddings.
+      keep_lm_head: Other heads than the output layer over the vocabulary come with that layer, for an auxiliary
+        language-model loss (Radford et al. 2018, §3.2).
     """
 
     mlp_dim: int
@@ -38,6 +41,7 @@ class DecoderLikeConfig(CommonConfig):
     num_layers: int
     tie_word_embeddings: bool
     task: ModelTask = "causal_lm"
+    keep_lm_head: bool = False
 
     @property
     def parts(self) -> DecoderConfig:
@@ -54,7 +58,7 @@ class DecoderLikeConfig(CommonConfig):
                 final_norm=self.final_norm,
                 remat=self.remat,
             ),
-            heads=decoder_heads(self.task, self.num_labels, self.words),
+            heads=decoder_heads(self.task, self.num_labels, self.words, keep_lm_head=self.keep_lm_head),
             compute_dtype=self.compute_dtype,
         )
 
@@ -94,13 +98,16 @@ def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, 
     }
 
 
-def decoder_heads(task: ModelTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
+def decoder_heads(
+    task: ModelTask, num_labels: int, words: WordsConfig, *, keep_lm_head: bool = False
+) -> HeadsConfig:
     """Return the heads of a decoder. Sequence classification and multiple choice read the last real token.
 
     Args:
       task: Selects the heads.
       num_labels: Classes, for tasks that have classes.
       words: Head over the vocabulary, for ``causal_lm``.
+      keep_lm_head: Other tasks have the head over the vocabulary, too.
 
     Raises:
       ValueError: The task is not one of a decoder's.
@@ -109,11 +116,15 @@ def decoder_heads(task: ModelTask, num_labels: int, words: WordsConfig) -> Heads
         return HeadsConfig(words=words)
     if task == "base":
         return HeadsConfig()
+    if task == "cloze":
+        return HeadsConfig(words=words, cloze=True)
     pooler = PoolerConfig(pooling="last")
-    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, pooled_bias=False)
+    # As in transformers: GPT's choices have a bias, which no softmax over choices depends on.
+    pooled_bias = task == "multiple_choice"
+    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, pooled_bias=pooled_bias)
     if heads is None:
         raise ValueError(f"this decoder has no head for the task {task!r}")
-    return heads
+    return replace(heads, words=words) if keep_lm_head else heads
 
 
 def decoder_weights(
@@ -125,6 +136,7 @@ def decoder_weights(
     positions: str = "",
     final_norm: str = "",
     token_classifier: str = "classifier",
+    choice: str = "choice",
 ) -> tuple[Weight, ...]:
     """Return the weight table of a decoder.
 
@@ -136,6 +148,7 @@ def decoder_weights(
       positions: Name of learned position embeddings, where there are any.
       final_norm: Name of the norm after the last block, where there is one.
       token_classifier: Name of the head for token classification.
+      choice: Name of the head for multiple choice.
     """
     padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     words, norm = decoder.heads.words, decoder.stack.final_norm
@@ -151,14 +164,16 @@ def decoder_weights(
         rows += module_rows({"decoder/final_norm": final_norm}, bias=has_bias)
     if words is not None and not tied:
         rows.append(Weight("heads/words/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
-    return (*rows, *decoder_score_rows(decoder.heads, token_classifier))
+    return (*rows, *decoder_score_rows(decoder.heads, token_classifier, choice))
 
 
-def decoder_score_rows(heads: HeadsConfig, token_classifier: str = "score") -> list[Weight]:
-    """Return the rows of a decoder's score heads; ``token_classifier`` is the name for token classification."""
+def decoder_score_rows(
+    heads: HeadsConfig, token_classifier: str = "score", choice: str = "choice"
+) -> list[Weight]:
+    """Return the rows of a decoder's score heads, given the names for token classification and multiple choice."""
     names = {
         "sequence_classification": "score",
-        "multiple_choice": "choice",
+        "multiple_choice": choice,
         "token_classification": token_classifier,
         "question_answering": "qa_outputs",
     }

@@ -13,14 +13,14 @@ from t5x_like.model.zoo.decoder_like import decoder_weights, fused_qkv_row
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.weights import Weight, module_rows, split_columns
 
-# Fields of a head for multiple choice, which none of the classes has.
-SUMMARY_FIELDS = (
-    "summary_type",
-    "summary_use_proj",
-    "summary_activation",
-    "summary_proj_to_labels",
-    "summary_first_dropout",
-)
+# The head for multiple choice: a linear layer on the last token.
+_CHOICE_FIELDS = {
+    "summary_type": "cls_index",
+    "summary_use_proj": True,
+    "summary_activation": None,
+    "summary_proj_to_labels": True,
+}
+SUMMARY_FIELDS = (*_CHOICE_FIELDS, "summary_first_dropout")
 
 
 @config_class
@@ -66,6 +66,9 @@ def gpt_table(
 
     def read_all(given: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
         given.must_be("n_ctx", values["max_position_embeddings"])
+        if values["task"] == "multiple_choice":
+            for name, value in _CHOICE_FIELDS.items():
+                given.must_be(name, value)
         return read(given, values)
 
     common = {
@@ -88,6 +91,7 @@ def gpt_table(
         write=lambda config: {
             "attn_pdrop": config.dropout_rate,
             "embd_pdrop": config.dropout_rate,
+            **(_CHOICE_FIELDS if config.task == "multiple_choice" else {}),
             **write(config),
         },
         **others,
@@ -126,7 +130,12 @@ def gpt_weights(
         *module_rows(norms, f"{theirs}."),
     ]
     return decoder_weights(
-        config.decoder, layer, tokens=tokens, positions=positions, final_norm="transformer.ln_f"
+        config.decoder,
+        layer,
+        tokens=tokens,
+        positions=positions,
+        final_norm="transformer.ln_f",
+        choice="multiple_choice_head.summary",
     )
 
 
@@ -138,6 +147,7 @@ GPT2 = published(
         "GPT2ForSequenceClassification": "sequence_classification",
         "GPT2ForTokenClassification": "token_classification",
         "GPT2ForQuestionAnswering": "question_answering",
+        "GPT2DoubleHeadsModel": "multiple_choice",
         "GPT2Model": "base",
     },
     gpt_table(

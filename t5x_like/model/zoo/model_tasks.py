@@ -19,6 +19,7 @@ ModelTask: TypeAlias = Literal[
     "token_classification",
     "question_answering",
     "replaced_tokens",  # ELECTRA's discriminator
+    "cloze",  # candidates for a blank, scored by the words' head
 ]
 
 # Tasks whose models generate text.
@@ -29,6 +30,9 @@ ENCODER_ONLY_TASKS: tuple[ModelTask, ...] = ("encoding", "token_classification")
 
 # Tasks with one label for a whole sequence.
 SEQUENCE_TASKS: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
+
+# Tasks of the heads that any model can be fine-tuned with.
+HEAD_TASKS: tuple[ModelTask, ...] = (*SEQUENCE_TASKS, "token_classification", "question_answering", "cloze")
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 

@@ -57,6 +57,7 @@ OPENAI_GPT = published(
     {
         "OpenAIGPTLMHeadModel": "causal_lm",
         "OpenAIGPTForSequenceClassification": "sequence_classification",
+        "OpenAIGPTDoubleHeadsModel": "multiple_choice",
         "OpenAIGPTModel": "base",
     },
     gpt_table(

@@ -5,8 +5,8 @@ https://arxiv.org/abs/1910.10683. None is published, so there are no other names
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.decoder import DecoderConfig
-from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.zoo.architecture import unpublished
+from t5x_like.model.zoo.decoder_like import decoder_heads
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_like import T5LikeConfig
 
@@ -18,11 +18,13 @@ class T5LanguageModelConfig(T5LikeConfig):
     Attributes:
       num_layers: Number of blocks.
       reads_prefixes: Prompts are prefixes, whose tokens all attend to each other (see ``DecoderConfig``).
+      keep_lm_head: See ``DecoderLikeConfig``.
     """
 
     num_layers: int
     reads_prefixes: bool = False
     task: ModelTask = "causal_lm"
+    keep_lm_head: bool = False
 
     @property
     def parts(self) -> DecoderConfig:
@@ -35,7 +37,7 @@ class T5LanguageModelConfig(T5LikeConfig):
         return DecoderConfig(
             embeddings=self.embeddings,
             stack=self.stack(self.block(self.attention()), self.num_layers),
-            heads=HeadsConfig(words=self.words),
+            heads=decoder_heads(self.task, self.num_labels, self.words, keep_lm_head=self.keep_lm_head),
             reads_prefixes=self.reads_prefixes,
             compute_dtype=self.compute_dtype,
         )

@@ -29,6 +29,7 @@ class TransfoXLConfig(RelativeLikeConfig):
       same_length: Every token attends to ``memory_length`` tokens, itself included, and no more.
       attention_dropout_rate: Dropout of attention weights.
       projection_stddev: Standard deviation of fresh projections of embeddings.
+      keep_lm_head: See ``DecoderLikeConfig``.
     """
 
     memory_length: int
@@ -41,6 +42,7 @@ class TransfoXLConfig(RelativeLikeConfig):
     same_length: bool = False
     attention_dropout_rate: float = 0.0
     projection_stddev: float = 0.01
+    keep_lm_head: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +68,7 @@ class TransfoXLConfig(RelativeLikeConfig):
             ),
             memory_length=self.memory_length,
             same_length=self.same_length,
-            scores_words=self.task == "causal_lm",
+            scores_words=self.task == "causal_lm" or self.keep_lm_head,
             heads=self.heads,
             compute_dtype=self.compute_dtype,
         )

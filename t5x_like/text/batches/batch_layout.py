@@ -11,6 +11,9 @@ from t5x_like.text.objectives.objective import Example, Layout, Lengths
 # Per-token fields that some models read in addition, named alike in Example and Batch.
 _EXTRA_FIELDS = ("token_types", "block_positions", "prefix", "ranks")
 
+# Labels of whole sequences, by field of Example.
+_LABELS = {"label": "sequence_labels", "value": "sequence_values", "span": "sequence_spans"}
+
 SHIFTED_IN = 0  # id that a decoder reads before its first target
 
 Rows = Sequence[Sequence[Example]]
@@ -59,6 +62,8 @@ def make_batch(
         streams |= _named(encoder, "encoder", "encoder_input_tokens")
     if layout == "encoder":
         streams["target_tokens"] = _token_field(rows, "targets", lengths.inputs)
+        if "positions" in fields:
+            streams["encoder_positions"] = _token_field(rows, "positions", lengths.inputs, absent=_counted)
         return Batch(**streams, **_target_fields(rows, encoder, fields))
     targets = [[example.targets for example in row] for row in rows]
     decoder = lay_out(targets, lengths.targets, zero_is_padding=zero_is_padding)
@@ -76,11 +81,11 @@ def make_batch(
 def make_batch_of_choices(
     rows: Rows, num_choices: int, *, lengths: Lengths, fields: Collection[str], zero_is_padding: bool = True
 ) -> Batch:
-    """Lay out multiple-choice examples; streams are [B, C, L].
+    """Lay out examples of several rows: choices, or both orders of a pair. Streams are [B, C, L].
 
     Args:
       rows: Rows of at most one example each.
-      num_choices: Number of choices C of each example.
+      num_choices: Number of rows C of each example.
       lengths: Lengths of both streams.
       fields: See ``make_batch``.
       zero_is_padding: See ``make_batch``.
@@ -90,7 +95,7 @@ def make_batch_of_choices(
         for row in rows
         for choice in range(num_choices)
     ]
-    choice_fields = [field for field in fields if field != "label"]
+    choice_fields = [field for field in fields if field not in _LABELS]
     batch = make_batch(
         choices,
         lengths=lengths,
@@ -103,8 +108,7 @@ def make_batch_of_choices(
         None if stream is None else stream.reshape(len(rows), num_choices, *stream.shape[1:])
         for stream in batch
     )
-    labels = [row[0].label if row else -1 for row in rows]
-    return Batch(*streams)._replace(sequence_labels=np.array(labels, np.int32))
+    return Batch(*streams)._replace(**_label_fields(rows, fields))
 
 
 def lay_out(
@@ -163,19 +167,20 @@ def _target_fields(rows: Rows, stream: TokenStream, fields: Collection[str]) -> 
     streams["loss_weights"] = (stream.segment_ids > 0).astype(np.float32)
     if "weights" in fields:
         streams["loss_weights"] *= _token_field(rows, "weights", length, np.float32, absent=_all)
-    if "label" in fields:
-        labels = [row[0].label if row else -1 for row in rows]
-        streams["sequence_labels"] = np.array(labels, np.int32)
-    if "value" in fields:
-        values = [row[0].value if row else np.nan for row in rows]
-        streams["sequence_values"] = np.array(values, np.float32)
-    if "span" in fields:
-        spans = [row[0].span if row else (-1, -1) for row in rows]
-        streams["sequence_spans"] = np.array(spans, np.int32).reshape(-1, 2)
     if "continues" in fields:
         follows = [row[0].continues if row else 0 for row in rows]
         streams["continues"] = np.array(follows, np.int32)
-    return streams | {"task_ids": _task_ids(rows, stream.segment_ids)}
+    return streams | _label_fields(rows, fields) | {"task_ids": _task_ids(rows, stream.segment_ids)}
+
+
+def _label_fields(rows: Rows, fields: Collection[str]) -> dict[str, np.ndarray]:
+    """Return the labels of whole sequences: of the first example of each row."""
+    found = {}
+    for name in _LABELS:
+        if name in fields:
+            values = [getattr(row[0] if row else Example(), name) for row in rows]
+            found[_LABELS[name]] = np.array(values, np.float32 if name == "value" else np.int32)
+    return found
 
 
 def _token_field(

@@ -30,6 +30,8 @@ def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[s
     some: dict[str, Any] = {"batch_size": config.batch_size} if opened.spec.contiguous else {}
     if config.prefix_attention != "bidirectional":
         some["prefix_attention"] = config.prefix_attention
+    if config.masked_targets is not None:
+        some["masked_targets"] = repr(config.masked_targets)
     if config.group_by_length:
         some["groups"] = config.batch_size
     if not config.loss_on_targets_only:

@@ -10,7 +10,9 @@ from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives.causal_lm import SFT_SPEC, answers_only
+from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths, Objective, Text
+from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
@@ -227,6 +229,23 @@ class DecoderSource:
         if self._is_bidirectional:
             return [to_decoder_example(pair, loss_on_targets_only=only) for pair in pairs]
         return [_to_causal_example(pair, self._limit, only) for pair in pairs]
+
+
+class MaskedTargetSource:
+    """Inputs and targets of another source as rows of an encoder that writes, with other masks in each epoch."""
+
+    def __init__(
+        self, source: PairSource, objective: MaskedTargets, ids: VocabularyIds, *, seed: int
+    ) -> None:
+        self.name, self.checksum, self.spec = source.name, source.checksum, objective.spec
+        self.remaining, self.following, self.release = source.remaining, source.following, source.release
+        self._source, self._objective, self._ids, self._seed = source, objective, ids, seed
+
+    def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
+        """Return masked rows; each has the seed of its position in the epoch."""
+        key = key_of(self._seed, self.name, epoch, "corruption")
+        seeds = seeds_of_rows(key, np.asarray(positions, np.int64))
+        return self._objective.make(self._source.examples(epoch, positions), seeds, self._ids)
 
 
 def _to_causal_example(pair: Example, limit: int, loss_on_targets_only: bool) -> Example:

@@ -1,4 +1,4 @@
-"""Tokenized rows with labels for encoder heads, in memory."""
+"""Tokenized rows with labels for heads, in memory."""
 
 import copy
 import hashlib
@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.text.batches.in_memory import RaggedArrayBuilder
 from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
-from t5x_like.text.heads.input_format import InputFormat, input_format_of
+from t5x_like.text.heads.input_format import InputFormat, InputFraming
 from t5x_like.text.objectives.objective import Example
 
 _ROWS_AT_ONCE = 1024  # rows given to the tokenizer together
@@ -22,7 +22,7 @@ class HeadExamples:
     Attributes:
       head_format: Format of the rows that the head reads.
       input_format: Special ids and lengths of the inputs.
-      num_choices: Number of choices per example; 0 without choices.
+      num_choices: Number of input rows per example, for choices and pairs in both orders; 0 for one row.
       cut: Indices of the rows whose texts were cut to fit.
       labels: Class of each example, int32 [N].
       values: Number to predict, float32 [N].
@@ -61,7 +61,8 @@ class HeadExamples:
         if len(counts) > 1:
             listed = " or ".join(map(str, sorted(counts)))
             raise ValueError(f"rows have {listed} choices; all must have equally many")
-        self.num_choices = max(counts, default=0) if head_format.has_choices else 0
+        most = max(counts, default=0)
+        self.num_choices = most if head_format.has_choices or most > 1 else 0
         self.cut = frozenset(cut)
         self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
         self.values = np.array(values, np.float32)
@@ -135,7 +136,7 @@ class HeadExamples:
 
     def context_start(self, number: int) -> int:
         """Return the first token of the context in which the answer may lie."""
-        return 0 if self.input_format.cls_last else int(self._seconds[number])
+        return 0 if self.input_format.context_first else int(self._seconds[number])
 
     def cls_position(self, number: int) -> int:
         """Return the position of the class token, which represents unanswerable questions."""
@@ -147,12 +148,17 @@ class HeadExamples:
 
     def _row(self, number: int) -> Example:
         tokens = self._tokens[number]
-        types = self.input_format.token_types(len(tokens), int(self._seconds[number]))
-        return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
+        return self.head_format.input_row(tokens, int(self._seconds[number]), self.input_format)
 
 
 def make_examples(
-    head_format: HeadFormat, rows: Iterable[HeadRow], tokenizer: Any, *, length: int, stride: int = 128
+    head_format: HeadFormat,
+    rows: Iterable[HeadRow],
+    tokenizer: Any,
+    *,
+    length: int,
+    stride: int = 128,
+    framing: InputFraming | None = None,
 ) -> HeadExamples:
     """Tokenize rows for a head.
 
@@ -165,11 +171,17 @@ def make_examples(
       tokenizer: Tokenizer of the texts.
       length: Maximum row length in tokens.
       stride: Distance between two windows in tokens.
+      framing: Special tokens around the texts; None for those of the vocabulary.
 
     Raises:
-      ValueError: Rows have different numbers of choices, or vocabulary or length don't suit the head.
+      ValueError: Rows have different numbers of choices, or vocabulary, length or framing don't suit the head.
     """
-    input_format = input_format_of(tokenizer, length)
+    input_format = head_format.input_format(tokenizer, length, framing)
+    if input_format.both_orders and not head_format.is_pair:
+        raise ValueError(
+            "both_orders reads a pair of texts in both orders, for a class or a number of the pair; this task has no "
+            "such pair, leave both_orders out of its InputFraming"
+        )
 
     def encoded() -> Iterator[HeadExample]:
         remaining, first = iter(rows), 0

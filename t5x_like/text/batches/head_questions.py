@@ -244,7 +244,8 @@ def questions_of(definition: PairsTask, read: list[LabeledRow], *, inputs_length
     """
     head_format = definition.head_format()
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
-    examples = make_examples(head_format, (each.row for each in read), tokenizer, length=inputs_length)
+    rows = (each.row for each in read)
+    examples = make_examples(head_format, rows, tokenizer, length=inputs_length, framing=definition.framing)
     return HeadQuestions(
         task=definition.name,
         read=read,

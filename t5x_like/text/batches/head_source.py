@@ -20,11 +20,16 @@ _log = logging.getLogger(__name__)
 
 
 class HeadSource(StoredSource[HeadExamples]):
-    """Labeled examples in an order drawn for each epoch, or in file order."""
+    """Labeled examples in an order drawn for each epoch, or in file order.
+
+    Attributes:
+      input_format: Special ids and lengths of the inputs.
+    """
 
     def __init__(self, name: str, examples: HeadExamples, *, seed: int, shuffle: bool) -> None:
         super().__init__(name, examples, seed=seed, shuffle=shuffle)
         self._sizes = examples.sizes
+        self.input_format = examples.input_format
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return the examples at these positions of an epoch."""
@@ -105,7 +110,7 @@ def classes_for(config: LoaderConfig) -> tuple[str, ...]:
 
 
 def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
-    if config.layout != "encoder":
+    if not config.reads_heads:
         return []
     names = registry.names_of_tasks(config.mixture)
     if all((definition := registry.task(name)) and definition.is_pretraining for name in names):
@@ -144,6 +149,8 @@ def _labeled(
             "%s: %d of %d rows have no label and are left out", where, len(read) - len(rows), len(read)
         )
     try:
-        return make_examples(head_format, rows, tokenizer, length=config.inputs_length)
+        return make_examples(
+            head_format, rows, tokenizer, length=config.inputs_length, framing=definition.framing
+        )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None

@@ -9,6 +9,7 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text.batches.data_fingerprint import compare, describe
+from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
@@ -45,7 +46,8 @@ class Loader:
       config: Configuration.
       task_names: Names of the tasks of the mixture.
       vocabulary: Tokenizer of all tasks.
-      head: Type of the encoder head that reads the batches, and its number of outputs; None without a head.
+      head: Type of the head that reads the batches, and its number of outputs; None without a head.
+      num_rows_of_example: Rows that belong to one example: choices, or both orders of a pair.
       num_ids: Number of embeddings that the batches need; less than the vocabulary for heads, which read no sentinels.
     """
 
@@ -64,7 +66,15 @@ class Loader:
         self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
         self._identity = describe(config, opened, pack=self._make.pack)
         self.head = opened.spec.head
-        self.num_ids = opened.ids.vocab_size if self.head is None else num_input_ids(opened.vocabulary)
+        self.num_rows_of_example = opened.spec.num_choices or 1
+        self.num_ids = max(
+            (
+                num_input_ids(opened.vocabulary, source.input_format)
+                for source in opened.sources
+                if isinstance(source, HeadSource)
+            ),
+            default=opened.ids.vocab_size,
+        )
         self._cuts = self.head is not None and process_count == 1
         self._workers: WorkerPool[list[PlannedExample], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and all positions, since the start

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from t5x_like.config_class import config_class
+from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.objectives.objective import Layout
 
 PrefixAttention = Literal["bidirectional", "causal"]
@@ -38,6 +39,9 @@ class LoaderConfig:
       prefix_attention: For inputs in a decoder's stream: "bidirectional" as in a prefix language model, or "causal" as
         in GPT.
       loss_on_targets_only: If False, a decoder also learns the inputs, as with seqio's option of this name.
+      masked_targets: For an encoder that writes, with ``layout="encoder"``: inputs and targets are one row of
+        ``inputs_length`` tokens, whose target of at most ``targets_length`` tokens is masked. Without it
+        ``layout="encoder"`` is for heads.
       group_by_length: Put examples of similar length, among a thousand consecutive ones, into the same batch. For
         encoder heads.
     """
@@ -58,6 +62,7 @@ class LoaderConfig:
     layout: Layout | None = None
     prefix_attention: PrefixAttention = "bidirectional"
     loss_on_targets_only: bool = True
+    masked_targets: MaskedTargets | None = None
     group_by_length: bool = False
 
     def __post_init__(self) -> None:
@@ -72,9 +77,18 @@ class LoaderConfig:
                 "loss_on_targets_only=False learns inputs too, which needs a decoder's joint stream of inputs and "
                 "targets; set layout='decoder', or omit loss_on_targets_only"
             )
-        if self.group_by_length and self.layout != "encoder":
+        if self.masked_targets is not None and self.layout != "encoder":
+            raise ValueError(
+                "masked_targets is for encoders, which read inputs and targets as one row; set layout='encoder'"
+            )
+        if self.group_by_length and not self.reads_heads:
             raise ValueError(
                 "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"
             )
         if self.num_workers < 0:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
+
+    @property
+    def reads_heads(self) -> bool:
+        """Whether tasks other than pretraining are read for a head."""
+        return self.layout == "encoder" and self.masked_targets is None

@@ -12,6 +12,7 @@ from t5x_like.text.batches.example_sources import (
     DecoderSource,
     ExampleMaker,
     ExampleSource,
+    MaskedTargetSource,
     OpenedTask,
     OpenedTasks,
     PairSource,
@@ -79,7 +80,7 @@ def tasks_and_rates(config: LoaderConfig) -> tuple[list[str], list[float]]:
 
 def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
     definition = registry.task(name)
-    if config.layout == "encoder" and (definition is None or not definition.is_pretraining):
+    if config.reads_heads and (definition is None or not definition.is_pretraining):
         head_format_of(name)
         return open_head_task(definition, name, config)  # pyright: ignore[reportArgumentType] - a head reads it
     if config.cache is not None:
@@ -177,7 +178,7 @@ def open_stored(
     """
     lengths = Lengths(config.inputs_length, config.targets_length)
     source = definition.accept(_SourceBuilder(stored, lengths, vocabulary, config))
-    return OpenedTask(source, definition.spec, vocabulary)
+    return OpenedTask(source, getattr(source, "spec", definition.spec), vocabulary)
 
 
 class _SourceBuilder(NamedTuple):
@@ -217,20 +218,25 @@ class _SourceBuilder(NamedTuple):
 
     def pairs(self, task: PairsTask) -> ExampleSource:
         """Return the source of a task of inputs and targets."""
-        end = ids_of(self.vocabulary).eos
+        ids = ids_of(self.vocabulary)
+        lengths, end = self.lengths, ids.eos
+        if self.config.masked_targets is not None:
+            lengths, end = self.config.masked_targets.limits(lengths, ids), ids.sep
         if end is None:
             raise ValueError(
                 f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
             )
-        source = PairSource(task.name, self.stored, self.lengths, end=end, **self._order)
+        source = PairSource(task.name, self.stored, lengths, end=end, **self._order)
         if source.num_trimmed:
             _log.warning(
                 "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",
                 task.name,
                 source.num_trimmed,
-                *self.lengths,
+                *lengths,
             )
-        return source
+        if self.config.masked_targets is None:
+            return source
+        return MaskedTargetSource(source, self.config.masked_targets, ids, seed=self.config.seed)
 
     @property
     def _order(self) -> dict[str, Any]:

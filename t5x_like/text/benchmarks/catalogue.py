@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.tasks.mixtures import Mixture
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
@@ -68,6 +69,7 @@ def benchmark_task(
     on_bad_row: Literal["fail", "skip"] = "fail",
     num_sentinels: int = 100,
     files: Mapping[str, str | Sequence[str]] | None = None,
+    framing: InputFraming | None = None,
 ) -> BenchmarkTask:
     """Return the task of a benchmark by its name.
 
@@ -81,6 +83,7 @@ def benchmark_task(
       on_bad_row: "fail" or "skip".
       num_sentinels: Sentinel ids that are added to the vocabulary.
       files: Files in another place.
+      framing: Special tokens around the texts that a head reads; None for those of the vocabulary.
 
     Raises:
       ValueError: There is no such benchmark; the message suggests similar names.
@@ -93,6 +96,7 @@ def benchmark_task(
         on_bad_row=on_bad_row,
         num_sentinels=num_sentinels,
         files=files or {},
+        framing=framing,
         remake=benchmark_task,
     )
 

@@ -21,6 +21,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 _log = logging.getLogger(__name__)
 
 VOCABULARY = "T5X_LIKE_VOCABULARY"
+_SETTINGS = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir", "framing")
 T5_VOCABULARY = "gs://t5-data/vocabs/cc_all.32000/sentencepiece.model"
 
 
@@ -177,16 +178,12 @@ class BenchmarkTask(PairsTask):
 
     def described(self) -> dict[str, Any]:
         """Return the values that distinguish this task from others: its settings and wording, without found files."""
-        names = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
         files = {} if isinstance(self.files, SplitFiles) else {"files": dict(self.files)}
-        return {name: getattr(self, name) for name in names} | files | self.fingerprint()
+        return {name: getattr(self, name) for name in _SETTINGS} | files | self.fingerprint()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by name if the task is the catalogue's: its functions need not be picklable."""
-        given = {
-            name: getattr(self, name)
-            for name in ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
-        }
+        given = {name: getattr(self, name) for name in _SETTINGS}
         if not isinstance(self.files, SplitFiles):
             given["files"] = dict(self.files)
         if self.remake is not None:

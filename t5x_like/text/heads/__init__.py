@@ -1,14 +1,18 @@
 """Head formats, which read rows for heads of encoders and decoders, and turn their outputs into predictions."""
 
 from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
+from t5x_like.text.heads.cloze_head import ClozeClassification
 from t5x_like.text.heads.head_format import HeadFormat
+from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
 from t5x_like.text.heads.span_head import QuestionAnswering
 from t5x_like.text.heads.token_head import TokenClassification
 
 __all__ = [
     "CandidateRanking",
+    "ClozeClassification",
     "HeadFormat",
+    "InputFraming",
     "MultipleChoice",
     "QuestionAnswering",
     "Regression",

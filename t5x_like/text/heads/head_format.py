@@ -9,16 +9,18 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.heads.input_format import EncoderInput, InputFormat
+from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction
-from t5x_like.text.objectives.objective import ExampleSpec
+from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.templates import RowValues, Template
 
 UNLABELED = -1
 
 # Names as in Hugging Face's classes.
-HeadKind = Literal["sequence_classification", "multiple_choice", "token_classification", "question_answering"]
+HeadKind = Literal[
+    "sequence_classification", "multiple_choice", "token_classification", "question_answering", "cloze"
+]
 Answer = int | float | str | list[int]  # a class or choice, a number, a text, a class for each word
 
 
@@ -131,6 +133,11 @@ class HeadFormat(ABC):
         """Names of the classes in the order of the head's outputs; empty if it predicts something else."""
         return ()
 
+    @property
+    def is_pair(self) -> bool:
+        """Whether each row is one pair of texts, which can be read in both orders."""
+        return False
+
     @abstractmethod
     def read(self, values: RowValues) -> HeadRow:
         """Extract texts and label from a row's columns.
@@ -161,14 +168,35 @@ class HeadFormat(ABC):
         encoded = dict(zip(unique, tokenizer.encode_all(unique), strict=True))
         for origin, row in enumerate(rows, start=first):
             yield from self._examples(
-                row, origin, [input_format.join([encoded[text] for text in texts]) for texts in row.texts]
+                row,
+                origin,
+                [
+                    joined
+                    for texts in row.texts
+                    for joined in input_format.rows([encoded[text] for text in texts])
+                ],
             )
+
+    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+        """Return special ids and maximum length of input rows; see ``input_format_of``."""
+        return input_format_of(tokenizer, limit, framing)
+
+    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
+        """Return one tokenized input row as an example without labels.
+
+        Args:
+          tokens: Ids, int32 [L].
+          second: Start of the second text.
+          input_format: Special ids of the row.
+        """
+        types = input_format.token_types(len(tokens), second)
+        return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
 
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Return the properties of the examples for a loader."""
+        """Return the properties of the examples for a loader, given their rows per example."""
         return ExampleSpec(
             layout="encoder",
             fields=("token_types", "weights", *self.label_fields),

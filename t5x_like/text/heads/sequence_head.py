@@ -45,6 +45,11 @@ class SequenceClassification(HeadFormat):
         """Implement ``HeadFormat``."""
         return self.classes
 
+    @property
+    def is_pair(self) -> bool:
+        """Implement ``HeadFormat``."""
+        return len(self.texts) == 2
+
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
@@ -86,6 +91,11 @@ class Regression(HeadFormat):
     def head(self) -> Head:
         """Implement ``HeadFormat``."""
         return Head("sequence_classification", 1)
+
+    @property
+    def is_pair(self) -> bool:
+        """Implement ``HeadFormat``."""
+        return len(self.texts) == 2
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""

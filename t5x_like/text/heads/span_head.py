@@ -111,7 +111,7 @@ def _windows(
         inside = slice(start, start + size)
         window = context.ids[inside].tolist()
         joined = input_format.join(
-            [window, cut_question] if input_format.cls_last else [cut_question, window]
+            [window, cut_question] if input_format.context_first else [cut_question, window]
         )
         joined = joined._replace(num_cut=len(question) - len(cut_question))
         span = (-1, -1)
@@ -119,7 +119,7 @@ def _windows(
             nothing = input_format.cls_position(len(joined.tokens))  # [CLS] represents "no answer"
             span = (nothing, nothing)
             if answer and start <= answer[0] and answer[1] < start + size:
-                shift = (0 if input_format.cls_last else joined.second) - start
+                shift = (0 if input_format.context_first else joined.second) - start
                 span = (answer[0] + shift, answer[1] + shift)
         starts, ends = context.starts[inside], context.ends[inside]
         yield HeadExample((joined,), origin, span=span, starts=starts, ends=ends, offset=start)

@@ -81,9 +81,9 @@ class TokenClassification(HeadFormat):
                 for tag, word in zip(row.tags, words, strict=True)
                 for part in range(len(word))
             ]
-            kept = len(joined.tokens) - 2
+            before, after = len(input_format.start), len(input_format.end)
+            kept = len(joined.tokens) - before - after
             firsts = [int(part == 0) for word in words for part in range(len(word))][:kept]
-            before, after = input_format.before, 2 - input_format.before  # special ids
             classes = np.array([*[-1] * before, *tags[:kept], *[-1] * after], np.int32)
             # Predictions are read at the first tokens of words; ends are unused.
             starts = np.flatnonzero([*[0] * before, *firsts]).astype(np.int32)

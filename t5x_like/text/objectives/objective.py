@@ -119,8 +119,8 @@ class ExampleSpec(NamedTuple):
       fills_rows: Whether an example fills a row; otherwise packing may put several into one.
       contiguous: Whether texts are rows of one long text, each continuing the previous one.
       num_copies: Number of epochs after which texts and seeds repeat, in another order; None means never.
-      num_choices: Number of rows per example of a multiple-choice head; 0 for one row.
-      head: Type of the encoder head that reads the examples, and its number of outputs.
+      num_choices: Number of rows per example, for multiple choice and pairs in both orders; 0 for one row.
+      head: Type of the head that reads the examples, and its number of outputs.
     """
 
     layout: Layout

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.config_class import config_class
 from t5x_like.text.heads.head_format import HeadRow
+from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
@@ -47,7 +48,13 @@ class LabeledRow(NamedTuple):
 
 @config_class
 class PairsTask(FileTask[TextPair]):
-    """Base of tasks that read rows as inputs and targets, and score predictions."""
+    """Base of tasks that read rows as inputs and targets, and score predictions.
+
+    Attributes:
+      framing: Special tokens around the texts that a head reads; None for those of the vocabulary.
+    """
+
+    framing: InputFraming | None = None
 
     @property
     @abstractmethod

@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.text.heads import SequenceClassification
+from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
 from t5x_like.text.tasks.rows import (
@@ -41,6 +41,8 @@ class TextTask(PairsTask):
       label_words: Word for each raw label in the target.
       labels: Possible targets, for metrics, ranking and heads; by default those of ``label_words``.
       metrics: Names of metrics.
+      head: Texts and label that a head reads from a row's columns, such as ``SequenceClassification(texts=("{premise}",
+        "{hypothesis}"), …)`` for a pair. By default a head classifies the input text, with ``labels`` as classes.
     """
 
     input_template: str
@@ -51,6 +53,7 @@ class TextTask(PairsTask):
     label_words: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
     metrics: Sequence[str] = ("sequence_accuracy",)
+    head: HeadFormat | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,25 +91,30 @@ class TextTask(PairsTask):
         cells = columns_of_line(self.name, template.fields, line)
         return template.fill({name: str(cells[name]) for name in template.fields})
 
-    def head_format(self) -> SequenceClassification:
-        """Return sequence classification of the input, with ``labels`` as classes.
+    def head_format(self) -> HeadFormat:
+        """Return ``head``, or sequence classification of the input with ``labels`` as classes.
 
         Raises:
-          ValueError: There are no labels.
+          ValueError: There is neither.
         """
+        if self.head is not None:
+            return self.head
         if not self.labels:
             raise ValueError(
-                f"{self._no_head_format()}: give it labels or label_words, which become the head's classes"
+                f"{self._no_head_format()}: give it labels or label_words, which become the head's classes, or a head"
             )
         return SequenceClassification(texts=("{inputs}",), classes=tuple(self.labels), label="targets")
 
     def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
         """Implement ``PairsTask``."""
         for pair in self.read(split, policy):
-            yield RawRow({"inputs": pair.inputs, "targets": pair.targets}, pair.place)
+            worded = {"inputs": pair.inputs, "targets": pair.targets}
+            yield RawRow(worded if self.head is None else pair.row, pair.place)
 
     def line_columns(self, line: str) -> dict[str, Any]:
         """Implement ``PairsTask``."""
+        if self.head is not None:
+            return dict(columns_of_line(self.name, Template(self.input_template).fields, line))
         return {"inputs": self.word_question(line)}
 
     def fingerprint(self) -> dict[str, str]:

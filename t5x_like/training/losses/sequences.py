@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
+from t5x_like.model.multiple_choice import scores_of_examples
 
 # A predicted number this near to its label counts as right; on STS-B's scale it is a tenth.
 _CLOSE = 0.5
@@ -52,6 +53,10 @@ def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def _classification(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    return _of_classes(scores_of_examples(scores, len(batch.sequence_labels), are_choices=False), batch)
+
+
+def _of_classes(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     labels = batch.sequence_labels
     correct = (jnp.argmax(scores, -1) == labels).astype(jnp.float32)
     return SequenceMeasures(cross_entropy(scores, labels), correct, (labels >= 0).astype(jnp.float32))
@@ -59,12 +64,13 @@ def _classification(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 
 def _multiple_choice(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     """Read scores [B * C, 1], one for each row, as those of each question's choices [B, C]."""
-    return _classification(scores.reshape(len(batch.sequence_labels), -1), batch)
+    return _of_classes(scores_of_examples(scores, len(batch.sequence_labels), are_choices=True), batch)
 
 
 def _regression(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     """Squared errors, from scores [B, 1]."""
     values = batch.sequence_values
+    scores = scores_of_examples(scores, len(values), are_choices=False)
     known = ~jnp.isnan(values)
     errors = jnp.where(known, scores[:, 0].astype(jnp.float32) - jnp.where(known, values, 0.0), 0.0)
     close = known & (jnp.abs(errors) <= _CLOSE)

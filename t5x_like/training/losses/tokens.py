@@ -23,11 +23,16 @@ class LossConfig:
     ``normalize_by`` divides the summed loss: by nothing (``"sum"``, what T5 pretrained with), by the number
     of target tokens, by all positions with padding, per sequence (each sequence's mean, then their mean: long
     targets don't outweigh short ones), or by a given number.
+
+    ``auxiliary_lm_weight`` adds that much of a language-model loss over the text that a decoder's head reads:
+    ``head loss + weight * LM loss`` (Radford et al. 2018, §3.2, eq. 5; they take 0.5, and ``normalize_by="sequences"``
+    in their code). The other options apply to it. ``None`` leaves it out.
     """
 
     z_loss: float = 1e-4
     label_smoothing: float = 0.0
     normalize_by: Normalization | float = "target_tokens"
+    auxiliary_lm_weight: float | None = None
 
     def __post_init__(self) -> None:
         if self.z_loss < 0:
@@ -36,6 +41,10 @@ class LossConfig:
             raise ValueError(f"label_smoothing is {self.label_smoothing}; give a probability below 1")
         if not isinstance(self.normalize_by, str) and self.normalize_by <= 0:
             raise ValueError(f"normalize_by is {self.normalize_by}; give a positive number")
+        if self.auxiliary_lm_weight is not None and self.auxiliary_lm_weight <= 0:
+            raise ValueError(
+                f"auxiliary_lm_weight is {self.auxiliary_lm_weight}; give a positive number, or None for no such loss"
+            )
 
 
 def token_losses(

@@ -34,6 +34,7 @@ SEQUENCE_LOSSES: dict[str, SequenceLoss] = {
     "next_sentence": CLASSIFICATION,
     "sentence_order": CLASSIFICATION,
     "multiple_choice": MULTIPLE_CHOICE,
+    "cloze": MULTIPLE_CHOICE,
     "regression": REGRESSION,
     "question_answering": QUESTION_ANSWERING,
 }
@@ -49,13 +50,28 @@ class Normalizers(NamedTuple):
     parts: int | jax.Array  # microbatches
 
 
-def with_targets(batch: Batch) -> Batch:
-    """Add target tokens of weight 0 to a batch in which only whole sequences have labels."""
+def with_targets(batch: Batch, config: LossConfig) -> Batch:
+    """Add target tokens to a batch in which only whole sequences have labels.
+
+    They are the next tokens for an auxiliary language-model loss; without one they have weight 0.
+    """
+    if config.auxiliary_lm_weight is not None:
+        return _with_next_tokens(batch)
     if batch.target_tokens is not None:
         return batch
     tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
     return batch._replace(
         target_tokens=jnp.zeros_like(tokens), loss_weights=jnp.zeros(tokens.shape, jnp.float32)
+    )
+
+
+def _with_next_tokens(batch: Batch) -> Batch:
+    tokens, segment_ids = batch.encoder_input_tokens, batch.encoder_segment_ids
+    segment_ids = jnp.ones_like(tokens) if segment_ids is None else segment_ids
+    following = jnp.roll(segment_ids, -1, axis=-1).at[..., -1].set(0)
+    return batch._replace(
+        target_tokens=jnp.roll(tokens, -1, axis=-1),
+        loss_weights=((following == segment_ids) & (following > 0)).astype(jnp.float32),
     )
 
 
@@ -104,6 +120,7 @@ def total(
     """
     losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks)
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
+    of_tokens = of_tokens * (config.auxiliary_lm_weight or 1.0)
     of_sequences = totals.sequence_loss / normalizers.sequences
     loss = label_weight * (of_tokens + of_sequences) + totals.balance_loss / normalizers.parts
     for extra in (predictions.extra_losses or {}).values():

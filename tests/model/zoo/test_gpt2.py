@@ -104,7 +104,7 @@ def test_an_older_file_says_some_things_twice() -> None:
         ({"n_ctx": 512}, "n_ctx is 512; only 1024 is supported"),
         ({"activation_function": "mish"}, "activation_function is 'mish'"),
         ({"add_cross_attention": True}, "add_cross_attention is True"),
-        ({"architectures": ["GPT2DoubleHeadsModel"]}, "no head for GPT2DoubleHeadsModel"),
+        ({"architectures": ["GPT2ForMaskedLM"]}, "no head for GPT2ForMaskedLM"),
         ({"n_head": None}, "lacks n_head"),
     ],
 )

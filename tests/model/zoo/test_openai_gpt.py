@@ -83,7 +83,7 @@ def test_what_they_have_no_name_for_is_not_written() -> None:
         ({"afn": "gelu_new"}, "afn is 'gelu_new'; gelu, relu"),
         ({"n_inner": 16}, "n_inner = 16 is not known"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings is False"),
-        ({"architectures": ["OpenAIGPTDoubleHeadsModel"]}, "no head for OpenAIGPTDoubleHeadsModel"),
+        ({"architectures": ["OpenAIGPTForMaskedLM"]}, "no head for OpenAIGPTForMaskedLM"),
     ],
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:

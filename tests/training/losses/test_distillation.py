@@ -36,7 +36,7 @@ def distillation(**options: Any) -> Distillation:
 
 
 def loss_of(student: Predictions, teacher: Predictions, batch: Batch, config: Distillation, **options: Any):
-    batch, settings = with_targets(batch), LossConfig(z_loss=0.0, **options)
+    batch, settings = with_targets(batch, LossConfig()), LossConfig(z_loss=0.0, **options)
     weights, normalizers = normalize(batch, settings)
     predictions = with_teacher(student, teacher, batch, config, weights=weights, normalizers=normalizers)
     return total(

@@ -30,7 +30,7 @@ def batch_of(**labels):
 
 
 def num_labeled(batch):
-    return normalize(with_targets(batch), LossConfig())[1].sequences
+    return normalize(with_targets(batch, LossConfig()), LossConfig())[1].sequences
 
 
 def test_a_class_costs_its_log_probability():

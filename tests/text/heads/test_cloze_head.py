@@ -1,0 +1,137 @@
+"""GLM's cloze form of classification: rows of blank infilling, and scores of candidates through the blank."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.family import predict
+from t5x_like.model.zoo.glm_orig import GLMOrigConfig, blank_settings
+from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.text.batches.batch_layout import make_batch_of_choices
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.heads import ClozeClassification, InputFraming
+from t5x_like.text.objectives.blank_infilling import BlankIds
+from t5x_like.text.objectives.blanks import Blanks, infilling_examples
+from t5x_like.text.objectives.objective import Lengths, Text
+from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.training.losses.total import measure_sequences
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[SOP]", *"abcdefgh", "."]
+SOP = 5
+FORM = ClozeClassification(
+    pattern="{text} is [MASK] .",
+    classes=("vowel", "none"),
+    words=("a b c", "d"),
+    special=BlankIds(start=SOP),
+)
+FIELDS = ("inputs", "targets", "positions", "block_positions", "prefix")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    file = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    file.write_text("\n".join(PIECES) + "\n")
+    return open_tokenizer(str(file), 0)
+
+
+@pytest.fixture(scope="module")
+def examples(tokenizer):
+    rows = [FORM.read({"text": text, "label": label}) for text, label in (("e f", 0), ("g", 1))]
+    return make_examples(FORM, rows, tokenizer, length=16)
+
+
+def test_rows_are_those_of_blank_infilling_without_the_blanks_end(examples, tokenizer):
+    (unknown,) = tokenizer.encode("is")  # not in the vocabulary
+    left, right = [*tokenizer.encode("e f"), unknown], tokenizer.encode(".")
+    for row, word in zip(examples.example(0).choices, ("a b c", "d"), strict=True):
+        candidate = tokenizer.encode(word)
+        text = np.array([*left, *candidate, *right], np.int32)
+        start, end = len(left), len(left) + len(candidate)
+        blanks = Blanks(*(np.array([value]) for value in (0, start, end, 4, 0)))
+        (expected,) = infilling_examples([Text(text, len(text))], blanks, cls=2, start=SOP, end=3)
+        for name in FIELDS:
+            wanted = getattr(expected, name)[:-1]
+            if name == "targets":
+                wanted = np.where(expected.weights[:-1] > 0, wanted, 0)
+            np.testing.assert_array_equal(getattr(row, name), wanted, err_msg=name)
+        assert not row.weights.any()
+
+
+def test_long_texts_are_cut_far_from_the_blank(tokenizer):
+    row = FORM.read({"text": "a b c d e f g h a b c d e f g h", "label": 0})
+    examples = make_examples(FORM, [row], tokenizer, length=10)
+    first = examples.example(0).choices[0]
+    pieces = [tokenizer.piece(int(number)) for number in first.inputs]
+    assert pieces == ["[CLS]", "f", "g", "h", "[UNK]", "[MASK]", ".", "[SOP]", "a", "b"]
+    assert examples.num_cut == 1
+
+
+def config_of(**options: Any) -> GLMOrigConfig:
+    settings = {
+        "model_dim": 16,
+        "mlp_dim": 32,
+        "num_heads": 2,
+        "num_layers": 2,
+        "max_position_embeddings": 16,
+    }
+    return GLMOrigConfig(vocab_size=len(PIECES), **(settings | options))
+
+
+def test_a_candidates_score_is_its_likelihood_token_by_token_in_the_blank(examples):
+    config = with_head(config_of(), "cloze", 2, where="here")
+    assert config.task == "cloze"
+    model = config.build(jax.random.key(0))
+    spec = FORM.spec(examples.num_choices)
+    rows = [[examples.example(number)] for number in range(2)]
+    batch = make_batch_of_choices(rows, 2, lengths=Lengths(16, 2), fields=spec.fields)
+    batch = Batch(*(None if stream is None else jnp.asarray(stream) for stream in batch))
+    predictions = predict(model, batch)
+    assert predictions.logits is None
+    scores = np.asarray(predictions.heads["cloze"]).reshape(2, 2)
+    for number in range(2):
+        for place, row in enumerate(examples.example(number).choices):
+            assert scores[number, place] == pytest.approx(by_decoding(model, row), rel=1e-4)
+    measured = measure_sequences(batch, predictions.heads)
+    assert measured is not None
+    expected = -jax.nn.log_softmax(jnp.asarray(scores), axis=-1)[jnp.arange(2), jnp.array([0, 1])]
+    np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)
+
+
+def by_decoding(model, row):
+    """The candidate's likelihood, one decoding step after the other."""
+    num_text = int(row.prefix.sum())
+    word = row.targets[num_text:]
+    prompt = jnp.asarray(row.inputs[: num_text + 1])[None]  # the text, and the start of the blank
+    place = jnp.array([int(np.flatnonzero(row.inputs == 4)[0])])
+    settings = blank_settings(model_config(model), jnp.ones_like(prompt), place, max_new_tokens=len(word))
+    token, cache = model.start_cache(prompt, max_new_tokens=len(word), **settings)
+    total = 0.0
+    for target in word.tolist():
+        logits, cache = model.decode_step(token, cache)
+        total += float(jax.nn.log_softmax(logits)[0, target])
+        token = jnp.array([target])
+    return total
+
+
+def model_config(model):
+    del model
+    return config_of()
+
+
+def test_bad_clozes_are_refused(tokenizer):
+    with pytest.raises(ValueError, match=r"pattern is '\{text\}'; write \[MASK\] once"):
+        ClozeClassification(pattern="{text}", classes=("a", "b"))
+    with pytest.raises(ValueError, match=r"1 words for 2 classes \(a, b\); give one for each"):
+        ClozeClassification(pattern="{text} [MASK]", classes=("a", "b"), words=("c",))
+    row = FORM.read({"text": "a", "label": 0})
+    with pytest.raises(
+        ValueError, match="a cloze has the form of blank infilling; leave out the task's InputFraming"
+    ):
+        make_examples(FORM, [row], tokenizer, length=16, framing=InputFraming())
+    without = ClozeClassification(pattern="{text} [MASK]", classes=("a", "b"))
+    with pytest.raises(ValueError, match="the vocabulary has no id for start"):
+        make_examples(without, [without.read({"text": "a"})], tokenizer, length=16)
