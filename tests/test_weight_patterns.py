@@ -90,7 +90,7 @@ def test_published_choices_can_be_written():
             "head/*",
             r"'head/\*' matches no weight .* the nearest are heads/\*, .* begin with encoder/layers, .*heads/",
         ),
-        ("encoder/layers/*/kernal", "the nearest are .*encoder/layers/0/up/kernel"),
+        ("encoder/layers/*/kernels", "the nearest are .*encoder/layers/0/up/kernel"),
         ("encoder/layers[5]/*", "layers are counted from 0, and encoder/layers has 5, stack/layers has 3"),
         ("encoder/layers[1]/1/up/*", r"have no slot; the nearest are encoder/layers/up/\*"),
     ],

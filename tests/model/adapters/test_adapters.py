@@ -252,7 +252,7 @@ def test_dropout_of_updates_differs_by_layer_module_expert_and_step():
 @pytest.mark.parametrize(
     ("adapter", "message"),
     [
-        (LoRA(targets=("*/querry",)), r"targets='\*/querry' matches no linear layer.*self_attention/query"),
+        (LoRA(targets=("*/queries",)), r"targets='\*/queries' matches no linear layer.*self_attention/query"),
         (LoRA(targets=("*/q_proj",)), r"Layers are named dense, down, key, out, query, up, value"),
         (
             LoRA(rank=33),
