@@ -1,4 +1,4 @@
-"""One optimizer step, and the measures of held-out data: pure functions of (state, batch), compiled once."""
+"""One optimizer step: a pure function of (state, batch), compiled once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,16 @@ import optax
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
-from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model.families.segment_memory import memory_for
 from t5x_like.training import losses
 from t5x_like.training.batch_ramp import RampSchedule
+from t5x_like.training.learned_weights import LearnedWeights
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.distillation import with_teacher
-from t5x_like.training.metrics import Totals, add
+from t5x_like.training.metrics import add
 from t5x_like.training.microbatches import Memories, Part, accumulate
 from t5x_like.training.state import State, StatePlan
 from t5x_like.training.teacher import Teacher
-from t5x_like.training.unfreezing import StagedOptimizer
 
 
 def train_step(
@@ -47,7 +47,7 @@ def train_step(
       teacher: adds the losses against its predictions. Its weights are the argument ``teacher_params`` of the step, so
         that they are no constants of the compiled program; or its predictions are the argument ``recorded``.
     """
-    learning = _Learning(plan, stage)
+    learning = LearnedWeights(plan, stage)
     label_weight = 1.0 if teacher is None else teacher.distillation.own_loss_weight
 
     def step(
@@ -94,7 +94,7 @@ def train_step(
         gradients, totals, memories = accumulate(
             jax.grad(objective, has_aux=True),
             trained,
-            Part(batch, weights, Memories(*(_memory_for(batch, memory) for memory in before)), recorded),
+            Part(batch, weights, Memories(*(memory_for(batch, memory) for memory in before)), recorded),
             jax.random.fold_in(jax.random.key(seed), state["step"]),
             num_parts=num_microbatches,
             num_filled=num_filled,
@@ -117,63 +117,3 @@ def train_step(
         return state | changed | {name: memory for name, memory in named.items() if memory is not None}
 
     return step
-
-
-class _Learning:
-    """The weights that a step changes: all trained weights, or those that have thawed in a stage."""
-
-    def __init__(self, plan: StatePlan, stage: int) -> None:
-        self._plan, self._stage = plan, range(len(plan.stages))[stage] if plan.stages else None
-        self._selection = plan.trained if self._stage is None else plan.stages[self._stage].thawed
-        shapes = plan.weights(plan.abstract)
-        self._graphdef = parameters.mark_trained(plan.graphdef, shapes, self._selection)
-
-    def divide(self, state: State) -> tuple[parameters.Parameters, parameters.Parameters]:
-        """Return the weights that the step changes, and all others."""
-        if self._stage is None:
-            return state["params"], state["frozen"]
-        return parameters.partition(self._plan.weights(state), self._selection)
-
-    def model(self, trained: parameters.Parameters, others: parameters.Parameters) -> Any:
-        """Return the model with these weights, which computes no gradient of the others."""
-        return parameters.merge(self._graphdef, parameters.combine(trained, others, self._selection))
-
-    def update(self, gradients: Any, opt_state: Any, trained: Any) -> tuple[Any, Any]:
-        """Return the updates and the new state of the optimizer."""
-        transformation = self._plan.transformation
-        if isinstance(transformation, StagedOptimizer):
-            assert self._stage is not None
-            return transformation.update(gradients, opt_state, trained, self._stage)
-        return transformation.update(gradients, opt_state, trained)
-
-    def params(self, trained: parameters.Parameters, others: parameters.Parameters) -> parameters.Parameters:
-        """Return the entry of the state that holds the trained weights."""
-        if self._stage is None:
-            return trained
-        weights = parameters.combine(trained, others, self._selection)
-        return parameters.partition(weights, self._plan.trained)[0]
-
-
-def validation_step(
-    plan: StatePlan, loss: LossConfig
-) -> Callable[[Any, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
-    """Return the function that adds a batch's teacher-forced loss, without dropout.
-
-    ``(params, batch, totals, memory) -> (totals, memory)``, where only some models have a memory.
-    """
-
-    def step(
-        params: Any, batch: Batch, totals: Totals, memory: Memory | None
-    ) -> tuple[Totals, Memory | None]:
-        batch = losses.with_targets(batch, loss)
-        model = parameters.merge(plan.graphdef, params)
-        predictions = predict(model, batch, memory=_memory_for(batch, memory))
-        measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0])
-        return add(totals, measured), memory if predictions.memory is None else predictions.memory
-
-    return step
-
-
-def _memory_for(batch: Batch, memory: Memory | None) -> Memory | None:
-    """Return the memory to call the model with: none if the batch doesn't say which rows continue."""
-    return None if batch.continues is None else memory

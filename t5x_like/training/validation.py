@@ -1,5 +1,6 @@
 """Teacher-forced loss on held-out data."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +10,16 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model import parameters
+from t5x_like.model.families.family import predict
+from t5x_like.model.families.segment_memory import Memory, memory_for
 from t5x_like.partitioning.shard import place, row_share
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.metrics import summarize, zero_totals
+from t5x_like.training.metrics import Totals, add, summarize, zero_totals
 from t5x_like.training.state import StatePlan, empty, plan_memory
-from t5x_like.training.step import validation_step
 
 
 class Validator:
@@ -63,6 +66,26 @@ class Validator:
         plan, num_rows = self._plan, self._config.batch_size
         abstract = plan_memory(plan.graphdef, plan.weights(plan.abstract), self._mesh, num_rows=num_rows)
         return None if abstract is None else empty(abstract)
+
+
+def validation_step(
+    plan: StatePlan, loss: LossConfig
+) -> Callable[[Any, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
+    """Return the function that adds a batch's teacher-forced loss, without dropout.
+
+    ``(params, batch, totals, memory) -> (totals, memory)``, where only some models have a memory.
+    """
+
+    def step(
+        params: Any, batch: Batch, totals: Totals, memory: Memory | None
+    ) -> tuple[Totals, Memory | None]:
+        batch = losses.with_targets(batch, loss)
+        model = parameters.merge(plan.graphdef, params)
+        predictions = predict(model, batch, memory=memory_for(batch, memory))
+        measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0])
+        return add(totals, measured), memory if predictions.memory is None else predictions.memory
+
+    return step
 
 
 def count_targets(batch: Batch, vocab_size: int) -> jax.Array:

@@ -20,7 +20,8 @@ from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import summarize, zero_totals
 from t5x_like.training.state import State, empty, new_state, plan_state, shardings_of
-from t5x_like.training.step import train_step, validation_step
+from t5x_like.training.step import train_step
+from t5x_like.training.validation import validation_step
 
 VOCAB_SIZE, LENGTH, MASK = 24, 12, 1
 MODEL = ElectraPretrainingConfig(

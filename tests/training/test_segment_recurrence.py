@@ -27,7 +27,8 @@ from t5x_like.training.state import (
     plan_state,
     shardings_of,
 )
-from t5x_like.training.step import train_step, validation_step
+from t5x_like.training.step import train_step
+from t5x_like.training.validation import validation_step
 from tests.model.zoo.tiny_models import TINY, VOCAB_SIZE
 
 ROWS, LENGTH, STEPS = 8, 6, 4

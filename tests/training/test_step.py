@@ -15,7 +15,8 @@ from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
-from t5x_like.training.step import train_step, validation_step
+from t5x_like.training.step import train_step
+from t5x_like.training.validation import validation_step
 
 MODEL = T5Config(
     vocab_size=64,

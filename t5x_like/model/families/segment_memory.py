@@ -83,3 +83,8 @@ def join_memory_mask(
     num_queries = max(own.shape[2], before.shape[2])
     parts = [jnp.broadcast_to(part, (num_rows, 1, num_queries, part.shape[3])) for part in (before, own)]
     return jnp.concatenate(parts, axis=-1)
+
+
+def memory_for(batch: Batch, memory: Memory | None) -> Memory | None:
+    """Return the memory to call a model with: none if the batch doesn't say which rows continue."""
+    return None if batch.continues is None else memory

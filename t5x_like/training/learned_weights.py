@@ -1,0 +1,47 @@
+"""The weights that a step changes: all trained weights, or those that have thawed in a stage of gradual unfreezing."""
+
+from typing import Any
+
+from t5x_like.model import parameters
+from t5x_like.training.state import State, StatePlan
+from t5x_like.training.unfreezing import StagedOptimizer
+
+
+class LearnedWeights:
+    """Divides a state into the weights that a step changes and all others, and updates the first.
+
+    Args:
+      plan: the state's structure, and the optimizer.
+      stage: number of the stage of gradual unfreezing; ignored without stages.
+    """
+
+    def __init__(self, plan: StatePlan, stage: int) -> None:
+        self._plan, self._stage = plan, range(len(plan.stages))[stage] if plan.stages else None
+        self._selection = plan.trained if self._stage is None else plan.stages[self._stage].thawed
+        shapes = plan.weights(plan.abstract)
+        self._graphdef = parameters.mark_trained(plan.graphdef, shapes, self._selection)
+
+    def divide(self, state: State) -> tuple[parameters.Parameters, parameters.Parameters]:
+        """Return the weights that the step changes, and all others."""
+        if self._stage is None:
+            return state["params"], state["frozen"]
+        return parameters.partition(self._plan.weights(state), self._selection)
+
+    def model(self, trained: parameters.Parameters, others: parameters.Parameters) -> Any:
+        """Return the model with these weights, which computes no gradient of the others."""
+        return parameters.merge(self._graphdef, parameters.combine(trained, others, self._selection))
+
+    def update(self, gradients: Any, opt_state: Any, trained: Any) -> tuple[Any, Any]:
+        """Return the updates and the new state of the optimizer."""
+        transformation = self._plan.transformation
+        if isinstance(transformation, StagedOptimizer):
+            assert self._stage is not None
+            return transformation.update(gradients, opt_state, trained, self._stage)
+        return transformation.update(gradients, opt_state, trained)
+
+    def params(self, trained: parameters.Parameters, others: parameters.Parameters) -> parameters.Parameters:
+        """Return the entry of the state that holds the trained weights."""
+        if self._stage is None:
+            return trained
+        weights = parameters.combine(trained, others, self._selection)
+        return parameters.partition(weights, self._plan.trained)[0]
