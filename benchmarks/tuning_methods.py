@@ -32,7 +32,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "head": (_FULL, {"TRAINABLE": ("heads/*",), "LEARNING_RATE": 1e-3}),
     "bitfit": (f"{_TUNING}/bitfit.gin", {}),
     "last_2_layers": (f"{_TUNING}/last_layers.gin", {}),
-    "unfreezing": (f"{_TUNING}/gradual_unfreezing.gin", {"THAW_EVERY_STEPS": 50, "WARMUP_STEPS": None}),
+    "unfreezing": (f"{_TUNING}/gradual_unfreezing.gin", {"WARMUP_STEPS": None}),
     "noisy_tune": (f"{_TUNING}/noisy_tune.gin", {}),
     "adapters_32": (f"{_TUNING}/adapters.gin", {"INNER_DIM": 32}),
     "adapters_128": (f"{_TUNING}/adapters.gin", {"INNER_DIM": 128}),
@@ -87,6 +87,8 @@ def tune(task: str, method: str, seed: int, arguments: argparse.Namespace) -> di
     macros |= {"DATA_DIR": arguments.data_dir}
     steps = arguments.steps or macros["TRAIN_STEPS"]
     macros |= {"TRAIN_STEPS": steps, "WARMUP_STEPS": steps // 10, "SAVE_EVERY_STEPS": 0}
+    if method == "unfreezing":  # 8 groups, the last of which has a share of the run, too
+        macros |= {"THAW_EVERY_STEPS": steps // 10}
     macros = {name: value for name, value in macros.items() if changes.get(name, value) is not None}
     done = run / "cost.json"
     if not done.exists():
