@@ -81,9 +81,9 @@ class _ExperimentChecks:
         """Run all checks."""
         self.problems += _strange_rates(self.experiment)
         self._try(registry.register, self.experiment.tasks)
-        self._try(refuse_another_run, self.experiment)
         self._check_mesh()
         if self._try(self._resolve_model):
+            self._try(refuse_another_run, self.experiment)
             self._try(self._check_weights)
         if reads_data:
             for config in (self.experiment.train, *self.experiment.validations):
