@@ -17,7 +17,7 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize("task", ["text", "classify", "pretrain"])
+@pytest.mark.parametrize("task", [pytest.param("text", marks=pytest.mark.slow), "classify", "pretrain"])
 def test_a_new_project_runs_by_its_own_commands(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

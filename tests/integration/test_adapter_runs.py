@@ -30,8 +30,8 @@ LORA = LoRA(rank=4, alpha=8.0, targets=("*/query", "*/value", "*/down"), dropout
 OTHERS = [
     IA3(),
     BottleneckAdapter(inner_dim=4),
-    PrefixTuning(length=2, hidden_dim=8),
-    PromptTuning(length=3),
+    pytest.param(PrefixTuning(length=2, hidden_dim=8), marks=pytest.mark.slow),
+    pytest.param(PromptTuning(length=3), marks=pytest.mark.slow),  # an encoder-decoder's run is tested below
 ]
 IDS = np.array([[2, 5, 6, 7, 3], [2, 9, 10, 8, 3]])
 

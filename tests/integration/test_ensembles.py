@@ -26,6 +26,13 @@ def models(config: Any) -> list[Any]:
     return [config.build(jax.random.key(seed)) for seed in SEEDS]
 
 
+BOTH = pytest.mark.parametrize(
+    "config",
+    [MODEL, pytest.param(DECODER, marks=pytest.mark.slow)],
+    ids=["encoder-decoder", "decoder"],
+)
+
+
 @pytest.mark.parametrize("mean", ["probabilities", "logits"])
 def test_tokens_have_the_mean_of_the_members_probabilities_or_logits(mean):
     members = models(MODEL)
@@ -58,7 +65,7 @@ def generated(model, beams):
     return prompts, np.asarray(continue_prompts(model, prompts, mask, key, start_id=0, settings=settings)[0])
 
 
-@pytest.mark.parametrize("config", [MODEL, DECODER], ids=["encoder-decoder", "decoder"])
+@BOTH
 def test_generated_tokens_are_those_of_the_whole_forward_pass(config):
     """Token by token from a cache of each member, the most likely next token of their mean."""
     ensemble = Ensemble(models(config))
@@ -76,7 +83,7 @@ def test_generated_tokens_are_those_of_the_whole_forward_pass(config):
     np.testing.assert_array_equal(np.where(ended, 0, tokens), np.where(ended, 0, written))
 
 
-@pytest.mark.parametrize("config", [MODEL, DECODER], ids=["encoder-decoder", "decoder"])
+@BOTH
 def test_beams_keep_the_cache_of_each_member(config):
     one, other = models(config)[:2]
     alone, twice = generated(one, 3)[1], generated(Ensemble([one, one]), 3)[1]

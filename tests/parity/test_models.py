@@ -52,7 +52,7 @@ def test_gradients(case):
     case.check_gradients(arguments(case))
 
 
-@each(names("gen_prompt_ids"))
+@each(names("gen_prompt_ids"), alike=("eps_", "llama31", "llama_mha_bias", "mt5", "longt5_local"))
 def test_generated_ids(case):
     newer = (case.meta.get("recheck_with_5.23.0") or {}).get("v5_result") or {}
     prompts = case.io["gen_prompt_ids"]
