@@ -26,13 +26,6 @@ def models(config: Any) -> list[Any]:
     return [config.build(jax.random.key(seed)) for seed in SEEDS]
 
 
-BOTH = pytest.mark.parametrize(
-    "config",
-    [MODEL, pytest.param(DECODER, marks=pytest.mark.slow)],
-    ids=["encoder-decoder", "decoder"],
-)
-
-
 @pytest.mark.parametrize("mean", ["probabilities", "logits"])
 def test_tokens_have_the_mean_of_the_members_probabilities_or_logits(mean):
     members = models(MODEL)
@@ -54,6 +47,11 @@ DECODER = GPT2Config(
     num_layers=2,
     max_position_embeddings=32,
     dropout_rate=0.0,
+)
+BOTH = pytest.mark.parametrize(
+    "config",
+    [MODEL, pytest.param(DECODER, marks=pytest.mark.slow)],
+    ids=["encoder-decoder", "decoder"],
 )
 
 
