@@ -89,6 +89,7 @@ def test_averages_that_can_not_be_are_refused(averaged, tmp_path, capsys, flags,
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_runs_without_an_average_or_of_another_model_are_refused(averaged, directory, tmp_path, capsys):
     other = str(directory / "averaged_wide")
     wide = replace(tiny_run.MODEL, mlp_dim=96)
@@ -102,6 +103,7 @@ def test_runs_without_an_average_or_of_another_model_are_refused(averaged, direc
     assert "to average the weights of several runs add --average 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # tests/training/test_noisy_tune.py tests the noise itself
 def test_noise_is_added_once_at_the_start(averaged, directory):
     """Without learning the weights are the noisy ones, also after a restart."""
     options: dict[str, Any] = {
