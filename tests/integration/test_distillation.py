@@ -168,12 +168,10 @@ def test_a_wider_teacher_with_classes_in_another_order_teaches_by_names(teacher,
 
 
 @pytest.fixture(scope="module")
-def counting(tmp_path_factory):
-    """A folder with data, and a run of an encoder-decoder."""
-    folder = tmp_path_factory.mktemp("counting")
-    tiny_run.write_data(folder)
-    tiny_run.run(folder, model_dir=str(folder / "teacher"), total_steps=6)
-    return folder
+def counting(directory):
+    """The folder with data, and a run of an encoder-decoder in it."""
+    tiny_run.run(directory, model_dir=str(directory / "teacher"), total_steps=6)
+    return directory
 
 
 def test_an_encoder_decoder_teaches_one_of_fewer_layers(counting):

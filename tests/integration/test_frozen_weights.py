@@ -1,8 +1,11 @@
 """A head trained on a frozen encoder: what trains, what is saved, and that everything else works on such a run."""
 
+import functools
 import json
 import shutil
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -57,25 +60,33 @@ class StopAt(Hook):
             run.stop("enough")
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
-    """A pretrained model as Hugging Face has it, with a vocabulary."""
-    directory = tmp_path_factory.mktemp("published") / "bert"
+# Of all modules that import the fixtures below: a process registers a task once.
+_FOLDER = tempfile.TemporaryDirectory(prefix="letters")
+
+
+@functools.cache
+def _published() -> Path:
+    directory = Path(_FOLDER.name) / "bert"
     write_hugging_face(BERT, parameters.split(BERT.build(jax.random.key(1)))[1], directory)
     (directory / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     return directory
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory, published):
-    """Whether a text has an ``a``."""
-    file = tmp_path_factory.mktemp("task") / "letters.tsv"
+def published():
+    """A pretrained model as Hugging Face has it, with a vocabulary."""
+    return _published()
+
+
+@functools.cache
+def _task() -> TextTask:
+    file = Path(_FOLDER.name) / "letters.tsv"
     rows = [f"{first} {second} {third}" for first in "abcd" for second in "abcd" for third in "efgh"]
     lines = [f"{row}\t{'vowel' if 'a' in row else 'none'}" for row in rows]
     file.write_text("\n".join(["text\tlabel", *lines]) + "\n")
     return TextTask(
         name="letters_on_frozen",
-        vocabulary=str(published),
+        vocabulary=str(_published()),
         num_sentinels=0,
         files={"train": str(file), "validation": str(file)},
         input_template="{text}",
@@ -83,6 +94,12 @@ def task(tmp_path_factory, published):
         labels=("vowel", "none"),
         metrics=("accuracy",),
     )
+
+
+@pytest.fixture(scope="module")
+def task():
+    """Whether a text has an ``a``."""
+    return _task()
 
 
 def experiment(task, start_from, model_dir, **options) -> Experiment:
