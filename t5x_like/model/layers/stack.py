@@ -74,7 +74,7 @@ class StackConfig:
 
     @property
     def depends_on_places(self) -> bool:
-        """Whether attention depends on where tokens are in the row, and not only on their positions."""
+        """True if attention depends on the places of tokens in the row, and not only on their positions."""
         windows = any(block.attention.window is not None for block in self.blocks)
         return windows or self.relative_positions is not None
 

@@ -90,5 +90,5 @@ class LoaderConfig:
 
     @property
     def reads_heads(self) -> bool:
-        """Whether tasks other than pretraining are read for a head."""
+        """True if tasks other than pretraining are read for a head."""
         return self.layout == "encoder" and self.masked_targets is None

@@ -135,7 +135,7 @@ class HeadFormat(ABC):
 
     @property
     def is_pair(self) -> bool:
-        """Whether each row is one pair of texts, which can be read in both orders."""
+        """True if each row is one pair of texts, which can be read in both orders."""
         return False
 
     @abstractmethod
