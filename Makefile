@@ -17,7 +17,7 @@ STAMP := .venv/.installed
 RUNS := runs/quickstart
 SHELL_SCRIPTS = .ci/run $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
 
-.PHONY: help setup test quickstart lint format types imports spelling shell docs notebooks pytest pytest-first pytest-second clean
+.PHONY: help setup test quickstart lint format types imports spelling shell docs notebooks pytest clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
@@ -109,18 +109,9 @@ docs: $(STAMP) ## build the documentation into build/site; warnings are errors
 notebooks: $(STAMP) ## run the tutorials' scripts and write the notebooks with their outputs
 	$(BIN)/python -m docs.tutorials.make
 
-# About half of the time each; what is new goes to the second part by itself.
-FIRST_PART := $(addprefix tests/,checkpoints cli inference integration model optimizers pretrained)
-
+# Two processes; the tests of a file share what they prepare, so a file is never split.
 pytest: $(STAMP)
-	$(MAKE) --jobs=2 --keep-going pytest-first pytest-second
-
-# sed keeps the lines of both apart.
-pytest-first:
-	$(BIN)/python -m pytest $(FIRST_PART) | sed -u ''
-
-pytest-second:
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(FIRST_PART)) | sed -u ''
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 clean: ## remove what tools left behind; .venv and runs stay
 	rm -rf build dist .jax_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

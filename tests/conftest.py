@@ -1,6 +1,7 @@
-"""What every test shares: eight simulated devices, checked shapes, strict ranks, and the golden references."""
+"""Shared by all tests: eight simulated devices, checked shapes of models, strict ranks, the golden references."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # thou
 
 from jaxtyping import install_import_hook
 
-# Shapes and types in the signatures of these packages are checked at every call while testing.
+# Shapes and types in the signatures of these packages are checked at every call while models are tested.
 _hook = install_import_hook(["t5x_like.model", "t5x_like.inference"], "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402 - after its flags are set
+import jaxtyping  # noqa: E402
+
+from t5x_like.text import registry  # noqa: E402
 
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("any machine")
@@ -32,6 +36,33 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 def golden() -> Path:
     """The folder of reference inputs and outputs."""
     return GOLDEN
+
+
+_tasks_of_runs: dict[str, registry.Definition] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_tasks(request: pytest.FixtureRequest):
+    """A module may use the names of another's tasks. Whole runs share theirs among themselves."""
+    before = registry._tasks.keys() | registry._mixtures.keys()
+    whole_runs = "integration" in request.path.parts
+    if whole_runs:
+        registry.register(_tasks_of_runs.values())
+    yield
+    for name in (registry._tasks.keys() | registry._mixtures.keys()) - before:
+        definition = registry._tasks.pop(name, None) or registry._mixtures.pop(name)
+        if whole_runs:
+            _tasks_of_runs[name] = definition
+        if seqio := sys.modules.get("seqio"):
+            seqio.TaskRegistry._REGISTRY.pop(name, None)
+            seqio.MixtureRegistry._REGISTRY.pop(name, None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _check_shapes(request: pytest.FixtureRequest):
+    """Checks take a sixth of the time of a training test; those of models cover the same code."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    jaxtyping.config.update("jaxtyping_disable", folder not in ("inference", "model", "parity"))
 
 
 @pytest.fixture(autouse=True, scope="module")

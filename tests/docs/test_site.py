@@ -191,7 +191,11 @@ def test_the_parts_of_the_journey_exist():
 
 
 @pytest.mark.parametrize(
-    "names", [("sharding", "packages", "batch_flow", "objectives", "learning_curve"), ("attention",)]
+    "names",
+    [
+        ("sharding", "packages", "batch_flow", "objectives", "learning_curve"),
+        pytest.param(("attention",), marks=pytest.mark.slow),
+    ],
 )
 def test_pictures_are_what_the_scripts_draw(names):
     done = subprocess.run(

@@ -98,6 +98,7 @@ def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(te
         train(replace(base, total_steps=10))
 
 
+@pytest.mark.slow
 def test_kept_predictions_train_as_computed_ones(teacher, task):
     base = distilled(task, teacher, "computed", distillation={"hidden_states_weight": 0.0}, total_steps=4)
     base = replace(base, intervals=replace(base.intervals, log_every_steps=1))
@@ -155,6 +156,7 @@ def test_teachers_that_do_not_fit_are_refused_with_what_differs(teacher, task, t
     refused("holds no model", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_wider_teacher_with_classes_in_another_order_teaches_by_names(teacher, task, tmp_path, caplog):
     config = replace(letters.BERT, task="sequence_classification", model_dim=32)
     params = parameters.split(config.build(jax.random.key(1)))[1]
@@ -174,6 +176,7 @@ def counting(directory):
     return directory
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_teaches_one_of_fewer_layers(counting):
     flags = ["--from", str(counting / "teacher"), "--to", str(counting / "student")]
     assert main(["convert", *flags, "--decoder_layers", "0"]) == 0

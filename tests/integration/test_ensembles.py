@@ -63,6 +63,7 @@ def generated(model, beams):
     return prompts, np.asarray(continue_prompts(model, prompts, mask, key, start_id=0, settings=settings)[0])
 
 
+@pytest.mark.slow
 @BOTH
 def test_generated_tokens_are_those_of_the_whole_forward_pass(config):
     """Token by token from a cache of each member, the most likely next token of their mean."""
@@ -136,6 +137,7 @@ def test_an_ensemble_is_evaluated_and_asked(runs, directory, tmp_path, capsys):
     assert "--ensemble is for the held-out rows of a run's own tasks" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_runs_of_another_model_are_refused(runs, directory, tmp_path):
     other = str(directory / "member_wide")
     tiny_run.run(directory, model_dir=other, total_steps=1, model=replace(tiny_run.MODEL, mlp_dim=96))

@@ -129,6 +129,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(tuned, tasks, published, tm
     assert again.last["train"]["loss"] == tuned[1].last["train"]["loss"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, caplog):
     run, _ = tuned
     finished = train(experiment(tasks, "three_labels", run, tmp_path / "next"))
@@ -171,6 +172,7 @@ def test_an_export_names_the_classes_and_an_import_keeps_them(tuned, tmp_path):
     assert classes_at(tmp_path / "back") == ("vowel", "none")
 
 
+@pytest.mark.slow
 def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -131,6 +131,7 @@ def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
     assert "finished: complete at step 3\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_hardware_may_change_when_it_continues():
     half = experiment("hardware", 2)
     half = replace(half, train=replace(half.train, batch_size=16))

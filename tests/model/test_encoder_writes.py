@@ -59,7 +59,9 @@ def by_a_slow_loop(model, prompt, number):
     return written
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CONFIGS)[1:])]
+)
 def test_a_batch_of_padded_prompts_is_continued_as_by_a_slow_loop(name):
     model, graphdef, params = built(name)
     generator = Generator(graphdef, MeshConfig().build(), is_decoder=False, start_id=MASK)

@@ -15,9 +15,15 @@ from tests.training.test_trainable import count_products
 
 CASES = [
     pytest.param("modernbert", {"num_layers": 7}, ("encoder/layers[4:]/*",), id="slots take turns"),
-    pytest.param("xlnet", {"num_layers": 3}, ("stack/layers[1]/*",), id="two streams"),
     pytest.param(
-        "t5_1_0", {"num_decoder_layers": 2, "remat": "full"}, ("*/layers[-1]/*",), id="rematerialized"
+        "xlnet", {"num_layers": 3}, ("stack/layers[1]/*",), id="two streams", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        "t5_1_0",
+        {"num_decoder_layers": 2, "remat": "full"},
+        ("*/layers[-1]/*",),
+        id="rematerialized",
+        marks=pytest.mark.slow,
     ),
     pytest.param(
         "switch", {"num_encoder_layers": 4}, ("encoder/layers[2:]/*",), id="experts", marks=pytest.mark.slow

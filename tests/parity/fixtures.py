@@ -14,7 +14,7 @@ from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.checkpoint import family_of
 from t5x_like.pretrained.transformers_api.call import Context
-from t5x_like.pretrained.transformers_api.pretrained_model import CALLS
+from t5x_like.pretrained.transformers_api.open_model import CALLS
 from tests.references import FIXTURES, references
 
 # The repository's models are always compared; those of the larger set, where it is, under names with this prefix.

@@ -144,6 +144,7 @@ def test_smoothed_and_normalized_losses_are_t5xs(compile_step, plan, reference):
     np.testing.assert_array_equal(correct, reference["smooth/correct"])
 
 
+@pytest.mark.slow
 def test_microbatches_give_the_same_losses(compile_step, plan, reference):
     losses, _, _ = train(compile_step(SUM, 4), plan, reference, "plain")
     np.testing.assert_allclose(losses, reference["default/loss"], rtol=1e-5)

@@ -11,7 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.pretrained.checkpoint import family_of
 from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api.call import Context
-from t5x_like.pretrained.transformers_api.pretrained_model import CALLS
+from t5x_like.pretrained.transformers_api.open_model import CALLS
 from tests.model.zoo.tiny_models import TINY, VOCAB_SIZE
 
 ROWS, LENGTH, CHOICES, CLASSES = 2, 8, 3, 5

@@ -10,7 +10,7 @@ from t5x_like.batch import Batch
 from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
 from t5x_like.text import registry
-from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader import build_loader, empty_row
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StatePlan, plan_state
@@ -24,6 +24,14 @@ def first_batch(config: LoaderConfig) -> Batch:
     return next(build_loader(config))
 
 
+def shapes(batch: Batch, rows: int | None = None) -> dict[str, object]:
+    """Shape and type of each stream, with another number of rows if one is given."""
+    streams = {name: stream for name, stream in batch._asdict().items() if stream is not None}
+    return {
+        name: ((rows or len(stream), *stream.shape[1:]), stream.dtype) for name, stream in streams.items()
+    }
+
+
 def planned(experiment: Experiment, mesh: jax.sharding.Mesh) -> StatePlan:
     rows = experiment.train.batch_size
     return plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=1, batch_size=rows)
@@ -35,6 +43,7 @@ def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     registry.register(experiment.tasks)
     train = experiment.train
     batch = first_batch(train)
+    assert shapes(batch) == shapes(empty_row(train), rows=train.batch_size), "planned without its data"
     reads_decoder = batch.decoder_input_tokens is not None
     length = train.targets_length if reads_decoder else train.inputs_length
     assert batch.target_tokens.shape == batch.loss_weights.shape == (train.batch_size, length)

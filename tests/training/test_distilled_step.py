@@ -96,6 +96,7 @@ def without_dropout(config):
     return replace(config, dropout_rate=0.0)
 
 
+@pytest.mark.slow
 def test_microbatches_and_meshes_give_the_step_of_the_whole_batch():
     config = without_dropout(MODEL)
     whole = run(config, random_batch)
@@ -113,6 +114,7 @@ def test_microbatches_and_meshes_give_the_step_of_the_whole_batch():
     assert teacher.sharding.spec == jax.P(None, "fsdp", "model")
 
 
+@pytest.mark.slow
 def test_the_teachers_weights_are_an_argument_that_does_not_change_and_is_not_saved():
     found = run(MODEL, random_batch, steps=1)
     teacher = found["teacher"]
@@ -142,6 +144,7 @@ def test_the_teacher_and_the_weight_of_the_own_loss_change_the_step():
     assert len({round(norm, 4) for norm in norms.values()}) == len(norms), norms
 
 
+@pytest.mark.slow
 def test_a_student_with_fewer_layers_and_another_padding_computes_in_bfloat16():
     student = replace(without_dropout(TINY["bert"]), num_layers=1, task="masked_lm")
     teacher = replace(student, num_layers=2, pad_vocab_to_multiple_of=1)
@@ -161,6 +164,7 @@ def test_a_student_with_fewer_layers_and_another_padding_computes_in_bfloat16():
         np.testing.assert_allclose(losses, means(exact, name), rtol=0.05)
 
 
+@pytest.mark.slow
 def test_a_teacher_remembers_earlier_segments_as_its_student_does():
     config = TransfoXLConfig(
         vocab_size=61,
@@ -202,6 +206,7 @@ def test_a_teacher_remembers_earlier_segments_as_its_student_does():
     assert float(totals.measures["soft_target_loss"].total) > 0.01
 
 
+@pytest.mark.slow
 def test_recorded_predictions_of_all_tokens_give_the_step_of_computed_ones(tmp_path):
     config = without_dropout(MODEL)
     only_soft = replace(DISTILLATION, hidden_states_weight=0.0)

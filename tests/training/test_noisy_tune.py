@@ -60,6 +60,7 @@ def test_the_seed_decides_and_weights_draw_apart():
     np.testing.assert_array_equal(alone["bias"], same[0]["bias"], "whatever else has noise")
 
 
+@pytest.mark.slow
 def test_frozen_weights_keep_their_values_on_any_mesh():
     states = []
     for config, devices in ((MeshConfig(), 1), (MeshConfig(data=2, fsdp=2, model=2), 8)):

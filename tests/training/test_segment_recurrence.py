@@ -87,6 +87,7 @@ def close(left: Any, right: Any, atol: float = 1e-5) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), left, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [pytest.param(TRANSFO_XL, id="transfo_xl"), pytest.param(XLNET, id="xlnet", marks=pytest.mark.slow)],

@@ -17,6 +17,7 @@ from tests.training.test_step import MODEL, random_batch
 TRAINABLE = ("decoder/layers[-1]/*", "heads/*")
 
 
+@pytest.mark.slow
 def test_the_average_is_the_equations_on_eight_devices():
     mesh = MeshConfig(data=2, fsdp=2, model=2).build(jax.devices()[:8])
     average = ExponentialMovingAverage(decay=0.7, start_step=2)

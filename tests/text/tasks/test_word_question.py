@@ -22,6 +22,11 @@ def test_a_line_fills_the_only_column():
     )
 
 
+def test_a_template_without_columns_has_one_text():
+    assert text_task("line_of_no_column", "a poem:").word_question("ignored") == "a poem:"
+    assert text_task("empty_line", "").word_question("") == ""
+
+
 def test_several_columns_are_given_as_json():
     task = text_task("line_of_two_columns", "nli premise: {premise} hypothesis: {hypothesis}")
     line = json.dumps({"premise": "it rains", "hypothesis": 1})
