@@ -23,6 +23,8 @@ TITLES = {
     "albert": "ALBERT",
     "electra": "ELECTRA",
     "glue": "GLUE on a CPU",
+    "tuning": "Ways of tuning",
+    "distillation": "Distillation",
     "objectives": "Pretraining objectives",
 }
 _FIELD = re.compile(r"^(Hardware|Hours|Score to expect|Paper|Settings)\b", re.M)

@@ -108,6 +108,20 @@ FILES = (
         },
     ),
     ResultFile(
+        name="step_memory_cpu",
+        title="Memory of long sequences",
+        words="Temporary memory in GiB, as the compiler plans it, and seconds of a training step on one row with "
+        "plain and blockwise attention: models of width 128, float32, busy cores. Steps without seconds were compiled "
+        "only.",
+        rows=("attention",),
+        columns={
+            "plain": ("plain", "temporary_gib"),
+            "seconds": ("plain", "seconds"),
+            "blockwise": ("blockwise", "temporary_gib"),
+            "seconds, blockwise": ("blockwise", "seconds"),
+        },
+    ),
+    ResultFile(
         name="convert_memory_cpu",
         title="Memory of conversions",
         words="Peak memory while a T5 1.1 large (2.9 GiB of float32) is converted, weight by weight.",

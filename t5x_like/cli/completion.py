@@ -26,7 +26,10 @@ _BASH = """_t5x_like() {{
 }}
 complete -o default -F _t5x_like t5x-like
 """
-_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+# bashcompinit needs compinit, which a plain .zshrc may lack.
+_ZSH = """(( $+functions[compdef] )) || { autoload -U compinit && compinit; }
+autoload -U +X bashcompinit && bashcompinit
+"""
 
 
 class _Completions(NamedTuple):

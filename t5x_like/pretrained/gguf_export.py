@@ -2,6 +2,7 @@
 
 import dataclasses
 import uuid
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -16,7 +17,9 @@ from t5x_like.model.zoo.architectures import architecture_for, architecture_of
 from t5x_like.model.zoo.weights import their_shapes, write_weights
 from t5x_like.pretrained.gguf_fields import GgufFields, llama3_divisors
 from t5x_like.pretrained.gguf_files import FREQUENCIES, gguf_name, import_gguf, neighbors
+from t5x_like.pretrained.gguf_tokenizer import tokenizer_metadata
 from t5x_like.pretrained.tokenizer_files import SpecialIds
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 GgufType = Literal["float32", "float16", "bfloat16", "q8_0"]
 
@@ -34,6 +37,7 @@ _SIZES = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "rope.freq_base": "rope_theta",
 }
+_TABLE = "model.embed_tokens.weight"
 # Fields of a config.json that a causal language model doesn't compute with. head_dim is compared on its own.
 _FREE = {"architectures", "model_type", "torch_dtype", "num_labels", "problem_type", "head_dim"}
 _FREE |= {"attention_dropout", "pad_token_id", "bos_token_id", "eos_token_id"}
@@ -45,15 +49,19 @@ def write_gguf(
     path: PathLike,
     *,
     special_ids: SpecialIds | None = None,
+    tokenizer: Tokenizer | None = None,
     dtype: GgufType = "float32",
 ) -> None:
-    """Write a ``.gguf`` file with weights, sizes and special ids, without a tokenizer. An adapter is merged.
+    """Write a ``.gguf`` file with weights, sizes, special ids and tokenizer. An adapter is merged.
+
+    A tokenizer of a kind that llama.cpp lacks is left out, with a warning that says why.
 
     Args:
       config: the model's configuration.
       params: its weights. Of weights that stay on disk, only one at a time is in memory.
       path: the file, on a local disk; it must not exist.
       special_ids: ids that pad, begin and end texts; left out if not given.
+      tokenizer: of the model; without one, llama.cpp reads and writes ids only.
       dtype: of matrices; norms and biases are float32. ``q8_0`` quantizes to 8 bits, and matrices whose width is no
         multiple of 32 are float16 then.
 
@@ -81,6 +89,7 @@ def write_gguf(
     metadata = {f"{kind}.{name}": value for name, value in _metadata(config, fields).items()}
     _require_expressible(config, {"general.architecture": kind, **metadata}, shapes, frequencies, str(path))
     types = {name: _type_of(gguf, shape, dtype) for name, shape in shapes.items()}
+    texts = {**_special_ids(special_ids), **_tokenizer(tokenizer, shapes[_TABLE][0], target.name)}
     heads_of = (
         {"q_proj": config.num_heads, "k_proj": fields["num_key_value_heads"]} if kind == "llama" else {}
     )
@@ -88,9 +97,8 @@ def write_gguf(
     temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     writer: Any = gguf.GGUFWriter(temporary, kind)
     try:
-        add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
-        for name, value in {**metadata, **_special_ids(special_ids)}.items():
-            add[type(value)](name, value)
+        for name, value in {**metadata, **texts}.items():
+            _add_metadata(writer, name, value)
         for name, shape in shapes.items():
             row = gguf.quantize(np.zeros((1, *shape[1:]), np.float32), types[name])
             stored, size = (shape[0], *row.shape[1:]), shape[0] * row.nbytes
@@ -111,6 +119,28 @@ def write_gguf(
     finally:
         writer.close()
         temporary.unlink(missing_ok=True)
+
+
+def _add_metadata(writer: Any, name: str, value: Any) -> None:
+    add = {
+        bool: writer.add_bool,
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+        list: writer.add_array,
+        bytes: writer.add_array,
+    }
+    add[type(value)](name, value)
+
+
+def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[str, Any]:
+    if tokenizer is None:
+        return {"tokenizer.ggml.model": "no_vocab"}
+    try:
+        return tokenizer_metadata(tokenizer, num_rows)
+    except ValueError as error:
+        warnings.warn(f"{file} has no tokenizer: {error}. llama.cpp reads and writes ids only", stacklevel=3)
+        return {"tokenizer.ggml.model": "no_vocab"}
 
 
 def _metadata(config: Any, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """The printed script completes verbs, flags and choices in a real shell."""
 
 import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -50,11 +53,34 @@ def test_the_script_is_clean(script: Path) -> None:
     assert found.returncode == 0, found.stdout
 
 
-def test_zsh_gets_the_same_by_its_bashcompinit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh_completes_in_a_plain_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        pytest.skip("zsh isn't installed")
     assert main(["completion", "zsh"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("autoload -U +X bashcompinit && bashcompinit\n")
-    assert "mapfile" not in printed, "which zsh lacks"
+    (tmp_path / "complete.zsh").write_text(capsys.readouterr().out)
+    terminal, side = pty.openpty()
+    settings = os.environ | {"TERM": "dumb", "ZDOTDIR": str(tmp_path)}
+    shell = subprocess.Popen([zsh, "-f", "-i"], stdin=side, stdout=side, stderr=side, env=settings)
+    typed = f"source {tmp_path}/complete.zsh; echo re''ady\n"
+    os.write(terminal, typed.encode())
+    read_until(terminal, "ready")
+    for line, expected in {"t5x-like tra\t": "train ", "t5x-like evaluate --method ra\t": "rank "}.items():
+        os.write(terminal, b"\x15" + line.encode())  # control-U empties the line before
+        read_until(terminal, expected)
+    os.write(terminal, b"\x15exit\n")
+    assert shell.wait(timeout=60) == 0
+    os.close(terminal)
+    os.close(side)
+
+
+def read_until(terminal: int, expected: str) -> None:
+    """Read what a terminal shows until it contains a text."""
+    shown, end = "", time.monotonic() + 60
+    while expected not in shown:
+        assert time.monotonic() < end, shown
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 65536).decode(errors="replace")
 
 
 def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ class SentencePieceTokenizer(Tokenizer):
         Raises:
           ValueError: Not a SentencePiece model.
         """
-        proto = _parse(name, model)
+        proto = parse_model(name, model)
         pieces = [piece.piece for piece in proto.pieces]
         own = count_own_sentinels(pieces.__getitem__, len(pieces))
         numbers = {piece: number for number, piece in enumerate(pieces)}
@@ -78,7 +78,7 @@ class SentencePieceTokenizer(Tokenizer):
     @functools.cached_property
     def model_with_sentinels(self) -> bytes:
         """Model for decoding: the original with a piece for each sentinel."""
-        proto = _parse(self.name, self.model)
+        proto = parse_model(self.name, self.model)
         for number in reversed(range(self._added)):
             proto.pieces.add(piece=f"▁<extra_id_{number}>", score=0.0, type=proto.SentencePiece.USER_DEFINED)
         return proto.SerializeToString()
@@ -86,7 +86,7 @@ class SentencePieceTokenizer(Tokenizer):
     @functools.cached_property
     def literal_model(self) -> bytes:
         """Model for encoding, in which no text reaches a sentinel or another special piece."""
-        proto = _parse(self.name, self.model_with_sentinels)
+        proto = parse_model(self.name, self.model_with_sentinels)
         ordinary = (proto.SentencePiece.NORMAL, proto.SentencePiece.USER_DEFINED)
         for piece in proto.pieces:
             if piece.type in ordinary and is_markup(piece.piece):
@@ -122,7 +122,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def starts_word(self) -> np.ndarray | None:
         """Implement ``Tokenizer``; None for models that attach spaces to the end of words."""
-        proto = _parse(self.name, self.model_with_sentinels)
+        proto = parse_model(self.name, self.model_with_sentinels)
         if proto.trainer_spec.treat_whitespace_as_suffix:
             return None
         begins = [
@@ -137,7 +137,16 @@ class SentencePieceTokenizer(Tokenizer):
         return (self.model, repr(sorted(self._normalization.items())).encode())
 
 
-def _parse(name: str, model: bytes) -> Any:
+def parse_model(name: str, model: bytes) -> Any:
+    """Return the ``ModelProto`` of a serialized model.
+
+    Args:
+      name: the model's name in messages.
+      model: the content of a ``.model`` file.
+
+    Raises:
+      ValueError: it is no SentencePiece model.
+    """
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
