@@ -1,0 +1,109 @@
+"""Compile train steps for TPU topologies ahead of time, each in a process of its own, and keep what they need.
+
+    python -m benchmarks.plans                       all that results/plans.json doesn't hold yet
+    python -m benchmarks.plans --only t5_1_1_large   those whose names begin so, again
+
+Needs ``pip install 't5x-like[plan]'`` and no TPU. A program is saved as soon as it is compiled.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.machine import about
+from t5x_like.io.files import write_json
+
+RESULTS = Path(__file__).parent / "results/plans.json"
+_PRETRAIN_T5 = "gin/recipes/t5_1_1/pretrain_base.gin"
+_XXL = "gin/recipes/t5_1_1/pretrain_xxl_pod.gin"
+_BERT = ("gin/recipes/objectives/masked_lm.gin", "gin/models/bert/large.gin", "gin/hardware/v5e_8.gin")
+_BERT_SIZES = (
+    "INPUTS_LENGTH=512",
+    "TARGETS_LENGTH=512",
+    "BATCH_SIZE=256",
+    "VOCAB_SIZE=30592",
+    "TRAIN_STEPS=1000000",
+)
+
+
+class Program(NamedTuple):
+    """A step to compile.
+
+    Attributes:
+      files: Gin files of the recipe; a later one overrules.
+      topology: The devices.
+      mesh: Their arrangement.
+      settings: Values of macros.
+    """
+
+    files: tuple[str, ...]
+    topology: str
+    mesh: str
+    settings: tuple[str, ...] = ()
+
+
+def _t5(size: str, topology: str, mesh: str, *settings: str) -> Program:
+    return Program((_PRETRAIN_T5, f"gin/models/t5_1_1/{size}.gin"), topology, mesh, settings)
+
+
+PROGRAMS = {
+    "t5_1_1_large": _t5("large", "v5e:4x4", "fsdp=16"),
+    "bert_large": Program(_BERT, "v5e:4x4", "fsdp=16", _BERT_SIZES),
+    "t5_1_1_base": _t5("base", "v5e:4x4", "fsdp=16"),
+    "t5_1_1_small": _t5("small", "v5e:4x4", "fsdp=16"),
+    "t5_1_1_xxl_v5e": Program((_XXL,), "v5e:16x16", "fsdp=256"),
+    "t5_1_1_large_copies": _t5("large", "v5e:4x4", "data=16"),
+    "t5_1_1_large_model_axis": _t5("large", "v5e:4x4", "fsdp=4,model=4"),
+    "t5_1_1_xxl_v5p": Program(
+        (_XXL,), "v5p:4x4x4", "fsdp=64", ("BATCH_SIZE=512", "TARGETS_LENGTH=128", "REMAT=minimal")
+    ),
+    "t5_1_1_xxl_v5p_model_axis": Program(
+        (_XXL,), "v5p:4x4x4", "fsdp=16,model=4", ("BATCH_SIZE=512", "TARGETS_LENGTH=128", "REMAT=minimal")
+    ),
+}
+
+
+def compile_program(program: Program) -> dict[str, Any]:
+    """Run ``t5x-like plan`` and return its JSON object, or the error."""
+    command = [sys.executable, "-m", "benchmarks.plans", "--", "plan", "--json"]
+    command += [f"--gin_file={file}" for file in program.files]
+    command += ["--topology", program.topology, "--mesh", program.mesh]
+    command += [f"--set={setting}" for setting in program.settings]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1:]}
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Compile the programs, and save each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", metavar="NAME", help="programs whose names begin so, again")
+    parser.add_argument("--output", default=str(RESULTS), help="the JSON file to write")
+    arguments = parser.parse_args()
+    path = Path(arguments.output)
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for name, program in PROGRAMS.items():
+        if not name.startswith(arguments.only) or (name in results and not arguments.only):
+            continue
+        found = compile_program(program)
+        results[name] = {
+            "settings": program._asdict(),
+            **about(),
+            "plan": found,
+        }
+        write_json(path, results)
+        print(name, found.get("error") or f"compiled in {found['compile_seconds']} s", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--"]:  # a program's own process
+        from t5x_like.cli.main import main as command_line
+
+        sys.exit(command_line(sys.argv[2:]))
+    main()

@@ -1,0 +1,125 @@
+"""Published figures of accelerators, and of the links between them."""
+
+from typing import Literal, NamedTuple
+
+GIGA, TERA, GIB = 1e9, 1e12, 2**30
+
+
+class Chip(NamedTuple):
+    """Figures of one accelerator from its maker's data sheet.
+
+    Attributes:
+      name: Name in ``--topology``.
+      kind: "tpu", "gpu", or "cpu" for simulated devices, which have no figures.
+      flops_per_second: Dense bfloat16 matrix products.
+      memory_bytes: Main memory (HBM).
+      memory_bytes_per_second: Bandwidth of the main memory.
+      link_bytes_per_second: In one direction. TPU: of one link to a neighbor. GPU: of all links inside a machine.
+      num_torus_axes: TPU: axes of the network, each with two links.
+      network_bytes_per_second: GPU: to other machines, in one direction.
+      shapes: TPU: numbers of chips along each axis of the network.
+      wraps_at: TPU: the axis lengths, or their divisor, at which the ends of an axis are linked.
+      source: Where the figures are published.
+    """
+
+    name: str
+    kind: Literal["tpu", "gpu", "cpu"]
+    flops_per_second: float = 0.0
+    memory_bytes: float = 0.0
+    memory_bytes_per_second: float = 0.0
+    link_bytes_per_second: float = 0.0
+    num_torus_axes: int = 0
+    network_bytes_per_second: float = 0.0
+    shapes: tuple[str, ...] = ()
+    wraps_at: int = 0
+    source: str = ""
+
+
+_CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
+_SQUARES = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+GPUS_PER_MACHINE = 8
+
+CHIPS = {
+    chip.name: chip
+    for chip in (
+        Chip(
+            "v4",
+            "tpu",
+            flops_per_second=275 * TERA,
+            memory_bytes=32 * GIB,
+            memory_bytes_per_second=1228 * GIGA,
+            link_bytes_per_second=50 * GIGA,
+            num_torus_axes=3,
+            shapes=_CUBES,
+            wraps_at=4,
+            source="Jouppi et al. 2023, table 4, https://arxiv.org/abs/2304.01433",
+        ),
+        Chip(
+            "v5e",
+            "tpu",
+            flops_per_second=197 * TERA,
+            memory_bytes=16 * GIB,
+            memory_bytes_per_second=819 * GIGA,
+            link_bytes_per_second=50 * GIGA,
+            num_torus_axes=2,
+            shapes=_SQUARES,
+            wraps_at=16,
+            source="https://cloud.google.com/tpu/docs/v5e (1,600 Gbit/s over 4 links)",
+        ),
+        Chip(
+            "v5p",
+            "tpu",
+            flops_per_second=459 * TERA,
+            memory_bytes=95 * GIB,
+            memory_bytes_per_second=2765 * GIGA,
+            link_bytes_per_second=100 * GIGA,
+            num_torus_axes=3,
+            shapes=_CUBES,
+            wraps_at=4,
+            source="https://cloud.google.com/tpu/docs/v5p (4,800 Gbit/s over 6 links)",
+        ),
+        Chip(
+            "v6e",
+            "tpu",
+            flops_per_second=918 * TERA,
+            memory_bytes=32 * GIB,
+            memory_bytes_per_second=1638 * GIGA,
+            link_bytes_per_second=100 * GIGA,
+            num_torus_axes=2,
+            shapes=_SQUARES,
+            wraps_at=16,
+            source="https://cloud.google.com/tpu/docs/v6e (800 GB/s in both directions over 4 links)",
+        ),
+        Chip(
+            "a100",
+            "gpu",
+            flops_per_second=312 * TERA,
+            memory_bytes=80e9,
+            memory_bytes_per_second=2039 * GIGA,
+            link_bytes_per_second=300 * GIGA,
+            network_bytes_per_second=25 * GIGA,
+            source="https://www.nvidia.com/en-us/data-center/a100/ (SXM, 80 GB; 200 Gbit/s to other machines)",
+        ),
+        Chip(
+            "h100",
+            "gpu",
+            flops_per_second=989 * TERA,
+            memory_bytes=80e9,
+            memory_bytes_per_second=3350 * GIGA,
+            link_bytes_per_second=450 * GIGA,
+            network_bytes_per_second=50 * GIGA,
+            source="https://www.nvidia.com/en-us/data-center/h100/ (SXM; 400 Gbit/s to other machines)",
+        ),
+        Chip(
+            "h200",
+            "gpu",
+            flops_per_second=989 * TERA,
+            memory_bytes=141e9,
+            memory_bytes_per_second=4800 * GIGA,
+            link_bytes_per_second=450 * GIGA,
+            network_bytes_per_second=50 * GIGA,
+            source="https://www.nvidia.com/en-us/data-center/h200/ (SXM; 400 Gbit/s to other machines)",
+        ),
+        Chip("cpu", "cpu"),
+    )
+}

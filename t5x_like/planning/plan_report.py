@@ -1,0 +1,334 @@
+"""Plans as text and as JSON values; each number says where it comes from."""
+
+import platform
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.planning.decode_plan import DecodePlan
+from t5x_like.planning.device_program import DeviceProgram
+from t5x_like.planning.program_counts import ProgramCounts
+from t5x_like.planning.search import SearchResult, StepSettings
+from t5x_like.planning.step_plan import StepPlan, gib, mesh_text
+from t5x_like.planning.topology import Topology
+
+Origin = Literal["compiled", "counts", "shapes", "traced", "data sheet", "recipe"]
+
+_LEGEND = {
+    "compiled": "the program that XLA compiled for these chips",
+    "counts": "from counts, not compiled: a program for simulated CPU devices",
+    "shapes": "shapes, types and shardings",
+    "traced": "the step's matrix products as JAX traces them, without what remat computes again",
+    "data sheet": "the maker's published figures",
+    "recipe": "the recipe",
+}
+
+
+def plan_text(plan: StepPlan, *, title: str) -> str:
+    """Return a plan as a table.
+
+    Args:
+      plan: The plan.
+      title: First words, such as the recipe's name.
+    """
+    chip, memory = plan.topology.chip, plan.memory
+    remat = f", remat {plan.remat}" if plan.remat else ""
+    parts = f", {plan.num_microbatches} microbatches" if plan.num_microbatches > 1 else ""
+    lines = [
+        f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh)}{remat}{parts}",
+        f"batch of {plan.batch_size:,} rows, {plan.num_tokens:,} positions; compiled in {plan.compile_seconds:.0f} s",
+        "",
+        "memory of each device",
+        *(_row(name, gib(size), "shapes") for name, size in memory.parts.items()),
+    ]
+    compiled = _compiled(plan)
+    if memory.peak:
+        lines += [
+            _row("activations, gradients and copies", gib(memory.temporaries), compiled),
+            _row("peak", gib(memory.peak), compiled),
+        ]
+    if memory.capacity is not None:
+        lines.append(_row("memory of the chip", gib(memory.capacity), "data sheet"))
+        used = f", {memory.peak / memory.capacity:.0%} of it" if memory.peak else ""
+        lines.append(f"  {'it fits' if memory.fits else 'IT DOES NOT FIT'}{used}")
+    if not memory.fits:
+        lines += ["", *_what_takes_memory(plan)]
+    if plan.counts is not None:
+        lines += ["", *_collectives(plan), "", *_flops(plan)]
+        lines += ["", *_times(plan)] if plan.roofline else []
+        lines += _doubts(plan)
+    lines += [f"note: {note}" for note in plan.notes]
+    lines += ["", "where the numbers come from"]
+    lines += [
+        f"  [{name}] {meaning}"
+        for name, meaning in _LEGEND.items()
+        if any(f"[{name}" in line for line in lines)
+    ]
+    if chip.source:
+        lines.append(f"  {chip.name}: {chip.source}")
+    return "\n".join(lines)
+
+
+def decode_text(plan: DecodePlan, *, title: str) -> str:
+    """Return a plan of generation as a table; ``title`` as for ``plan_text``."""
+    compiled = _origin_of_counts(plan.topology)
+    capacity = plan.topology.chip.memory_bytes
+    fits = "" if not capacity else f", {plan.peak / capacity:.0%} of the chip's {gib(capacity)} [data sheet]"
+    lines = [
+        f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh)}",
+        f"{plan.num_rows:,} prompts of {plan.prompt_length:,} tokens and {plan.max_new_tokens:,} new ones, greedy",
+        "",
+        "memory of each device",
+        _row("weights", gib(plan.weight_bytes), "shapes"),
+        _row("cache: keys, values, encoder's output", gib(plan.cache_bytes), "shapes"),
+        _row("peak of prefill", gib(plan.prefill.peak), compiled),
+        _row("peak of a token", f"{gib(plan.token.peak)}{fits}", compiled),
+    ]
+    for name, program in (("prefill", plan.prefill), ("one token of each row", plan.token)):
+        if program.counts is None:
+            lines += ["", f"{name}: the compiler refused it", *program.refusal.splitlines()[:5]]
+            continue
+        lines += [
+            "",
+            name,
+            _row("FLOPs", f"{program.counts.flops:.4g}", compiled),
+            _row("read from and written to memory", gib(program.counts.num_bytes), compiled),
+            _row("sent to other devices", gib(program.counts.sent_bytes), compiled),
+        ]
+        if program.roofline:
+            times = (_seconds(program.roofline.overlapped_seconds), _seconds(program.roofline.serial_seconds))
+            lines.append(_row("least time", " to ".join(times), compiled, "data sheet"))
+    if plan.token.roofline:
+        rate = plan.num_rows / plan.token.roofline.serial_seconds
+        lines.append(f"  at most {rate:,.0f} new tokens/s without overlap  [{compiled}, data sheet]")
+    return "\n".join(lines)
+
+
+def decode_json(plan: DecodePlan) -> dict[str, Any]:
+    """Return a plan of generation as JSON values."""
+    return {
+        "topology": plan.topology.text,
+        "mesh": {name: int(size) for name, size in plan.mesh.shape.items()},
+        "rows": plan.num_rows,
+        "prompt_length": plan.prompt_length,
+        "max_new_tokens": plan.max_new_tokens,
+        "weight_bytes": plan.weight_bytes,
+        "cache_bytes": plan.cache_bytes,
+        "prefill": _program_json(plan.prefill, plan.topology),
+        "token": _program_json(plan.token, plan.topology),
+    }
+
+
+def _program_json(program: DeviceProgram, topology: Topology) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "peak_bytes": program.peak or None,
+        "compile_seconds": round(program.compile_seconds, 1),
+    }
+    if program.counts is not None:
+        described |= _counts_json(program.counts, _origin_of_counts(topology))
+    if program.roofline is not None:
+        described["time"] = program.roofline._asdict()
+    return described
+
+
+def _counts_json(counts: ProgramCounts, origin: str) -> dict[str, Any]:
+    return {
+        "flops": counts.flops,
+        "memory_bytes": counts.num_bytes,
+        "sent_bytes": counts.sent_bytes,
+        "collectives": [
+            {"kind": kind.kind, "axes": list(kind.axes)} | vars(each)
+            for kind, each in sorted(counts.collectives.items())
+        ],
+        "uncounted_custom_calls": dict(counts.custom_calls),
+        "loops_without_trip_count": counts.num_open_loops,
+        "origin": origin,
+    }
+
+
+def search_text(found: SearchResult) -> str:
+    """Return the ranked settings of a search, and what was not compiled."""
+    lines = [
+        "settings, best first (peak of each device; step time if communication overlaps, and if it doesn't)"
+    ]
+    for number, (setting, plan) in enumerate(found.plans, start=1):
+        fits = "" if plan.memory.fits else "  DOES NOT FIT"
+        peak = gib(plan.memory.peak) if plan.memory.peak else "?"
+        times = ""
+        if plan.roofline:
+            times = (
+                f"  {_seconds(plan.roofline.overlapped_seconds)} to {_seconds(plan.roofline.serial_seconds)}"
+            )
+        lines.append(f"{number:3}. {setting!s:<66} {peak:>11}{times}{fits}")
+    lines += [f"the compiler failed on {setting}: {message}" for setting, message in found.failed]
+    if found.too_large:
+        lines.append(
+            f"not compiled, for their state alone is larger than the memory: {_some(found.too_large)}"
+        )
+    if found.not_compiled:
+        lines.append(f"not compiled (raise --max_programs for more): {_some(found.not_compiled)}")
+    return "\n".join(lines)
+
+
+def plan_json(plan: StepPlan) -> dict[str, Any]:
+    """Return a plan as JSON values; ``origin`` names where each section's numbers come from."""
+    memory, counts, bounds = plan.memory, plan.counts, plan.roofline
+    compiled = _compiled(plan)
+    described: dict[str, Any] = {
+        "topology": plan.topology.text,
+        "devices": plan.mesh.size,
+        "mesh": {name: int(size) for name, size in plan.mesh.shape.items()},
+        "remat": plan.remat,
+        "num_microbatches": plan.num_microbatches,
+        "batch_size": plan.batch_size,
+        "positions_per_step": plan.num_tokens,
+        "total_steps": plan.total_steps,
+        "compile_seconds": round(plan.compile_seconds, 1),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "memory": {
+            "bytes": memory.parts,
+            "temporaries_bytes": memory.temporaries if memory.peak else None,
+            "peak_bytes": memory.peak or None,
+            "capacity_bytes": memory.capacity,
+            "fits": memory.fits,
+            "largest_arrays": [each._asdict() for each in memory.largest],
+            "origin": {"bytes": "shapes", "peak_bytes": compiled, "capacity_bytes": "data sheet"},
+        },
+        "model_flops": {"all_devices": plan.model_flops, "origin": "traced"},
+        "notes": list(plan.notes),
+    }
+    if counts is not None:
+        described["program"] = _counts_json(counts, compiled)
+    if bounds is not None:
+        described["time"] = bounds._asdict() | {
+            "overlapped": _outlook(plan, bounds.overlapped_seconds),
+            "not_overlapped": _outlook(plan, bounds.serial_seconds),
+            "origin": f"{compiled}, data sheet",
+            "data_sheet": plan.topology.chip._asdict(),
+        }
+    return described
+
+
+def search_json(found: SearchResult) -> dict[str, Any]:
+    """Return the results of a search as JSON values."""
+    return {
+        "plans": [plan_json(plan) for _, plan in found.plans],
+        "not_compiled": [str(setting) for setting in found.not_compiled],
+        "state_larger_than_memory": [str(setting) for setting in found.too_large],
+        "failed": {str(setting): message for setting, message in found.failed},
+    }
+
+
+def _compiled(plan: StepPlan) -> Origin:
+    return _origin_of_counts(plan.topology)
+
+
+def _origin_of_counts(topology: Topology) -> Origin:
+    """Return "counts" for GPUs, whose programs are compiled for simulated CPU devices."""
+    return "counts" if topology.chip.kind == "gpu" else "compiled"
+
+
+def _row(name: str, value: str, *origins: str) -> str:
+    return f"  {name:<40} {value:>14}  [{', '.join(origins)}]"
+
+
+def _what_takes_memory(plan: StepPlan) -> list[str]:
+    parts = sorted(plan.memory.parts.items(), key=lambda item: -item[1])
+    lines = ["what takes the memory"]
+    lines += [_row(name, gib(size), "shapes") for name, size in parts[:3]]
+    for each in plan.memory.largest:
+        source = each.source_name.rpartition("/")[2] or "the program"
+        lines.append(_row(f"{each.shape} of {source}", gib(each.num_bytes), _compiled(plan)))
+    if plan.memory.refusal:
+        lines += [f"  {line.strip()}" for line in plan.memory.refusal.splitlines()[:12] if line.strip()]
+    return lines
+
+
+def _collectives(plan: StepPlan) -> list[str]:
+    assert plan.counts is not None, "the caller has checked"
+    rows = sorted(plan.counts.collectives.items(), key=lambda item: -item[1].sent_bytes)
+    if not rows:
+        return [f"collectives of each device and step: none  [{_compiled(plan)}]"]
+    lines = [f"collectives of each device and step: how often, whole arrays, bytes sent  [{_compiled(plan)}]"]
+    return lines + [
+        f"  {kind.kind + ' along ' + ' and '.join(kind.axes):<36} {each.times:>7,} {gib(each.payload_bytes):>12} "
+        f"{gib(each.sent_bytes):>12}"
+        for kind, each in rows
+    ]
+
+
+def _flops(plan: StepPlan) -> list[str]:
+    assert plan.counts is not None, "the caller has checked"
+    of_model = plan.model_flops / plan.mesh.size
+    ratio = f" (the program's FLOPs are {plan.counts.flops / of_model:.2f} x the model's)" if of_model else ""
+    return [
+        f"FLOPs and memory traffic of each device and step{ratio}",
+        _row("FLOPs of the program", f"{plan.counts.flops:.4g}", _compiled(plan)),
+        _row("FLOPs of the model", f"{of_model:.4g}", "traced"),
+        _row("read from and written to memory", gib(plan.counts.num_bytes), _compiled(plan)),
+    ]
+
+
+def _times(plan: StepPlan) -> list[str]:
+    bounds = plan.roofline
+    assert bounds is not None, "the caller has checked"
+    both = (_compiled(plan), "data sheet")
+    lines = [
+        "least time of a step",
+        _row("compute", _seconds(bounds.compute_seconds), *both),
+        _row("memory", _seconds(bounds.memory_seconds), *both),
+        _row("operations, each at its own limit", _seconds(bounds.operation_seconds), *both),
+        _row("interconnect", _seconds(bounds.interconnect_seconds), *both),
+    ]
+    for name, seconds in (
+        ("communication overlaps", bounds.overlapped_seconds),
+        ("communication doesn't overlap", bounds.serial_seconds),
+    ):
+        outlook = _outlook(plan, seconds)
+        lines.append(
+            f"  if {name}: {_seconds(seconds)} a step, {outlook['tokens_per_second']:,.0f} tokens/s, "
+            f"{outlook['model_flops_utilization']:.0%} utilization; {plan.total_steps:,} steps in "
+            f"{outlook['days']:.3g} days and {outlook['chip_hours']:,.0f} chip-hours  [{', '.join(both)}, recipe]"
+        )
+    return lines
+
+
+def _outlook(plan: StepPlan, seconds: float) -> dict[str, float]:
+    run = seconds * plan.total_steps
+    return {
+        "seconds_per_step": seconds,
+        "tokens_per_second": plan.num_tokens / seconds,
+        "model_flops_utilization": plan.utilization(seconds),
+        "days": run / 86400,
+        "chip_hours": run / 3600 * plan.mesh.size,
+    }
+
+
+def _doubts(plan: StepPlan) -> list[str]:
+    """Return what the counts lack."""
+    assert plan.counts is not None, "the caller has checked"
+    lines = []
+    if plan.counts.num_open_loops:
+        lines.append(
+            f"note: {plan.counts.num_open_loops} loops have no fixed number of rounds and count as one round"
+        )
+    if plan.counts.custom_calls:
+        calls = ", ".join(f"{name} x {times}" for name, times in plan.counts.custom_calls.items())
+        lines.append(f"note: the FLOPs of these kernels are not counted: {calls}")
+    if _compiled(plan) == "counts":
+        lines.append(
+            "note: memory and bytes are those of a program for CPUs, which computes some bfloat16 in float32; a GPU's "
+            "program takes less"
+        )
+    return lines
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _some(settings: Sequence[StepSettings]) -> str:
+    shown = "; ".join(str(setting) for setting in settings[:5])
+    return f"{shown}; and {len(settings) - 5} more" if len(settings) > 5 else shown

@@ -1,0 +1,425 @@
+"""FLOPs, memory traffic and collectives of one device's program, with every loop counted as often as it runs.
+
+XLA's own ``cost_analysis`` counts the body of a loop once, so it misses all but one of a model's scanned layers.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
+from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, Shape, parse
+
+_COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+)
+# They name, view or wait for values, and move none.
+_FREE = {
+    *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "domain"),
+    *("partition-id", "replica-id", "add-dependency", "async-update", "send", "recv"),
+}
+# Custom calls that allocate or mark.
+_FREE_TARGETS = (
+    "AllocateBuffer",
+    "AsyncCollective",
+    "ConcatBitcast",
+    "Sharding",
+    "AssumeGatherIndicesInBound",
+)
+
+
+class Operation(NamedTuple):
+    """An instruction of the compiled program that runs on its own.
+
+    Attributes:
+      flops: Of its matrix products and convolutions, 2 for a multiplication and an addition.
+      num_bytes: Read from and written to main memory.
+      times: How often it runs in a step.
+    """
+
+    flops: float
+    num_bytes: float
+    times: int
+
+
+class CollectiveKind(NamedTuple):
+    """Kind of a collective, and the mesh axes along which devices talk; ``("?",)`` for other groups."""
+
+    kind: str
+    axes: tuple[str, ...]
+
+
+@dataclass
+class CollectiveCounts:
+    """Collectives of one kind along the same axes, in one step.
+
+    Attributes:
+      times: How often one runs.
+      payload_bytes: Bytes of the whole arrays that are gathered, reduced or exchanged within a group.
+      sent_bytes: Bytes that each device sends with a ring algorithm.
+    """
+
+    times: int = 0
+    payload_bytes: float = 0.0
+    sent_bytes: float = 0.0
+
+
+class LargeArray(NamedTuple):
+    """An array that the program computes.
+
+    Attributes:
+      num_bytes: Its size.
+      shape: Type and dimensions.
+      source_name: Path of the JAX operation that computes it.
+    """
+
+    num_bytes: int
+    shape: str
+    source_name: str
+
+
+@dataclass
+class ProgramCounts:
+    """Sums over one step of one device.
+
+    Attributes:
+      operations: Every instruction that runs on its own.
+      collectives: By kind and axes.
+      custom_calls: How often each kernel runs whose FLOPs the text doesn't tell.
+      num_open_loops: Loops without a known number of rounds, counted as one round.
+    """
+
+    operations: list[Operation] = field(default_factory=list)
+    collectives: dict[CollectiveKind, CollectiveCounts] = field(
+        default_factory=lambda: defaultdict(CollectiveCounts)
+    )
+    custom_calls: Counter[str] = field(default_factory=Counter)
+    num_open_loops: int = 0
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of matrix products and convolutions."""
+        return sum(each.flops * each.times for each in self.operations)
+
+    @property
+    def num_bytes(self) -> float:
+        """Bytes read from and written to main memory."""
+        return sum(each.num_bytes * each.times for each in self.operations)
+
+    @property
+    def sent_bytes(self) -> float:
+        """Bytes that the device sends to others."""
+        return sum(each.sent_bytes for each in self.collectives.values())
+
+    def add(self, other: "ProgramCounts") -> None:
+        """Add the counts of another part of the program."""
+        self.operations += other.operations
+        self.custom_calls += other.custom_calls
+        self.num_open_loops += other.num_open_loops
+        for kind, counts in other.collectives.items():
+            own = self.collectives[kind]
+            own.times += counts.times
+            own.payload_bytes += counts.payload_bytes
+            own.sent_bytes += counts.sent_bytes
+
+
+def count(text: str, mesh: MeshShape) -> ProgramCounts:
+    """Return the counts of an optimized HLO module.
+
+    Args:
+      text: Of ``jax.stages.Compiled.as_text``.
+      mesh: Devices in the order of the program's device numbers.
+    """
+    program = parse(text)
+    return _Counter(program, mesh).computation(program.computations[program.entry], times=1)
+
+
+def largest_arrays(text: str, number: int) -> list[LargeArray]:
+    """Return the largest arrays that the program computes, each shape and source once."""
+    found: dict[tuple[str, str], int] = {}
+    for computation in _run_on_their_own(parse(text)):
+        for instruction in computation.instructions.values():
+            if instruction.opcode in _FREE or instruction.opcode in ("while", "conditional", "call"):
+                continue
+            for shape in instruction.shapes:
+                if not shape.is_on_chip:
+                    found[str(shape), instruction.source_name] = shape.num_bytes
+    ranked = sorted(found.items(), key=lambda item: -item[1])
+    return [LargeArray(size, shape, source) for (shape, source), size in ranked[:number]]
+
+
+def _run_on_their_own(program: HloProgram) -> list[Computation]:
+    """Return the entry and the bodies of loops, calls and branches, without what is fused."""
+    found, waiting = {}, [program.entry]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found[name] = program.computations[name]
+        for instruction in found[name].instructions.values():
+            if instruction.opcode in ("while", "call", "conditional"):
+                waiting += _called(instruction)
+    return list(found.values())
+
+
+def _called(instruction: Instruction) -> list[str]:
+    names = ("body", "to_apply", "branch_computations", "true_computation", "false_computation")
+    return [name for attribute in names for name in instruction.called(attribute)]
+
+
+class _Counter:
+    """Walks through a program."""
+
+    def __init__(self, program: HloProgram, mesh: MeshShape) -> None:
+        self._program, self._mesh = program, mesh
+        self._bytes_read = cache(self._uncached_bytes_read)
+        self._fused_flops = cache(self._uncached_fused_flops)
+
+    def computation(self, computation: Computation, *, times: int) -> ProgramCounts:
+        """Count a computation that runs ``times`` times in a step."""
+        counts = ProgramCounts()
+        fused_channels: set[int] = set()
+        for instruction in computation.instructions.values():
+            self._count(computation, instruction, times, counts, fused_channels)
+        return counts
+
+    def _count(
+        self,
+        computation: Computation,
+        instruction: Instruction,
+        times: int,
+        counts: ProgramCounts,
+        fused_channels: set[int],
+    ) -> None:
+        opcode = instruction.opcode
+        if opcode == "while":
+            rounds = self._program.trip_count(computation, instruction)
+            counts.num_open_loops += rounds is None
+            (body,) = instruction.called("body")
+            counts.add(self._of(body, times * (1 if rounds is None else rounds)))
+        elif opcode == "conditional":
+            branches = [self._of(name, times) for name in _called(instruction)]
+            counts.add(max(branches, key=lambda branch: (branch.flops, branch.num_bytes)))
+        elif opcode == "call" or (opcode == "async-start" and instruction.called("calls")):
+            for name in instruction.called("to_apply") or instruction.called("calls"):
+                counts.add(self._of(name, times))
+        elif opcode == "fusion":
+            (name,) = instruction.called("calls")
+            fused = self._program.computations[name]
+            moved = self._bytes_of_fusion(computation, instruction, fused)
+            counts.operations.append(Operation(self._fused_flops(name), moved, times))
+            self._count_fused_collectives(fused, times, counts, fused_channels)
+        elif (kind := opcode.removesuffix("-start")) in _COLLECTIVES:
+            self._count_collective(kind, computation, instruction, times, counts)
+        elif opcode == "custom-call":
+            target = instruction.attributes.partition('custom_call_target="')[2].partition('"')[0]
+            if not target.startswith(_FREE_TARGETS):
+                counts.custom_calls[target] += times
+                counts.operations.append(Operation(0.0, _bytes_moved(computation, instruction), times))
+        elif opcode not in _FREE and not opcode.endswith("-done"):
+            flops = matmul_flops(computation, instruction)
+            counts.operations.append(Operation(flops, _bytes_moved(computation, instruction), times))
+
+    def _of(self, name: str, times: int) -> ProgramCounts:
+        return self.computation(self._program.computations[name], times=times)
+
+    def _count_collective(
+        self, kind: str, computation: Computation, instruction: Instruction, times: int, counts: ProgramCounts
+    ) -> None:
+        own = sum(operand.num_bytes for operand in computation.operands(instruction))
+        if kind == "collective-permute":
+            axes = self._mesh.axes_of_pairs(source_target_pairs(instruction.attributes))
+            payload, sent = own, float(own)
+        else:
+            groups = replica_groups(instruction.attributes)
+            size = self._mesh.num_devices if groups is None else groups.shape[1]
+            axes = self._mesh.axes_of(groups)
+            payload = own * size if kind == "all-gather" else own
+            sent = payload * (size - 1) / size * (2 if kind == "all-reduce" else 1)
+        if axes == ():
+            return  # groups of one device send nothing
+        entry = counts.collectives[CollectiveKind(kind, ("?",) if axes is None else axes)]
+        entry.times += times
+        entry.payload_bytes += payload * times
+        entry.sent_bytes += sent * times
+
+    def _count_fused_collectives(
+        self, fused: Computation, times: int, counts: ProgramCounts, channels: set[int]
+    ) -> None:
+        """Count the collectives in a fusion.
+
+        TPU programs fuse an asynchronous collective with the work that it overlaps: several fusions of one computation,
+        from its start to its end, hold the same channel.
+        """
+        for instruction in fused.instructions.values():
+            kind = instruction.opcode.removesuffix("-start")
+            if kind in _COLLECTIVES:
+                channel = instruction.number("channel_id", -1)
+                if channel in channels and channel >= 0:
+                    continue
+                channels.add(channel)
+                if fused.name.startswith("all-reduce-scatter"):
+                    kind = "reduce-scatter"
+                self._count_collective(kind, fused, instruction, times, counts)
+            for name in instruction.called("calls") if instruction.opcode == "fusion" else ():
+                self._count_fused_collectives(self._program.computations[name], times, counts, channels)
+
+    def _uncached_fused_flops(self, name: str) -> float:
+        fused = self._program.computations[name]
+        return sum(
+            self._fused_flops(instruction.called("calls")[0])
+            if instruction.opcode == "fusion"
+            else matmul_flops(fused, instruction)
+            for instruction in fused.instructions.values()
+        )
+
+    def _bytes_of_fusion(
+        self, computation: Computation, instruction: Instruction, fused: Computation
+    ) -> float:
+        """Return the bytes that a fusion reads of each operand and writes."""
+        read = sum(
+            self._bytes_read(fused.name, number)
+            for number, _ in enumerate(computation.operands(instruction))
+            if number in fused.parameters
+        )
+        return read + self._bytes_written(fused, fused.instructions[fused.root])
+
+    def _uncached_bytes_read(self, name: str, number: int) -> int:
+        """Return the bytes of an operand that a fusion reads: slices of it, where it only takes slices."""
+        fused = self._program.computations[name]
+        parameter = fused.parameters[number]
+        (shape, *_) = parameter.shapes or (Shape("token", ()),)
+        whole = shape.main_memory_bytes
+        if not whole:
+            return 0
+        total, waiting = 0, [parameter]
+        while waiting:
+            value = waiting.pop()
+            for user in fused.users[value.name]:
+                place = user.operands.index(value.name)
+                if user.opcode in ("dynamic-slice", "slice", "gather") and place == 0:
+                    total += user.num_bytes
+                elif user.opcode == "bitcast":
+                    waiting.append(user)
+                elif user.opcode == "tuple" or _is_collective(user):
+                    continue  # passed on, or sent: that is counted as communication
+                elif user.opcode == "fusion":
+                    total += self._bytes_read(user.called("calls")[0], place)
+                elif user.opcode != "dynamic-update-slice" or place != 0:
+                    return whole
+        return min(total, whole)
+
+    def _bytes_written(self, fused: Computation, root: Instruction) -> int:
+        """Return the bytes that a fusion writes: the update, where it changes a slice of an operand in place."""
+        if root.opcode == "tuple":
+            return sum(self._bytes_written(fused, operand) for operand in fused.operands(root))
+        on_chip = all(shape.is_on_chip for shape in root.shapes)
+        source = fused.operands(root)[0] if root.opcode == "bitcast" else root
+        if on_chip or source.opcode == "parameter" or _is_collective(source):
+            return 0
+        if source.opcode == "dynamic-update-slice":
+            return fused.operands(source)[1].num_bytes
+        if source.opcode == "fusion":
+            inner = self._program.computations[source.called("calls")[0]]
+            return self._bytes_written(inner, inner.instructions[inner.root])
+        return sum(shape.main_memory_bytes for shape in root.shapes)
+
+
+def _is_collective(instruction: Instruction) -> bool:
+    """Return whether an instruction is a collective, or marks the start or the end of one that runs meanwhile."""
+    if instruction.opcode == "custom-call":
+        return 'custom_call_target="AsyncCollective' in instruction.attributes
+    return instruction.opcode.removesuffix("-start") in _COLLECTIVES
+
+
+def matmul_flops(computation: Computation, instruction: Instruction) -> float:
+    """Return the FLOPs of a matrix product or convolution, 0 for other instructions."""
+    if instruction.opcode == "dot":
+        (left, *_) = computation.operands(instruction)[0].shapes
+        contracted = [left.dims[axis] for axis in instruction.dimensions("lhs_contracting_dims")]
+        return 2.0 * instruction.shapes[0].size * float(np.prod(contracted))
+    if instruction.opcode == "convolution":
+        return _convolution_flops(computation, instruction)
+    return 0.0
+
+
+def _convolution_flops(computation: Computation, instruction: Instruction) -> float:
+    """Return the FLOPs of a convolution, which is how TPU programs write matrix products.
+
+    Batch dimensions of a product become spatial dimensions whose windows meet one valid position each, so positions in
+    padding or between dilated elements don't count.
+    """
+    labels = instruction.attributes.partition("dim_labels=")[2].partition("->")
+    left_labels, kernel_labels = labels[0].split("_")
+    out_labels = labels[2].partition(",")[0].strip()
+    left, kernel = (operand.shapes[0].dims for operand in computation.operands(instruction)[:2])
+    out = instruction.shapes[0].dims
+    feature_groups = instruction.number("feature_group_count", 1)
+    batch_groups = instruction.number("batch_group_count", 1)
+    window = _window(instruction.attributes)
+    positions = 1.0
+    for axis in range(len(left_labels) - 2):
+        label = str(axis)
+        positions *= _valid_positions(
+            left[left_labels.index(label)],
+            kernel[kernel_labels.index(label)],
+            out[out_labels.index(label)],
+            {name: values[axis] for name, values in window.items()},
+        )
+    products = (
+        left[left_labels.index("f")]
+        / feature_groups
+        * kernel[kernel_labels.index("o")]
+        * left[left_labels.index("b")]
+        / batch_groups
+    )
+    return 2.0 * products * positions
+
+
+def _window(attributes: str) -> dict[str, list[str]]:
+    """Return the parts of ``window={size=3x3 pad=1_1x1_1}``, one text for each spatial dimension."""
+    text = attributes.partition("window={")[2].partition("}")[0]
+    return {
+        name: values.split("x") for name, _, values in (part.partition("=") for part in text.split()) if name
+    }
+
+
+def _valid_positions(left: int, kernel: int, out: int, window: dict[str, str]) -> int:
+    """Return the number of pairs of an output and a kernel position that meet an element of the left operand."""
+    stride = int(window.get("stride", "1"))
+    low = int(window.get("pad", "0_0").split("_")[0])
+    left_dilation, kernel_dilation = (int(window.get(f"{side}_dilate", "1")) for side in ("lhs", "rhs"))
+    places = np.arange(out)[:, None] * stride + np.arange(kernel)[None] * kernel_dilation - low
+    inside = (places >= 0) & (places < (left - 1) * left_dilation + 1) & (places % left_dilation == 0)
+    return int(np.count_nonzero(inside))
+
+
+def _bytes_moved(computation: Computation, instruction: Instruction) -> float:
+    """Return the bytes that an unfused instruction reads and writes."""
+    written = sum(shape.main_memory_bytes for shape in instruction.shapes)
+    operands = computation.operands(instruction)
+    read = [sum(shape.main_memory_bytes for shape in operand.shapes) for operand in operands]
+    match instruction.opcode:
+        case "dynamic-slice" | "slice" | "gather":
+            return 2 * written if read and read[0] else written
+        case "dynamic-update-slice":
+            return 2 * read[1]
+        case "scatter":
+            return 3 * sum(read[2:])
+        case "slice-start" | "dynamic-slice-start":
+            result = instruction.shapes[1]
+            return result.num_bytes + result.main_memory_bytes
+        case "copy-start":
+            return sum(read) + instruction.shapes[0].main_memory_bytes
+        case "broadcast" | "iota" | "rng-bit-generator":
+            return written
+    return sum(read) + written

@@ -1,0 +1,81 @@
+"""The text that ``t5x-like plan`` prints for a recipe."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.planning import plan_report
+from t5x_like.planning.decode_plan import plan_decoding
+from t5x_like.planning.mesh_checks import check_mesh
+from t5x_like.planning.search import search
+from t5x_like.planning.step_plan import plan_step
+from t5x_like.planning.topology import topology
+from t5x_like.training.experiment import Experiment
+
+_MAX_WAYS_OUT = 4
+
+
+class PlanRequest(NamedTuple):
+    """Arguments of a plan.
+
+    Attributes:
+      files: Names of the recipe, for the title.
+      topology: Such as "v5p:4x4x4".
+      mesh: Devices along each axis; ``None`` for the recipe's mesh.
+      num_new_tokens: Tokens to generate; 0 plans the train step.
+      max_programs: Programs of a search; 0 for none.
+      as_json: Print JSON.
+    """
+
+    files: Sequence[str]
+    topology: str
+    mesh: Mapping[str, int] | None
+    num_new_tokens: int
+    max_programs: int
+    as_json: bool
+
+
+def recipe_plan(request: PlanRequest, load: Callable[[], Experiment]) -> str:
+    """Return the plan of a recipe as text or JSON; where a step doesn't fit, with settings that do.
+
+    Args:
+      request: What to plan.
+      load: Builds the recipe; called once JAX knows its devices.
+
+    Raises:
+      ValueError: The recipe, the topology or the mesh can't be used.
+    """
+    chips = topology(request.topology)
+    devices = chips.devices()  # before the recipe's classes start JAX
+    experiment = load()
+    if request.mesh is not None:
+        experiment = replace(experiment, mesh=MeshConfig(**request.mesh))
+    check_mesh(experiment, chips.num_devices, is_given=request.mesh is not None)
+    described: dict[str, Any] = {"recipe": list(request.files)}
+    title = ", ".join(request.files)
+    if request.num_new_tokens:
+        decoding = plan_decoding(
+            experiment,
+            chips,
+            devices,
+            num_rows=experiment.train.batch_size,
+            prompt_length=experiment.train.inputs_length,
+            max_new_tokens=request.num_new_tokens,
+        )
+        if request.as_json:
+            return json.dumps(described | plan_report.decode_json(decoding), indent=2)
+        return plan_report.decode_text(decoding, title=title)
+    plan = plan_step(experiment, chips, devices)
+    found = None
+    if request.max_programs:
+        found = search(experiment, chips, devices, max_programs=request.max_programs - 1, known=plan)
+    elif not plan.memory.fits:
+        found = search(experiment, chips, devices, max_programs=_MAX_WAYS_OUT, stop_at_fit=True, known=plan)
+    if request.as_json:
+        described |= plan_report.plan_json(plan)
+        described |= {"search": plan_report.search_json(found)} if found else {}
+        return json.dumps(described, indent=2)
+    text = plan_report.plan_text(plan, title=title)
+    return f"{text}\n\n{plan_report.search_text(found)}" if found else text

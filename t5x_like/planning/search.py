@@ -1,0 +1,165 @@
+"""Other settings of a recipe on the same devices: meshes, rematerialization policies, microbatches."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, NamedTuple, get_args
+
+import jax
+
+from t5x_like.model.layers.stack import Remat
+from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
+from t5x_like.partitioning.rules import BATCH_MESH_AXES
+from t5x_like.planning.step_plan import (
+    StepPlan,
+    bytes_per_device,
+    plan_step,
+    remat_of,
+    resolved,
+    state_plan,
+)
+from t5x_like.planning.topology import Topology
+from t5x_like.training.experiment import Experiment
+
+_MAX_MODEL_AXIS = 16  # more would leave too little work for each chip between two all-reduces
+_MORE_MICROBATCHES = (1, 2, 4)  # times the recipe's
+
+
+class StepSettings(NamedTuple):
+    """Settings that change memory and time of a step, and not its result."""
+
+    mesh: tuple[int, ...]
+    remat: str
+    num_microbatches: int
+
+    def of(self, experiment: Experiment) -> Experiment:
+        """Return the experiment with these settings."""
+        model: Any = experiment.model
+        if self.remat and self.remat != remat_of(experiment):
+            model = replace(model, remat=self.remat)
+        mesh = MeshConfig(**dict(zip(MESH_AXES, self.mesh, strict=True)))
+        return replace(experiment, model=model, mesh=mesh, num_microbatches=self.num_microbatches)
+
+    def __str__(self) -> str:
+        mesh = ",".join(f"{name}={size}" for name, size in zip(MESH_AXES, self.mesh, strict=True))
+        remat = f", REMAT={self.remat}" if self.remat else ""
+        return f"--mesh {mesh}{remat}, NUM_MICROBATCHES={self.num_microbatches}"
+
+
+class SearchResult(NamedTuple):
+    """Plans of a search.
+
+    Attributes:
+      plans: Those that were compiled, best first: those that fit by their serial time, then the others by their peak.
+      not_compiled: Settings beyond the limit of programs.
+      too_large: Settings whose state alone is larger than the chip's memory.
+      failed: Settings that the compiler refused for another reason than memory, with its message.
+    """
+
+    plans: list[tuple[StepSettings, StepPlan]]
+    not_compiled: list[StepSettings]
+    too_large: list[StepSettings]
+    failed: list[tuple[StepSettings, str]]
+
+
+def search(
+    experiment: Experiment,
+    topology: Topology,
+    devices: Sequence[Any],
+    *,
+    max_programs: int,
+    stop_at_fit: bool = False,
+    known: StepPlan | None = None,
+) -> SearchResult:
+    """Compile the step with other settings, nearest to the recipe's first.
+
+    Args:
+      experiment: The recipe.
+      topology: The devices.
+      devices: Of ``topology.devices()``.
+      max_programs: The most programs to compile.
+      stop_at_fit: Compile no more once one fits.
+      known: The plan of the recipe's own settings, if it is there already.
+    """
+    experiment = resolved(experiment)
+    own = own_setting(experiment, topology)
+    plans = [] if known is None else [(own, known)]
+    waiting, too_large, failed = [], [], []
+    for setting in settings(experiment, topology.num_devices):
+        if known is not None and setting == own:
+            continue
+        mesh = setting.of(experiment).mesh.build(devices)
+        state = bytes_per_device(state_plan(experiment, mesh).abstract)
+        (too_large if state > (topology.chip.memory_bytes or math.inf) else waiting).append(setting)
+    taken = 0
+    for setting in waiting[:max_programs]:
+        taken += 1
+        try:
+            plan = plan_step(setting.of(experiment), topology, devices)
+        except jax.errors.JaxRuntimeError as error:
+            failed.append((setting, str(error).splitlines()[0]))
+            continue
+        plans.append((setting, plan))
+        if stop_at_fit and plan.memory.fits:
+            break
+    return SearchResult(sorted(plans, key=_rank), waiting[taken:], too_large, failed)
+
+
+def own_setting(experiment: Experiment, topology: Topology) -> StepSettings:
+    """Return the recipe's own settings on a topology."""
+    sizes = experiment.mesh.sizes(topology.num_devices)
+    return StepSettings(sizes, remat_of(experiment), experiment.num_microbatches)
+
+
+def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
+    """Return all settings that divide the batch, those with the fewest changes first."""
+    try:
+        own_mesh = experiment.mesh.sizes(num_devices)
+    except ValueError:  # the recipe is for other devices
+        own_mesh = (1, num_devices, 1)
+    remats = list(get_args(Remat)) if _has_remat(experiment) else [""]
+    own_remat, own_parts = remat_of(experiment), experiment.num_microbatches
+
+    def distance(setting: StepSettings) -> tuple[int, float, int, int]:
+        changes = (
+            (setting.mesh != own_mesh)
+            + (setting.remat != own_remat)
+            + (setting.num_microbatches != own_parts)
+        )
+        far = sum(abs(math.log2(new / old)) for new, old in zip(setting.mesh, own_mesh, strict=True))
+        parts = setting.num_microbatches // own_parts
+        return changes, far, parts, abs(remats.index(setting.remat) - remats.index(own_remat))
+
+    found = [
+        StepSettings(mesh, remat, own_parts * factor)
+        for mesh in meshes(num_devices)
+        for remat, factor in itertools.product(remats, _MORE_MICROBATCHES)
+        if experiment.train.batch_size % (own_parts * factor) == 0
+        and (experiment.train.batch_size // (own_parts * factor)) % _row_groups(mesh) == 0
+    ]
+    return sorted(found, key=distance)
+
+
+def meshes(num_devices: int) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes of meshes of all devices, with a model axis of at most 16."""
+    divisors = [size for size in range(1, num_devices + 1) if num_devices % size == 0]
+    for model in (size for size in divisors if size <= _MAX_MODEL_AXIS):
+        for data in divisors:
+            if num_devices % (model * data) == 0:
+                yield data, num_devices // (model * data), model
+
+
+def _row_groups(mesh: tuple[int, ...]) -> int:
+    return math.prod(mesh[MESH_AXES.index(axis)] for axis in BATCH_MESH_AXES)
+
+
+def _has_remat(experiment: Experiment) -> bool:
+    model: Any = experiment.model
+    return any(part.name == "remat" for part in fields(model))
+
+
+def _rank(found: tuple[StepSettings, StepPlan]) -> tuple[bool, float, int]:
+    plan = found[1]
+    seconds = plan.roofline.serial_seconds if plan.roofline else 0.0
+    return not plan.memory.fits, seconds if plan.memory.fits else 0.0, plan.memory.peak

@@ -1,0 +1,229 @@
+"""The train step of an experiment, compiled ahead of time for devices that needn't be here."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch
+from t5x_like.partitioning.mesh import MESH_AXES
+from t5x_like.partitioning.shard import batch_sharding, check_batch_size
+from t5x_like.planning.chips import GIB
+from t5x_like.planning.device_program import compile_program
+from t5x_like.planning.program_counts import LargeArray, ProgramCounts
+from t5x_like.planning.roofline import Roofline
+from t5x_like.planning.topology import Topology
+from t5x_like.planning.traced_flops import traced_flops
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import empty_row
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.state import StatePlan, plan_state
+from t5x_like.training.train import compiled_steps, ramp_schedule, with_model
+
+
+class MemoryUse(NamedTuple):
+    """Bytes of one device's memory.
+
+    Attributes:
+      parts: The state and the batch by name, from their shapes and shardings.
+      peak: The most that is in use at once, as the compiler has planned it.
+      capacity: Of the chip; ``None`` for simulated devices.
+      largest: The largest arrays that the program computes.
+      refusal: The compiler's words if it found no way to fit the program.
+    """
+
+    parts: dict[str, int]
+    peak: int
+    capacity: float | None
+    largest: tuple[LargeArray, ...] = ()
+    refusal: str = ""
+
+    @property
+    def temporaries(self) -> int:
+        """Activations, gradients and copies at the peak."""
+        return max(self.peak - sum(self.parts.values()), 0)
+
+    @property
+    def fits(self) -> bool:
+        """True if the peak is within the chip's memory."""
+        return not self.refusal and (self.capacity is None or self.peak <= self.capacity)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepPlan:
+    """Needs of each device for one train step.
+
+    Attributes:
+      topology: The devices.
+      mesh: Their arrangement.
+      remat: Rematerialization policy; empty for models without one.
+      num_microbatches: Parts of a batch.
+      batch_size: Rows.
+      num_tokens: Positions of the streams of a batch, padding included.
+      total_steps: Of the recipe.
+      memory: Of each device.
+      counts: Of each device's program; ``None`` if it doesn't fit and the compiler gave none.
+      model_flops: Of the step's matrix products in all devices, without what remat computes again.
+      roofline: Bounds of the step time; ``None`` without counts or without a data sheet.
+      compile_seconds: Time to compile here.
+      notes: Weights that the mesh can't split, and the like.
+    """
+
+    topology: Topology
+    mesh: Mesh
+    remat: str
+    num_microbatches: int
+    batch_size: int
+    num_tokens: int
+    total_steps: int
+    memory: MemoryUse
+    counts: ProgramCounts | None
+    model_flops: float
+    roofline: Roofline | None
+    compile_seconds: float
+    notes: tuple[str, ...] = ()
+
+    def utilization(self, step_seconds: float) -> float:
+        """Return the model FLOPs utilization (MFU) of a step of so many seconds."""
+        return self.model_flops / (step_seconds * self.topology.chip.flops_per_second * self.mesh.size)
+
+
+def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]) -> StepPlan:
+    """Compile an experiment's train step for a topology and count what it needs; no data and no weights are read.
+
+    Args:
+      experiment: The configuration; its mesh must fit the topology.
+      topology: The devices.
+      devices: Of ``topology.devices()``.
+
+    Raises:
+      ValueError: The mesh doesn't divide the devices or the batch, or the recipe has a teacher.
+    """
+    experiment = resolved(experiment)
+    mesh = experiment.mesh.build(devices)
+    check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
+    plan = state_plan(experiment, mesh)
+    batch = abstract_batch(experiment, mesh)
+    last_step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
+    program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
+    capacity = topology.chip.memory_bytes or None
+    model_flops = _model_flops(experiment, mesh, batch)
+    return StepPlan(
+        topology=topology,
+        mesh=mesh,
+        remat=remat_of(experiment),
+        num_microbatches=experiment.num_microbatches,
+        batch_size=experiment.train.batch_size,
+        num_tokens=num_tokens(batch),
+        total_steps=experiment.total_steps,
+        memory=MemoryUse(
+            _bytes_of_parts(plan, batch), program.peak, capacity, program.largest, program.refusal
+        ),
+        counts=program.counts,
+        model_flops=model_flops,
+        roofline=program.roofline,
+        compile_seconds=program.compile_seconds,
+        notes=plan.notes,
+    )
+
+
+def resolved(experiment: Experiment) -> Experiment:
+    """Register an experiment's tasks, and fill in the model of ``start_from``.
+
+    Raises:
+      ValueError: The recipe has a teacher, whose step is not planned.
+    """
+    if experiment.distillation is not None:
+        raise ValueError(
+            "plan has no step with a teacher yet; leave distillation out (Experiment.distillation = None), and add the "
+            "teacher's weights and forward pass by hand"
+        )
+    registry.register(experiment.tasks)
+    return with_model(experiment)
+
+
+def state_plan(experiment: Experiment, mesh: Mesh) -> StatePlan:
+    """Return the shapes and shardings of the training state on a mesh."""
+    return plan_state(
+        experiment.model,
+        experiment.optimizer,
+        mesh,
+        num_tasks=len(registry.names_of_tasks(experiment.train.mixture)),
+        batch_size=experiment.train.batch_size,
+        trainable=experiment.trainable or ("*",),
+        unfreezing=experiment.unfreezing,
+        total_steps=experiment.total_steps,
+        average=experiment.average,
+    )
+
+
+def abstract_batch(experiment: Experiment, mesh: Mesh) -> Batch:
+    """Return the shapes and shardings of a training batch; rows have their full length."""
+    sharding, rows = batch_sharding(mesh), experiment.train.batch_size
+
+    def shape(stream: np.ndarray) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((rows, *stream.shape[1:]), stream.dtype, sharding=sharding)
+
+    return jax.tree.map(shape, empty_row(experiment.train))
+
+
+def num_tokens(batch: Batch) -> int:
+    """Return the number of positions of a batch's streams."""
+    streams = (batch.encoder_input_tokens, batch.decoder_input_tokens)
+    return sum(math.prod(stream.shape) for stream in streams if stream is not None)
+
+
+def remat_of(experiment: Experiment) -> str:
+    """Return the name of the model's rematerialization policy; empty for models without one."""
+    return str(getattr(experiment.model, "remat", ""))
+
+
+def bytes_per_device(tree: Any) -> int:
+    """Return the bytes that each device holds of a tree of shapes with shardings."""
+    return sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(tree)
+    )
+
+
+def _bytes_of_parts(plan: StatePlan, batch: Batch) -> dict[str, int]:
+    names = {
+        "params": "parameters",
+        "frozen": "frozen parameters",
+        "opt_state": "optimizer state",
+        "average": "average of parameters",
+        "memory": "segment memory",
+    }
+    parts = {
+        text: bytes_per_device(plan.abstract[name]) for name, text in names.items() if name in plan.abstract
+    }
+    return {text: size for text, size in parts.items() if size} | {"batch": bytes_per_device(batch)}
+
+
+def _model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
+    """Return the FLOPs of the same step traced without remat."""
+    model: Any = experiment.model
+    if any(part.name == "remat" for part in dataclasses.fields(model)):
+        experiment = replace(experiment, model=replace(model, remat="none"))
+    plan = state_plan(experiment, mesh)
+    step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
+    with jax.set_mesh(mesh):
+        return traced_flops(step, plan.abstract, batch)
+
+
+def gib(num_bytes: float) -> str:
+    """Return a size in GiB, or in MiB or KiB if it is small."""
+    for unit, size in (("GiB", GIB), ("MiB", 2**20)):
+        if num_bytes >= 0.1 * size:
+            return f"{num_bytes / size:.2f} {unit}"
+    return f"{num_bytes / 2**10:.2f} KiB"
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """Return the sizes of a mesh, such as ``data=1,fsdp=16,model=4``."""
+    return ",".join(f"{name}={mesh.shape[name]}" for name in MESH_AXES)

@@ -1,0 +1,135 @@
+"""Devices that are not here: TPU topologies for the compiler, and simulated CPU devices."""
+
+import importlib.util
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh
+
+from t5x_like.planning.chips import CHIPS, GPUS_PER_MACHINE, Chip
+
+MAX_DEVICES = 512
+
+
+class Topology(NamedTuple):
+    """Chips and the network between them.
+
+    Attributes:
+      text: As in ``--topology``, such as "v5p:4x4x4" or "cpu:8".
+      chip: Its figures.
+      shape: TPU: chips along each axis of the network. Others: number of devices.
+    """
+
+    text: str
+    chip: Chip
+    shape: tuple[int, ...]
+
+    @property
+    def num_devices(self) -> int:
+        """Number of chips."""
+        return math.prod(self.shape)
+
+    def devices(self) -> list[Any]:
+        """Return the devices to compile for; those of other machines can't run anything.
+
+        GPUs are replaced by as many simulated CPU devices.
+
+        Raises:
+          ValueError: libtpu is not installed, or JAX has already started with fewer CPU devices.
+        """
+        return _tpu_devices(self) if self.chip.kind == "tpu" else _simulated_devices(self.num_devices)
+
+    def send_seconds(self, num_bytes: float, mesh: Mesh, axes: Sequence[str]) -> float:
+        """Return the seconds in which each device sends so many bytes along mesh axes, all at once.
+
+        On a TPU a group uses both links of each network axis along which its chips lie; one, where the axis has no link
+        between its ends. GPUs of one machine use its links, others the network.
+        """
+        along = [mesh.axis_names.index(axis) for axis in axes if axis in mesh.axis_names]
+        along = along or list(range(mesh.devices.ndim))
+        others = [0 if axis not in along else slice(None) for axis in range(mesh.devices.ndim)]
+        group = np.ravel(mesh.devices[tuple(others)])
+        if self.chip.kind == "gpu":
+            numbers = {
+                int(np.flatnonzero(np.ravel(mesh.devices) == device)[0]) // GPUS_PER_MACHINE
+                for device in group
+            }
+            chip = self.chip
+            return num_bytes / (
+                chip.link_bytes_per_second if len(numbers) == 1 else chip.network_bytes_per_second
+            )
+        coordinates = np.array([device.coords for device in group])
+        links = 0
+        for axis, length in enumerate(self.shape):
+            spanned = len(set(coordinates[:, axis].tolist())) if axis < coordinates.shape[1] else 1
+            if spanned > 1:
+                links += 2 if length % self.chip.wraps_at == 0 and spanned == length else 1
+        return num_bytes / (max(links, 1) * self.chip.link_bytes_per_second)
+
+
+def topology(text: str) -> Topology:
+    """Read a topology such as "v5e:4x4", "h100:8" or "cpu:8".
+
+    Raises:
+      ValueError: There is no such chip or shape; the message lists those that there are.
+    """
+    name, _, size = text.partition(":")
+    chip = CHIPS.get(name)
+    if chip is None:
+        raise ValueError(f"there is no topology {text!r}; choose from {known_topologies()}")
+    if chip.kind == "tpu":
+        if size not in chip.shapes:
+            raise ValueError(f"{name} has no topology {size!r}; choose from {_listed(chip)}")
+        return Topology(text, chip, tuple(int(length) for length in size.split("x")))
+    if not size.isdecimal() or not 1 <= int(size) <= MAX_DEVICES:
+        raise ValueError(
+            f"{text!r} names no number of devices from 1 to {MAX_DEVICES}; write {name}:8 for eight devices"
+        )
+    return Topology(text, chip, (int(size),))
+
+
+def known_topologies() -> str:
+    """Return all topologies as a text."""
+    return "; ".join(_listed(chip) for chip in CHIPS.values())
+
+
+def _listed(chip: Chip) -> str:
+    if chip.kind != "tpu":
+        return f"{chip.name}:N for N devices up to {MAX_DEVICES}"
+    return ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
+
+
+def _simulated_devices(number: int) -> list[Any]:
+    try:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", number)
+    except RuntimeError:  # JAX has started
+        pass
+    devices = jax.devices("cpu")
+    if len(devices) < number:
+        raise ValueError(
+            f"JAX has started with {len(devices)} CPU devices and can't simulate {number}; plan in a new process, or "
+            f"set XLA_FLAGS=--xla_force_host_platform_device_count={number} before it starts"
+        )
+    return devices[:number]
+
+
+def _tpu_devices(wanted: Topology) -> list[Any]:
+    if importlib.util.find_spec("libtpu") is None:
+        raise ValueError(
+            f"compiling for {wanted.text} needs TPU's compiler, libtpu, and no TPU: pip install 't5x-like[plan]'"
+        )
+    # Without them libtpu looks for the TPU of a cloud machine, and for the only process that may use it.
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+    os.environ.setdefault("TPU_ACCELERATOR_TYPE", "none")
+    os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_compilation_cache", False)  # it can't read programs for absent devices
+    options = {"chip_config_name": "megacore"} if wanted.chip.name == "v4" else {}
+    return list(topologies.get_topology_desc(platform="tpu", topology_name=wanted.text, **options).devices)

@@ -1,0 +1,53 @@
+"""FLOPs of a function's matrix products, counted in its traced form before any compiler has changed it."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+
+def traced_flops(function: Callable[..., Any], *arguments: Any) -> float:
+    """Return the FLOPs of all devices together; loops count as often as they run.
+
+    Args:
+      function: A function that ``jax.jit`` could compile.
+      *arguments: Arrays or their shapes.
+    """
+    return _flops(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _flops(jaxpr: Any) -> float:
+    return sum(_flops_of(equation) for equation in jaxpr.eqns)
+
+
+def _flops_of(equation: Any) -> float:
+    name, parameters = equation.primitive.name, equation.params
+    if name == "dot_general":
+        contracted = parameters["dimension_numbers"][0][0]
+        left = equation.invars[0].aval.shape
+        return 2.0 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
+    if name in ("ragged_dot", "ragged_dot_general"):
+        rows, columns = equation.invars[0].aval.shape, equation.invars[1].aval.shape
+        return 2.0 * math.prod(rows) * columns[-1]
+    if name == "cond":
+        return max(_flops(branch.jaxpr) for branch in parameters["branches"])
+    inner = sum(map(_flops, _inner(parameters)))
+    if name == "scan":
+        return inner * parameters["length"]
+    if name == "shard_map":
+        mesh = parameters["mesh"]
+        return inner * math.prod(mesh.shape[axis] for axis in parameters.get("manual_axes", mesh.axis_names))
+    if name == "pallas_call":
+        return inner * math.prod(parameters["grid_mapping"].grid)
+    return inner
+
+
+def _inner(parameters: dict[str, Any]) -> Iterator[Any]:
+    """Yield the functions that an equation calls."""
+    for value in parameters.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(each, "eqns"):
+                yield each
+            elif hasattr(each, "jaxpr") and hasattr(each.jaxpr, "eqns"):
+                yield each.jaxpr

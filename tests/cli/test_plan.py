@@ -1,0 +1,203 @@
+"""``t5x-like plan``: real train steps, compiled for simulated devices; bad input."""
+
+import importlib.util
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t5x_like.cli.main import main
+
+T5 = "gin/recipes/objectives/span_corruption.gin"
+GPT = "gin/recipes/objectives/causal_lm.gin"
+BERT = "gin/recipes/objectives/masked_lm.gin"
+QUICKSTART = "gin/recipes/t5_1_1/pretrain_base.gin"
+
+
+def own_task(recipe: str) -> list[str]:
+    """Flags that name a recipe's task after it: recipes of one process must not share a name."""
+    return ["--set", f"MIXTURE=plan_{Path(recipe).stem}"] if "objectives" in recipe else []
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    flags = own_task(arguments[arguments.index("--gin_file") + 1])
+    assert main(["plan", "--topology", "cpu:8", "--json", *arguments, *flags]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    flags = own_task(arguments[arguments.index("--gin_file") + 1]) if "--gin_file" in arguments else []
+    assert main(["plan", *arguments, *flags]) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--gin_file", T5, "--mesh", "fsdp=4,model=2")
+    assert plan["mesh"] == {"data": 1, "fsdp": 4, "model": 2}
+    assert plan["positions_per_step"] == 8 * (64 + 24)
+    assert plan["memory"]["fits"]
+    sizes = plan["memory"]["bytes"]
+    # AdamW keeps two moments of every weight.
+    assert sizes["optimizer state"] == pytest.approx(2 * sizes["parameters"], rel=0.01)
+    assert plan["memory"]["peak_bytes"] > sum(sizes.values())
+    axes = {axis for each in plan["program"]["collectives"] for axis in each["axes"]}
+    assert axes == {"fsdp", "model"}
+    assert plan["program"]["loops_without_trip_count"] == 0
+    assert plan["program"]["origin"] == "compiled"
+    # Without remat the program multiplies what the model needs, and nothing twice.
+    assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=1e-4)
+    assert "time" not in plan, "a CPU has no data sheet"
+
+
+@pytest.mark.parametrize("recipe", [GPT, BERT])
+def test_a_decoder_and_an_encoder_are_counted(capsys: pytest.CaptureFixture[str], recipe: str) -> None:
+    plan = planned(capsys, "--gin_file", recipe)
+    assert plan["mesh"] == {"data": 8, "fsdp": 1, "model": 1}
+    assert plan["positions_per_step"] == 8 * 64
+    assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=0.05)
+    (gradients,) = [each for each in plan["program"]["collectives"] if each["payload_bytes"] > 1e5]
+    assert gradients["kind"] == "all-reduce"
+    assert gradients["axes"] == ["data"]
+    # All gradients, and those of the table twice: of the lookup and of the head that shares it.
+    table = 384 * 64 * 4
+    weights = plan["memory"]["bytes"]["parameters"]
+    assert gradients["payload_bytes"] == pytest.approx(weights + table, rel=0.001)
+
+
+def test_gpus_are_planned_from_counts_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--gin_file", T5, "--topology", "h100:8", *own_task(T5)]) == 0
+    table = capsys.readouterr().out
+    assert "from counts, not compiled" in table
+    assert "h100: https://www.nvidia.com" in table
+    assert "it fits" in table
+    assert re.search(
+        r"if communication overlaps: [\d.]+ m?s a step, [\d,]+ tokens/s, \d+% utilization", table
+    )
+    assert "300 steps in" in table
+    for line in table.splitlines():
+        if re.match(r"  (parameters|optimizer state|batch) ", line):
+            assert line.endswith("[shapes]")
+
+
+@pytest.mark.parametrize("recipe", [T5, GPT])
+def test_generation_is_planned_by_its_cache_prefill_and_tokens(
+    capsys: pytest.CaptureFixture[str], recipe: str
+) -> None:
+    plan = planned(capsys, "--gin_file", recipe, "--decode", "16")
+    assert plan["max_new_tokens"] == 16
+    # A row on each device; weights are copies.
+    prompts, token = plan["prefill"]["flops"], plan["token"]["flops"]
+    assert prompts > 20 * token > 0
+    assert plan["token"]["peak_bytes"] > plan["weight_bytes"] + plan["cache_bytes"]
+    assert (
+        main(["plan", "--gin_file", recipe, "--topology", "h200:8", "--decode", "16", *own_task(recipe)]) == 0
+    )
+    assert re.search(
+        r"at most [\d,]+ new tokens/s without overlap  \[counts, data sheet\]", capsys.readouterr().out
+    )
+
+
+def test_generation_by_a_model_that_only_reads_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = "gin/recipes/objectives/electra_pretraining.gin"
+    message = refusal(capsys, "--gin_file", recipe, "--topology", "cpu:8", "--decode", "16")
+    assert "doesn't generate" in message
+    assert "leave --decode out" in refusal(
+        capsys, "--gin_file", T5, "--topology", "cpu:8", "--decode", "4", "--search"
+    )
+
+
+def test_a_search_ranks_what_it_compiled_and_names_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--gin_file", GPT, "--search", "--max_programs", "2")
+    found = plan["search"]
+    assert len(found["plans"]) == 2
+    assert found["plans"][0]["memory"]["peak_bytes"] <= found["plans"][1]["memory"]["peak_bytes"]
+    assert any("model=8" in setting for setting in found["not_compiled"])
+
+
+def test_an_unknown_topology_is_refused_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal(capsys, "--gin_file", T5, "--topology", "v9:4x4")
+    assert "there is no topology 'v9:4x4'" in message
+    assert "v5p:4x4x4" in message
+    assert "cpu:N" in message
+    message = refusal(capsys, "--gin_file", T5, "--topology", "v5e:4x5")
+    assert "v5e has no topology '4x5'" in message
+    assert "v5e:4x8" in message
+    assert "write cpu:8" in refusal(capsys, "--gin_file", T5, "--topology", "cpu:many")
+
+
+def test_a_mesh_for_other_devices_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--mesh", "fsdp=3")
+    assert "there are 8" in message
+    assert "--mesh data=1,fsdp=4,model=2" in message
+
+
+def test_a_batch_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--set", "BATCH_SIZE=6")
+    assert "6 rows of a batch can't be shared out evenly" in message
+    assert "--mesh data=2,fsdp=1,model=4" in message
+
+
+def test_heads_and_vocabulary_that_the_mesh_does_not_divide_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ("--set", "VOCAB_SIZE=512", "--set", "T5Config.num_heads=4", "--set", "T5Config.mlp_dim=96")
+    message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:6", "--mesh", "data=2,model=3", *flags)
+    assert "heads of 4 can't be cut into model=3" in message
+    assert "vocab of 512 can't be cut into model=3" in message
+    assert "mlp" not in message
+    assert "The nearest that do: --mesh data=2,fsdp=1,model=3" not in message
+
+
+def test_a_recipe_without_a_needed_macro_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.gin"
+    recipe.write_text(Path(T5).read_text().replace("TRAIN_STEPS = 300", "TRAIN_STEPS = %gin.REQUIRED"))
+    message = refusal(capsys, "--gin_file", str(recipe), "--topology", "cpu:8")
+    assert "--set TRAIN_STEPS=" in message
+    assert "--gin_file" in refusal(capsys, "--topology", "cpu:8")
+
+
+def test_files_and_vocabulary_need_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    shrunk = (
+        "num_encoder_layers=1",
+        "num_decoder_layers=1",
+        "model_dim=16",
+        "mlp_dim=16",
+        "num_heads=2",
+        "head_dim=8",
+    )
+    flags = [text for each in shrunk for text in ("--set", f"T5Config.{each}")]
+    sizes = ("--set", "INPUTS_LENGTH=16", "--set", "TARGETS_LENGTH=8", "--set", "BATCH_SIZE=8")
+    plan = planned(capsys, "--gin_file", QUICKSTART, *flags, *sizes)
+    # The published vocabulary, cut over all devices: embedding and head.
+    assert plan["memory"]["bytes"]["parameters"] > 2 * 32128 * 16 * 4 / 8
+    assert plan["total_steps"] == 524288
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
+def test_without_libtpu_the_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal(capsys, "--gin_file", T5, "--topology", "v5e:2x4")
+    assert "pip install 't5x-like[plan]'" in message
+
+
+def test_a_step_is_compiled_for_a_tpu(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("libtpu", reason="libtpu (pip install 't5x-like[plan]') isn't installed")
+    assert os.environ["JAX_PLATFORMS"] == "cpu"
+    assert main(["plan", "--gin_file", T5, "--topology", "v5e:2x4", "--json", *own_task(T5)]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["program"]["origin"] == "compiled"
+    assert plan["program"]["loops_without_trip_count"] == 0
+    assert plan["memory"]["capacity_bytes"] == 16 * 2**30
+    assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=1e-4)
+    bounds = plan["time"]
+    assert bounds["overlapped"]["seconds_per_step"] <= bounds["not_overlapped"]["seconds_per_step"]
+    assert bounds["operation_seconds"] >= max(bounds["compute_seconds"], bounds["memory_seconds"])
