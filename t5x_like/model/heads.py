@@ -1,6 +1,6 @@
 """Heads on a stack's output: scores of the vocabulary, of tokens, and of pooled sequences."""
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,12 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import MASKED
+from t5x_like.model.layers.adaptive_softmax import AdaptiveSoftmax
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
+from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.norm import NormConfig, build_norm
 
 # Site of a family's dropout key that heads draw from; stacks use those before it.
@@ -72,8 +73,54 @@ class WordsConfig:
     final_logit_soft_cap: float | None = None
 
 
+class DeferredLogits(NamedTuple):
+    """Logits that are not computed yet, so that a loss can compute those of a few positions at a time.
+
+    Attributes:
+      hidden: Input of the output layer.
+      words: Output layer.
+      table: Word embeddings, which a tied layer needs.
+    """
+
+    hidden: Float[Array, "B L D"]
+    words: "Words"
+    table: Embedding | None
+
+    def whole(self) -> Float[Array, "B L V"]:
+        """Return the logits of all positions."""
+        return self.words.logits(self.hidden, self.table)
+
+
+def whole_logits(logits: Float[Array, "B L V"] | DeferredLogits) -> Float[Array, "B L V"]:
+    """Return logits as one array, for a model that reads its own."""
+    return logits.whole() if isinstance(logits, DeferredLogits) else logits
+
+
+def defer_logits(model: nnx.Module) -> None:
+    """Make all output layers over the vocabulary return ``DeferredLogits``.
+
+    Args:
+      model: A copy that is used for one call.
+
+    Raises:
+      ValueError: The output layer can't compute its logits in parts.
+    """
+    for _, module in nnx.iter_modules(model):
+        if isinstance(module, AdaptiveSoftmax):
+            raise ValueError(
+                "logits_chunk_length with an adaptive softmax, which computes all log-probabilities at once; set "
+                "logits_chunk_length=None"
+            )
+        if isinstance(module, Words):
+            module.deferred = True
+
+
 class Words(nnx.Module):
-    """Output layer over the vocabulary. Rows that pad the vocabulary get a score that is never chosen."""
+    """Output layer over the vocabulary. Rows that pad the vocabulary get a score that is never chosen.
+
+    Attributes:
+      deferred: A call returns ``DeferredLogits`` in place of logits (see ``defer_logits``).
+    """
 
     def __init__(
         self,
@@ -95,16 +142,23 @@ class Words(nnx.Module):
             else Linear(width, num_columns, axes=("embed", "vocab"), key=projection_key, init=init)
         )
         self.bias = nnx.Param(jnp.zeros((num_columns,)), axes=("vocab",)) if config.bias else None
+        self.deferred = False
         self.config = config
         self.vocab_size = embeddings.vocab_size
 
-    def __call__(self, x: Float[Array, "B L D"], table: Embedding | None) -> Float[Array, "B L V"]:
-        """Return float32 logits; in bfloat16, logits near 30 would be rounded to multiples of 0.125.
+    def __call__(
+        self, x: Float[Array, "B L D"], table: Embedding | None
+    ) -> Float[Array, "B L V"] | DeferredLogits:
+        """Return logits, or what computes them.
 
         Args:
           x: Outputs of the stack.
           table: Word embeddings, which a tied layer needs.
         """
+        return DeferredLogits(x, self, table) if self.deferred else self.logits(x, table)
+
+    def logits(self, x: Float[Array, "B L D"], table: Embedding | None) -> Float[Array, "B L V"]:
+        """Return float32 logits; in bfloat16, logits near 30 would be rounded to multiples of 0.125."""
         x = x if self.transform is None else self.transform(x)
         if self.config.scale != 1.0:
             x = x * self.config.scale
@@ -312,7 +366,7 @@ class Heads(nnx.Module):
         segment_ids: Int[Array, "B L"] | None,
         *,
         dropout_key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, "B L V"] | None, Float[Array, "B D"] | None, dict[str, Array]]:
+    ) -> tuple[Float[Array, "B L V"] | DeferredLogits | None, Float[Array, "B D"] | None, dict[str, Any]]:
         """Return logits, pooled sequences, and the scores of other heads by name.
 
         Args:

@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import Transform, TransformConfig, Words, WordsConfig
+from t5x_like.model.heads import DeferredLogits, Transform, TransformConfig, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
@@ -69,7 +69,7 @@ class SpanBoundary(nnx.Module):
         table: Embedding,
         is_target: Bool[Array, "B L"],
         segment_ids: Int[Array, "B L"] | None,
-    ) -> Float[Array, "B L V"]:
+    ) -> Float[Array, "B L V"] | DeferredLogits:
         """Return word scores; those at positions that are not masked have no meaning.
 
         Args:

@@ -1,31 +1,51 @@
-"""The FLOPs that are divided by the time are those of the model."""
+"""A train step of any family is timed, and its FLOPs are those of the model."""
+
+import json
+from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from benchmarks.step_time import model_flops
+from benchmarks import step_time
+from benchmarks.timed_step import random_batch, time_train_step
 from t5x_like.batch import Batch
-from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.partitioning.mesh import MeshConfig
+from tests.model.zoo.tiny_models import TINY
 
 
-@pytest.mark.parametrize("feed_forward", ["relu", "gated_gelu"])
-def test_model_flops_are_three_times_what_xla_counts_in_a_forward_pass_of_one_layer(feed_forward):
-    config = T5Config(
-        vocab_size=512,
-        model_dim=128,
-        mlp_dim=384,
+def test_a_step_has_three_times_the_flops_of_a_forward_pass_by_hand():
+    config = replace(
+        TINY["gpt2"],
+        model_dim=64,
+        mlp_dim=128,
         num_heads=4,
-        head_dim=32,
-        num_encoder_layers=1,  # XLA counts the body of a scan once
-        num_decoder_layers=1,
-        feed_forward=feed_forward,
+        num_layers=3,
+        vocab_size=128,
+        max_position_embeddings=32,
     )
-    model = config.build(jax.random.key(0))
-    batch = Batch(
-        encoder_input_tokens=jnp.ones((2, 64), jnp.int32), decoder_input_tokens=jnp.ones((2, 32), jnp.int32)
-    )
-    counted = jax.jit(lambda batch: model(batch).logits).lower(batch).compile().cost_analysis()["flops"]
-    assert model_flops(config, rows=2, inputs_length=64, targets_length=32) == pytest.approx(
-        3 * counted, rel=0.05
-    )
+    row = np.zeros((1, 32), np.int32)
+    streams = ("decoder_input_tokens", "decoder_segment_ids", "target_tokens")
+    rows = Batch(**dict.fromkeys(streams, row), loss_weights=np.zeros((1, 32), np.float32))
+    batch = random_batch(rows, batch_size=4, vocab_size=100)
+    assert batch.decoder_input_tokens.min() >= 2
+    assert batch.loss_weights.all()
+    mesh = MeshConfig().build(jax.devices()[:1])
+    found = time_train_step(config, AdamW(), batch, mesh, num_steps=1)
+    tokens = 4 * 32
+    layer = tokens * (4 * 64 * 64 + 2 * 64 * 128) + 2 * 4 * 32 * 32 * 64
+    by_hand = 3 * 2 * (3 * layer + tokens * 64 * 128)
+    assert found["model_flops"] == pytest.approx(by_hand, rel=0.02)
+    assert found["compiled_flops_per_device"] == pytest.approx(by_hand, rel=0.05)
+    assert found["tokens"] == tokens
+    assert found["seconds_per_step"]["median"] > 0
+
+
+def test_a_recipe_of_an_encoder_is_timed(monkeypatch, capsys):
+    flags = ["--gin_file=gin/recipes/objectives/masked_lm.gin", "--steps", "1", "--set", "MODEL_DIR=unused"]
+    small = ["--set", "BATCH_SIZE=8", "--set", "INPUTS_LENGTH=16"]
+    monkeypatch.setattr("sys.argv", ["step_time", *flags, *small])
+    step_time.main()
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["rows"], printed["tokens"], printed["inputs_length"]) == (8, 8 * 16, 16)

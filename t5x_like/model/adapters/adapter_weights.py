@@ -91,6 +91,11 @@ def merge_adapter(config: Any, params: parameters.Parameters) -> tuple[Any, para
     adapter = adapter_of(config)
     if adapter is None:
         return config, params
+    if not hasattr(adapter, "merge"):
+        raise ValueError(
+            f"{type(adapter).__name__} adds {adapter.adds}, so it can't be merged into the model's weights; use the "
+            "run itself, or train LoRA or IA3, which can be merged"
+        )
     model = parameters.merge(parameters.abstract(config)[0], params)
     return without_adapter(config), parameters.split(adapter.merge(model))[1]
 

@@ -4,7 +4,7 @@ https://arxiv.org/abs/1902.00751. Raffel et al. 2020, §3.5.1, place one after e
 one after attention too.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 from flax import nnx
@@ -39,6 +39,8 @@ class BottleneckAdapter:
     activation: Activation = "relu"
     after: tuple[Literal["attention", "feed_forward"], ...] = ("feed_forward",)
 
+    adds: ClassVar[str] = "layers with a nonlinearity"
+
     def __post_init__(self) -> None:
         if self.inner_dim < 1:
             raise ValueError(f"inner_dim is {self.inner_dim}; give a positive number")
@@ -67,17 +69,6 @@ class BottleneckAdapter:
                     jax.vmap(lambda key, model_dim=model_dim: Bottleneck(self, model_dim, key=key))(keys)
                 )
         return model
-
-    def merge(self, model: nnx.Module) -> nnx.Module:  # noqa: ARG002 - as of other adapters
-        """Refuse to merge: the adapter's nonlinearity is in no weight of the model.
-
-        Raises:
-          ValueError: Always.
-        """
-        raise ValueError(
-            "a BottleneckAdapter adds layers with a nonlinearity, so it can't be merged into the model's weights; use "
-            "the run itself, or train LoRA or IA3, which can be merged"
-        )
 
 
 class Bottleneck(nnx.Module):

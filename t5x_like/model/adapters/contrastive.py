@@ -3,7 +3,7 @@
 https://arxiv.org/abs/2202.13257.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -44,6 +44,8 @@ class ContrastivePrefixes:
     hidden_dim: int | None = 512
     shift_positions: bool = False
     discriminative_weight: float = 0.25
+
+    adds: ClassVar[str] = PrefixTuning.adds
 
     def __post_init__(self) -> None:
         if len(self.attributes) < 2 or len({*self.attributes}) < len(self.attributes):
@@ -90,14 +92,6 @@ class ContrastivePrefixes:
             num_attributes=len(self.attributes), weight=self.discriminative_weight
         )
         return model
-
-    def merge(self, model: nnx.Module) -> nnx.Module:
-        """Refuse to merge, as ``PrefixTuning``.
-
-        Raises:
-          ValueError: Always.
-        """
-        return self.prefix.merge(model)
 
     def take(
         self, attribute: str, params: parameters.Parameters

@@ -4,6 +4,7 @@ https://arxiv.org/abs/2101.00190.
 """
 
 from dataclasses import replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +45,8 @@ class PrefixTuning:
     length: int = 10
     hidden_dim: int | None = 512
     shift_positions: bool = False
+
+    adds: ClassVar[str] = "keys and values to attention"
 
     def __post_init__(self) -> None:
         for name in ("length", "hidden_dim"):
@@ -89,17 +92,6 @@ class PrefixTuning:
         embeddings = replace(model.config.embeddings, positions=learned)
         model.embedding.config = embeddings
         model.config = replace(model.config, embeddings=embeddings)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def merge(self, model: nnx.Module) -> nnx.Module:  # noqa: ARG002 - as of other adapters
-        """Refuse to merge: no weight of the model has keys that don't depend on tokens.
-
-        Raises:
-          ValueError: Always.
-        """
-        raise ValueError(
-            "PrefixTuning adds keys and values to attention, so it can't be merged into the model's weights; use the "
-            "run itself, or train LoRA or IA3, which can be merged"
-        )
 
 
 class Prefix(nnx.Module):

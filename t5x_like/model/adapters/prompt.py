@@ -3,7 +3,7 @@
 https://arxiv.org/abs/2104.08691.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,8 @@ class PromptTuning:
     length: int = 20
     init: Literal["vocabulary", "random"] = "vocabulary"
 
+    adds: ClassVar[str] = "inputs"
+
     def __post_init__(self) -> None:
         if self.length < 1:
             raise ValueError(f"length is {self.length}; give a positive number of virtual tokens")
@@ -59,17 +61,6 @@ class PromptTuning:
         assert model.embedding.tokens is not None
         model.embedding.prompt = nnx.data(VirtualTokens(self, model.embedding.tokens, key=key))
         return model
-
-    def merge(self, model: nnx.Module) -> nnx.Module:  # noqa: ARG002 - as of other adapters
-        """Refuse to merge: virtual tokens are inputs.
-
-        Raises:
-          ValueError: Always.
-        """
-        raise ValueError(
-            "PromptTuning adds inputs, so it can't be merged into the model's weights; use the run itself, or train "
-            "LoRA or IA3, which can be merged"
-        )
 
 
 class VirtualTokens(nnx.Module):

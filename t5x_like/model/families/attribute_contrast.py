@@ -12,6 +12,7 @@ from jaxtyping import Array
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
+from t5x_like.model.heads import whole_logits
 
 MEASURES = ("discriminative_loss", "attribute_accuracy")
 TAKE_ONE = (
@@ -51,7 +52,8 @@ class AttributeContrast:
         everywhere = jax.tree.map(lambda rows: jnp.concatenate([rows] * self.num_attributes), batch)
         predictions = predict(everywhere)
         assert predictions.logits is not None, "prefixes that are contrasted need a language model"
-        logits_KBLV = predictions.logits.reshape(self.num_attributes, num_rows, *predictions.logits.shape[1:])
+        logits = whole_logits(predictions.logits)
+        logits_KBLV = logits.reshape(self.num_attributes, num_rows, *logits.shape[1:])
         chosen_KBL = jnp.take_along_axis(logits_KBLV, batch.target_tokens[None, ..., None], axis=-1)[..., 0]
         likelihoods_KBL = chosen_KBL - jax.nn.logsumexp(logits_KBLV, axis=-1)
         likelihoods_KB = jnp.sum(likelihoods_KBL * batch.loss_weights[None], axis=-1)
@@ -66,7 +68,7 @@ class AttributeContrast:
             return rows.reshape(self.num_attributes, num_rows, *rows.shape[1:])[own_B, jnp.arange(num_rows)]
 
         return Predictions(
-            logits=own(predictions.logits),
+            logits=own(logits),
             decoder_output=own(predictions.decoder_output),
             balance_loss=predictions.balance_loss,
             extra_losses={"discriminative_loss": ExtraLoss(jnp.sum(losses_B * has_targets_B), self.weight)},

@@ -16,18 +16,11 @@ from t5x_like.config_class import config_class
 from t5x_like.model.families.attribute_contrast import MEASURES, TAKE_ONE, AttributeContrast
 from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
-from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, reorder
-from t5x_like.model.layers.masks import (
-    causal_mask,
-    combine_masks,
-    prefix_mask,
-    rank_mask,
-    real_tokens,
-    segment_mask,
-)
+from t5x_like.model.layers.masks import AttentionMask, causal_mask, combine_masks, prefix_mask, real_tokens
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 
@@ -94,18 +87,19 @@ class Decoder(PromptContinuation, nnx.Module):
         own_segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
         batch = with_virtual_tokens(batch, num_virtual, "decoder")
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
-        places = jnp.arange(tokens.shape[1])
-        mask = causal_mask(places, places) if batch.ranks is None else rank_mask(batch.ranks)
-        if batch.prefix is not None:
-            mask = mask | prefix_mask(batch.prefix)
-        mask = combine_masks(mask, segment_mask(segment_ids, segment_ids))
-        if batch.attention_mask is not None:
-            mask = combine_masks(mask, batch.attention_mask[:, None])
         embedded = self._embed(
             tokens, batch.decoder_positions, batch.block_positions, token_types=batch.token_types
         )
         context = AttentionContext(
-            mask=mask,
+            mask=AttentionMask(
+                query_segment_ids=segment_ids,
+                key_segment_ids=segment_ids,
+                causal=batch.ranks is None,
+                query_ranks=batch.ranks,
+                key_ranks=batch.ranks,
+                prefix=batch.prefix,
+                allowed=None if batch.attention_mask is None else batch.attention_mask[:, None],
+            ),
             real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
             bidirectional=self.config.reads_prefixes,
@@ -118,7 +112,10 @@ class Decoder(PromptContinuation, nnx.Module):
         if self.heads.cloze:
             assert logits is not None
             in_blank = given.block_positions > 0
-            scores, logits = {"cloze": candidate_scores(logits, given.target_tokens, in_blank)}, None
+            scores, logits = (
+                {"cloze": candidate_scores(whole_logits(logits), given.target_tokens, in_blank)},
+                None,
+            )
         return Predictions(
             logits=logits,
             decoder_output=decoded.output,
@@ -198,7 +195,7 @@ class Decoder(PromptContinuation, nnx.Module):
         """Read one token of each row, and return scores of the next one and the updated cache."""
         decoded, cache = self._read(tokens[:, None], cache)
         assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
-        return self.heads.words(decoded, self.embedding.tokens)[:, 0], cache
+        return self.heads.words.logits(decoded, self.embedding.tokens)[:, 0], cache
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""

@@ -15,7 +15,7 @@ from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, reorder
-from t5x_like.model.layers.masks import combine_masks, rank_mask, real_tokens, segment_mask
+from t5x_like.model.layers.masks import AttentionMask, combine_masks, real_tokens
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.span_boundary import SpanBoundary, SpanBoundaryConfig
@@ -164,7 +164,7 @@ class Encoder(nnx.Module):
         num_places = cache.layers[0].own.keys.shape[2]
         seen = jnp.arange(num_places)[None] <= index[:, None]
         encoded, cache = self._read(pairs, cache, seen)
-        logits = self.heads.words(encoded[:, 1:], self.embedding.tokens)[:, 0]
+        logits = self.heads.words.logits(encoded[:, 1:], self.embedding.tokens)[:, 0]
         return logits, cache._replace(index=cache.index + 1)  # the next token replaces the mask
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
@@ -204,15 +204,16 @@ class Encoder(nnx.Module):
 def encoder_context(batch: Batch) -> AttentionContext:
     """Return masks and positions: tokens attend to all of the same example, unless the batch limits it further."""
     segment_ids = batch.encoder_segment_ids
-    mask = segment_mask(segment_ids, segment_ids)
-    if batch.attention_mask is not None:
-        mask = combine_masks(mask, batch.attention_mask[:, None])
-    if batch.ranks is not None:
-        mask = combine_masks(mask, rank_mask(batch.ranks))
     segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
     only_segments = batch.attention_mask is None and batch.ranks is None
     return AttentionContext(
-        mask=mask,
+        mask=AttentionMask(
+            query_segment_ids=segment_ids,
+            key_segment_ids=segment_ids,
+            query_ranks=batch.ranks,
+            key_ranks=batch.ranks,
+            allowed=None if batch.attention_mask is None else batch.attention_mask[:, None],
+        ),
         real=real_tokens(segment_ids),
         segment_ids=segments if only_segments else None,
         positions=batch.encoder_positions,

@@ -15,7 +15,7 @@ from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, reorder
-from t5x_like.model.layers.masks import causal_mask, combine_masks, real_tokens, segment_mask
+from t5x_like.model.layers.masks import AttentionMask, causal_mask, real_tokens, segment_mask
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 
@@ -106,13 +106,15 @@ class EncoderDecoder(nnx.Module):
             raise ValueError(
                 "the encoder's output lacks this model's virtual tokens; give the input tokens instead"
             )
-        places = jnp.arange(batch.decoder_input_tokens.shape[1])
         context = AttentionContext(
-            mask=combine_masks(causal_mask(places, places), segment_mask(segment_ids, segment_ids)),
+            mask=AttentionMask(query_segment_ids=segment_ids, key_segment_ids=segment_ids, causal=True),
             real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
             encoded=encoded.output,
-            encoded_mask=segment_mask(segment_ids, self._with_virtual(batch.encoder_segment_ids)),
+            encoded_mask=AttentionMask(
+                query_segment_ids=segment_ids,
+                key_segment_ids=self._with_virtual(batch.encoder_segment_ids),
+            ),
         )
         embedded = self._embed_outputs(batch.decoder_input_tokens, batch.decoder_positions)
         decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
@@ -172,7 +174,7 @@ class EncoderDecoder(nnx.Module):
         decoded = self.decoder.step(self._embed_outputs(tokens[:, None], positions), cache.layers, context)
         assert decoded.layer_caches is not None
         assert self.heads.words is not None
-        logits = self.heads.words(decoded.output, self.embedding.tokens)[:, 0]
+        logits = self.heads.words.logits(decoded.output, self.embedding.tokens)[:, 0]
         return logits, cache._replace(layers=decoded.layer_caches, index=cache.index + 1)
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
@@ -212,7 +214,7 @@ class EncoderDecoder(nnx.Module):
             if positions is not None:
                 positions = prepend(jnp.arange(num_virtual)[None], positions + num_virtual, num_virtual)
         context = AttentionContext(
-            mask=segment_mask(segment_ids, segment_ids),
+            mask=AttentionMask(query_segment_ids=segment_ids, key_segment_ids=segment_ids),
             real=real_tokens(segment_ids),
             segment_ids=jnp.ones_like(tokens) if segment_ids is None else segment_ids,
             positions=positions,

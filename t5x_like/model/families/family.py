@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model.heads import DeferredLogits
 from t5x_like.model.multiple_choice import flatten_choices
 
 
@@ -36,7 +37,8 @@ class Predictions(NamedTuple):
     """Outputs of a model; ``None`` for parts that it lacks.
 
     Attributes:
-      logits: Float32 scores of a vocabulary that may be padded to a round size.
+      logits: Float32 scores of a vocabulary that may be padded to a round size; not computed yet where a loss computes
+        them in chunks (see ``defer_logits``).
       encoder_output: The encoder's output.
       decoder_output: The decoder's output.
       encoder_hidden: If collected, the input of every block of the encoder, then its output.
@@ -49,7 +51,7 @@ class Predictions(NamedTuple):
       measures: Further logged means by name.
     """
 
-    logits: Float[Array, "B L V"] | None = None
+    logits: Float[Array, "B L V"] | DeferredLogits | None = None
     encoder_output: Float[Array, "B M D"] | None = None
     decoder_output: Float[Array, "B L D"] | None = None
     encoder_hidden: Float[Array, "N1 B M D"] | None = None

@@ -12,7 +12,7 @@ from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig, encoder_context
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
-from t5x_like.model.heads import Heads
+from t5x_like.model.heads import Heads, whole_logits
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, projection_to
 from t5x_like.model.layers.stack import Stack, StackOutput
@@ -65,7 +65,7 @@ class GeneratorDiscriminator(nnx.Module):
         table, segment_ids = self.embedding.tokens, batch.encoder_segment_ids
         logits, _, _ = self.generator_heads(generated.output, table, segment_ids)
         assert logits is not None, "a generator scores words"
-        tokens, is_replaced = _replace(batch, logits, fold(dropout_key, 1))
+        tokens, is_replaced = _replace(batch, whole_logits(logits), fold(dropout_key, 1))
         batch = batch._replace(encoder_input_tokens=tokens)
         read = self._read(batch, fold(dropout_key, 2), by_generator=False, collect_hidden=collect_hidden)
         _, pooled, heads = self.heads(read.output, table, segment_ids)

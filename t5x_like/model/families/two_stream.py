@@ -258,7 +258,7 @@ class TwoStream(PromptContinuation, nnx.Module):
             target_mapping=target.astype(jnp.float32),
         )
         assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
-        logits = self.heads.words(read.output, self.embedding)[:, 0]
+        logits = self.heads.words.logits(read.output, self.embedding)[:, 0]
         return logits, cache._replace(tokens=written, index=cache.index + 1)
 
     def reorder_cache(self, cache: TwoStreamCache, origins: Int[Array, "B J"]) -> TwoStreamCache:

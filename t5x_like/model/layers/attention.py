@@ -9,17 +9,19 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model.layers.blockwise_attention import blockwise_attention, scale_and_cap
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
-from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
-from t5x_like.model.layers.positions import RelativeBuckets
+from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 
-# Far below every score, yet finite: a query without visible keys gets an average, not a not-a-number.
-MASKED = -1e10
-
 Positions: TypeAlias = Rotary | RelativeBuckets
+
+# Computation of attention: all scores at once; block by block, in memory that grows linearly with the length; or by
+# cuDNN's fused kernels, on GPUs.
+AttentionImplementation = Literal["plain", "blockwise", "cudnn"]
 
 
 @config_class
@@ -166,10 +168,11 @@ class Attention(nnx.Module):
         keys_values: KeysValues,
         *,
         positions: Int[Array, "B L"] | None = None,
-        mask: Bool[Array, "..."] | None = None,
-        bias: Float[Array, "..."] | None = None,
+        mask: AttentionMask | Bool[Array, "..."] | None = None,
+        bias: DistanceBias | Float[Array, "..."] | None = None,
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
+        implementation: AttentionImplementation = "plain",
     ) -> Float[Array, "B L D"]:
         """Attend from ``x`` to ``keys_values``.
 
@@ -177,16 +180,34 @@ class Attention(nnx.Module):
           x: Inputs that queries are projected from.
           keys_values: Result of ``project_keys_values``.
           positions: Positions of the queries, which rotary attention needs.
-          mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
-          bias: Added to scores; broadcasts to [B, H, L, M]. Kept apart from the mask, which saves memory.
+          mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
+          bias: Added to scores; broadcasts to [B, H, L, M]. Kept apart from the mask, which saves memory. By distance
+            for ``"blockwise"``, otherwise an array.
           dropout_rate: Dropout of attention weights.
           dropout_key: ``None`` for no dropout.
+          implementation: Computation of the weighted averages.
 
         Returns:
           Weighted averages of values, projected to ``model_dim``.
         """
+        if implementation == "blockwise":
+            dropping = dropout_rate, dropout_key
+            return self._attend_in_blocks(self.queries(x, positions), keys_values, mask, bias, dropping)
+        mask = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
+        assert not isinstance(bias, DistanceBias), "an array is needed where attention is not blockwise"
         if self.prefix is not None:
             keys_values, mask, bias = self._with_prefix(keys_values, mask, bias)
+        if implementation == "cudnn":
+            check_cudnn(self.config, x.dtype, 0.0 if dropout_key is None else dropout_rate)
+            averages_BLHK = jax.nn.dot_product_attention(
+                self.queries(x, positions),
+                *(each.astype(x.dtype) for each in keys_values),
+                bias=None if bias is None else bias.astype(x.dtype),
+                mask=mask,
+                scale=self.config.scale,
+                implementation="cudnn",
+            )
+            return self.out(averages_BLHK.reshape(*x.shape[:2], -1))
         scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
@@ -213,11 +234,7 @@ class Attention(nnx.Module):
             "blgjk,bmgk->bgjlm", queries_BLGJK, keys, preferred_element_type=jnp.float32
         )
         scores_BHLM = scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
-        if self.config.scale != 1.0:
-            scores_BHLM = scores_BHLM * self.config.scale
-        if (cap := self.config.attention_logit_soft_cap) is not None:
-            scores_BHLM = cap * jnp.tanh(scores_BHLM / cap)
-        return scores_BHLM
+        return scale_and_cap(scores_BHLM, self.config.scale, self.config.attention_logit_soft_cap)
 
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
@@ -226,6 +243,37 @@ class Attention(nnx.Module):
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
         averages_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
         return averages_BLGJK.reshape(*averages_BLGJK.shape[:2], -1)
+
+    def _attend_in_blocks(
+        self,
+        queries: Float[Array, "B L H K"],
+        keys_values: KeysValues,
+        mask: AttentionMask | Array | None,
+        bias: DistanceBias | Array | None,
+        dropping: tuple[float, Array | None],
+    ) -> Float[Array, "B L D"]:
+        """Attend without an array of all scores; arguments are those of a call."""
+        assert bias is None or isinstance(bias, DistanceBias), "blocks need a bias by distance"
+        prefix = self.prefix_keys_values(len(queries))
+        if prefix is not None:
+            keys_values = _joined(prefix, keys_values)
+        keys, values = (each.astype(queries.dtype) for each in keys_values)
+        keep = None
+        if dropping[1] is not None and dropping[0]:
+            kept = jnp.ones((len(queries), queries.shape[2], 1, keys.shape[1]), queries.dtype)
+            keep = dropout(kept, *dropping)[:, :, 0]
+        averages_BLHK = blockwise_attention(
+            queries,
+            keys,
+            values,
+            mask=mask if isinstance(mask, AttentionMask) else AttentionMask(allowed=mask),
+            bias=bias,
+            keep=keep,
+            num_prefix=0 if prefix is None else prefix.keys.shape[1],
+            scale=self.config.scale,
+            soft_cap=self.config.attention_logit_soft_cap,
+        )
+        return self.out(averages_BLHK.reshape(*queries.shape[:2], -1))
 
     def apply_rotary(
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
@@ -264,11 +312,7 @@ class Attention(nnx.Module):
             rows = jnp.broadcast_to(rows, (*rows.shape[:-1], num_keys))
             return jnp.pad(rows, ((0, 0),) * (rows.ndim - 1) + ((length, 0),), constant_values=value)
 
-        joined = (
-            jnp.concatenate([first.astype(then.dtype), then], axis=1)
-            for first, then in zip(prefix, keys_values, strict=True)
-        )
-        return KeysValues(*joined), extended(mask, True), extended(bias, 0.0)
+        return _joined(prefix, keys_values), extended(mask, True), extended(bias, 0.0)
 
     def _normed_heads(self, joined: Float[Array, "B L HK"], norm: Norm | None) -> Float[Array, "B L H K"]:
         if norm is None or self.config.qk_norm is None:
@@ -278,3 +322,37 @@ class Attention(nnx.Module):
 
     def _heads(self, joined: Float[Array, "B L HK"]) -> Float[Array, "B L H K"]:
         return joined.reshape(*joined.shape[:2], -1, self.config.head_dim)
+
+
+def _joined(prefix: KeysValues, others: KeysValues) -> KeysValues:
+    """Put a prefix before other keys and values."""
+    pairs = zip(prefix, others, strict=True)
+    return KeysValues(*(jnp.concatenate([first.astype(then.dtype), then], axis=1) for first, then in pairs))
+
+
+def check_cudnn(config: AttentionConfig, dtype: jnp.dtype, dropout_rate: float) -> None:
+    """Refuse what cuDNN's attention can't compute.
+
+    Args:
+      config: The attention.
+      dtype: Type of activations.
+      dropout_rate: Dropout of attention weights; 0.0 where nothing is dropped.
+
+    Raises:
+      ValueError: With the trait, and the implementations that have it.
+    """
+    cap, head_dim = config.attention_logit_soft_cap, config.head_dim
+    traits = {
+        f"attention_logit_soft_cap={cap}": cap is not None,
+        f"head_dim={head_dim} (cuDNN needs a multiple of 8, at most 128)": head_dim % 8 != 0
+        or head_dim > 128,
+        f"dropout_rate={dropout_rate} of attention weights": dropout_rate > 0,
+        f"compute_dtype={str(dtype)!r} (cuDNN needs bfloat16)": dtype not in (jnp.bfloat16, jnp.float16),
+        f"the backend {jax.default_backend()!r} (cuDNN needs an NVIDIA GPU)": jax.default_backend() != "gpu",
+    }
+    found = [trait for trait, present in traits.items() if present]
+    if found:
+        raise ValueError(
+            f"attention_implementation='cudnn' can't compute attention with {' and '.join(found)}; "
+            "'plain' and 'blockwise' can"
+        )

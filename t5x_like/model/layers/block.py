@@ -155,6 +155,7 @@ class Block(nnx.Module):
             x.reshape(keys_values.keys.shape[0], -1, x.shape[-1]),
             keys_values,
             mask=context.encoded_mask,
+            implementation=context.implementation,
             dropout_rate=self.config.dropout_rate,
             dropout_key=dropout_key,
         )

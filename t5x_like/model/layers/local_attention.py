@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.model.layers.attention import MASKED, Attention, KeysValues
+from t5x_like.model.layers.attention import Attention, KeysValues
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.layers.masks import MASKED, SlidingWindow
 
 
 class GlobalKeysValues(NamedTuple):

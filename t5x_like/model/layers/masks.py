@@ -1,11 +1,15 @@
 """Attention masks, made from the batch: True where a query may attend to a key."""
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from t5x_like.config_class import config_class
+
+# Far below every score, yet finite: a query without visible keys gets an average, not a not-a-number.
+MASKED = -1e10
 
 
 @config_class
@@ -111,14 +115,19 @@ def direction_mask(
     return allowed_BLL & (keys_1L[None] < total_lengths[:, None, None])
 
 
-def rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
+def rank_mask(ranks: Int[Array, "B L"], keys: Int[Array, "B M"] | None = None) -> Bool[Array, "B 1 L M"]:
     """Return True where the key's rank in the order of prediction is at most the query's.
 
     Equal ranks attend to each other. All ranks 0 are bidirectional, rising ranks left to right, falling ranks right to
     left. Ranks of 0 for a source and rising ones for a target are a prefix. These are UniLM's four directions (see
     ``AttentionDirection``).
+
+    Args:
+      ranks: Ranks of the queries.
+      keys: Ranks of the keys; ``None`` for those of the queries.
     """
-    return (ranks[:, None, :] <= ranks[:, :, None])[:, None]
+    keys = ranks if keys is None else keys
+    return (keys[:, None, :] <= ranks[:, :, None])[:, None]
 
 
 def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
@@ -138,3 +147,65 @@ def combine_masks(
     if left is None or right is None:
         return right if left is None else left
     return jnp.logical_and(left, right)
+
+
+class AttentionMask(NamedTuple):
+    """Conditions of attention from a whole sequence of queries to keys, from which any part of the mask can be made.
+
+    A key is visible if it is not after the query, or its rank allows it, or it belongs to the prefix; and if it is in
+    the query's segment and window, and ``allowed``.
+
+    Attributes:
+      query_segment_ids: See ``segment_mask``.
+      key_segment_ids: See ``segment_mask``.
+      causal: Keys after the query are hidden, except for those of the prefix.
+      query_ranks: See ``rank_mask``; replaces ``causal``.
+      key_ranks: Ranks of the keys.
+      prefix: See ``prefix_mask``.
+      window: See ``window_mask``.
+      allowed: Any further mask.
+    """
+
+    query_segment_ids: Int[Array, "B L"] | None = None
+    key_segment_ids: Int[Array, "B M"] | None = None
+    causal: bool = False
+    query_ranks: Int[Array, "B L"] | None = None
+    key_ranks: Int[Array, "B M"] | None = None
+    prefix: Int[Array, "B M"] | None = None
+    window: SlidingWindow | None = None
+    allowed: Bool[Array, "..."] | None = None
+
+    def between(self, queries: Int[Array, " L"], keys: Int[Array, " M"]) -> Bool[Array, "..."] | None:
+        """Return the mask between places of queries and of keys; ``None`` where all is visible.
+
+        Args:
+          queries: Place of each query that this object describes.
+          keys: Place of each key.
+        """
+        mask = causal_mask(queries, keys) if self.causal else None
+        if self.query_ranks is not None:
+            mask = rank_mask(self.query_ranks, self.key_ranks)
+        if mask is not None and self.prefix is not None:
+            mask = mask | prefix_mask(self.prefix)
+        mask = combine_masks(mask, segment_mask(self.query_segment_ids, self.key_segment_ids))
+        if self.window is not None:
+            mask = combine_masks(mask, window_mask(queries, keys, self.window))
+        return combine_masks(mask, self.allowed)
+
+    def may_see(self, query: range, key: range) -> bool:
+        """Return ``False`` if no query at these places sees any key at those, whatever the batch contains."""
+        window = self.window
+        if self.causal and self.query_ranks is None and self.prefix is None and key.start >= query.stop:
+            return False
+        if window is None:
+            return True
+        return key.stop > query.start - window.left and key.start < query.stop + window.right
+
+
+def as_array(
+    mask: AttentionMask | Bool[Array, "..."] | None, *, num_queries: int, num_keys: int
+) -> Bool[Array, "..."] | None:
+    """Return the whole mask."""
+    if not isinstance(mask, AttentionMask):
+        return mask
+    return mask.between(jnp.arange(num_queries), jnp.arange(num_keys))

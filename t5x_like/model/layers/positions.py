@@ -1,5 +1,7 @@
 """T5's relative position bias: one learned number for each head and bucket of distances."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +34,12 @@ class RelativeBuckets:
             )
 
 
+class DistanceBias(NamedTuple):
+    """Bias of each head for distances from a query to a key; distance 0 is in the middle."""
+
+    values: Float[Array, "H R"]
+
+
 class RelativeBias(nnx.Module):
     """Looks up the bias of each head for the distance between query and key."""
 
@@ -53,11 +61,28 @@ class RelativeBias(nnx.Module):
           reach: All distances are smaller than this.
           bidirectional: Later keys have buckets of their own; otherwise they share the query's own bucket.
         """
+        distances_LM = keys[None, :] - queries[:, None]
+        return self.table[...][:, self._buckets(reach, bidirectional)[distances_LM + (reach - 1)]][None]
+
+    def between(
+        self, queries: Int[Array, " L"], keys: Int[Array, " M"], *, bidirectional: bool, by_distance: bool
+    ) -> Float[Array, "1 H L M"] | DistanceBias:
+        """Return the bias for all keys of a row, as an array or by distance.
+
+        Args:
+          queries: Places of queries.
+          keys: Places of keys, counted from 0.
+          bidirectional: See a call.
+          by_distance: Return the bias of each distance.
+        """
+        if by_distance:
+            return DistanceBias(self.table[...][:, self._buckets(len(keys), bidirectional)])
+        return self(queries, keys, len(keys), bidirectional=bidirectional)
+
+    def _buckets(self, reach: int, bidirectional: bool) -> Int[Array, " R"]:
         # Numpy makes the table of buckets. In float32 on a device the logarithm at a bucket's edge (16, 32, 64) can
         # fall on either side, depending on how it is compiled.
-        buckets = jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config, bidirectional))
-        distances_LM = keys[None, :] - queries[:, None]
-        return self.table[...][:, buckets[distances_LM + (reach - 1)]][None]
+        return jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config, bidirectional))
 
 
 def bucket_of_distance(distance: np.ndarray, config: RelativeBuckets, bidirectional: bool) -> np.ndarray:

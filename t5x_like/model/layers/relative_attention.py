@@ -14,9 +14,9 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
+from t5x_like.model.layers.masks import MASKED
 
 
 @config_class

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.attention import Attention, AttentionConfig, AttentionImplementation
 from t5x_like.model.layers.kv_cache import LayerCache, write_at
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
-from t5x_like.model.layers.masks import combine_masks, window_mask
-from t5x_like.model.layers.positions import RelativeBias
+from t5x_like.model.layers.masks import AttentionMask, combine_masks, window_mask
+from t5x_like.model.layers.positions import DistanceBias, RelativeBias
 from t5x_like.model.layers.transient_global import Globals, TransientGlobal
 
 
@@ -17,8 +17,9 @@ class AttentionContext(NamedTuple):
     """Inputs that all blocks of a stack share.
 
     Attributes:
-      mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
+      mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
       bias: Added to scores; broadcasts to [B, H, L, M].
+      implementation: Computation of attention that is not local.
       real: True for tokens that are not padding.
       segment_ids: Segments of tokens, given where they are all that ``mask`` contains.
       global_blocks: Inputs of transient-global attention.
@@ -29,15 +30,16 @@ class AttentionContext(NamedTuple):
       index: With a cache, the place of the first token in it.
     """
 
-    mask: Bool[Array, "..."] | None = None
-    bias: Float[Array, "..."] | None = None
+    mask: AttentionMask | Bool[Array, "..."] | None = None
+    bias: DistanceBias | Float[Array, "..."] | None = None
+    implementation: AttentionImplementation = "plain"
     real: Bool[Array, "B L"] | None = None
     segment_ids: Int[Array, "B L"] | None = None
     global_blocks: Globals | None = None
     positions: Int[Array, "B L"] | None = None
     bidirectional: bool = False
     encoded: Float[Array, "B M D"] | None = None
-    encoded_mask: Bool[Array, "..."] | None = None
+    encoded_mask: AttentionMask | Bool[Array, "..."] | None = None
     index: Int[Array, ""] | None = None
 
 
@@ -81,7 +83,8 @@ class SelfAttention(NamedTuple):
             keys_values,
             positions=context.positions,
             mask=self._mask(context, *places),
-            bias=self._bias(context, *places),
+            bias=self._bias(context, *places, by_distance=context.implementation == "blockwise"),
+            implementation=context.implementation,
             **dropping,
         )
         return output, cache
@@ -100,23 +103,27 @@ class SelfAttention(NamedTuple):
             context.segment_ids,
             block_length=length,
             positions=context.positions,
-            bias=self._bias(context, *places_in_blocks(length)),
+            bias=self._bias(context, *places_in_blocks(length), by_distance=False),
             global_keys_values=global_keys_values,
             **dropping,
         )
 
-    def _mask(self, context: AttentionContext, queries: Array, keys: Array) -> Array | None:
-        window = self.attention.config.window
-        return (
-            context.mask
-            if window is None
-            else combine_masks(context.mask, window_mask(queries, keys, window))
-        )
+    def _mask(self, context: AttentionContext, queries: Array, keys: Array) -> AttentionMask | Array | None:
+        window, mask = self.attention.config.window, context.mask
+        if window is None:
+            return mask
+        if context.implementation == "plain":
+            assert not isinstance(mask, AttentionMask), "the stack has made an array of it"
+            return combine_masks(mask, window_mask(queries, keys, window))
+        mask = mask if isinstance(mask, AttentionMask) else AttentionMask(allowed=mask)
+        return mask._replace(window=window)
 
-    def _bias(self, context: AttentionContext, queries: Array, keys: Array) -> Array | None:
+    def _bias(self, context: AttentionContext, queries: Array, keys: Array, *, by_distance: bool) -> Any:
         if self.relative_bias is None:
             return context.bias
-        return self.relative_bias(queries, keys, len(keys), bidirectional=context.bidirectional)
+        return self.relative_bias.between(
+            queries, keys, bidirectional=context.bidirectional, by_distance=by_distance
+        )
 
 
 def local_length(

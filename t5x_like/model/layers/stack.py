@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import KeysValues
+from t5x_like.model.layers.attention import AttentionImplementation, KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import LayerCache
@@ -17,6 +17,7 @@ from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
 from t5x_like.model.layers.local_attention import places_in_blocks
+from t5x_like.model.layers.masks import as_array
 from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
@@ -45,6 +46,7 @@ class StackConfig:
       output_dropout: Dropout of the stack's output (T5).
       sharing: Weights that layers share (ALBERT); ``None`` gives each its own.
       remat: Values that the backward pass computes again, to save memory.
+      attention_implementation: Computation of attention to whole rows. Local attention has its own.
     """
 
     blocks: tuple[BlockConfig, ...]
@@ -53,6 +55,7 @@ class StackConfig:
     output_dropout: bool = False
     sharing: Sharing | None = None
     remat: Remat = "none"
+    attention_implementation: AttentionImplementation = "plain"
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -177,8 +180,21 @@ class Stack(nnx.Module):
             assert context.segment_ids is not None
             assert self.global_bias is not None
             summaries = globals_of(context.segment_ids, block.transient_global, self.global_bias)
+        implementation = self.config.attention_implementation
+        if implementation == "plain":  # masks of all layers are made once
+            encoded = context.encoded
+            context = context._replace(
+                mask=as_array(context.mask, num_queries=x.shape[1], num_keys=x.shape[1]),
+                encoded_mask=as_array(
+                    context.encoded_mask,
+                    num_queries=x.shape[1],
+                    num_keys=0 if encoded is None else encoded.shape[1],
+                ),
+            )
+        by_distance = implementation == "blockwise" and length is None
         context = context._replace(
-            bias=self._bias(queries, keys, context),
+            bias=self._bias(queries, keys, context, by_distance=by_distance),
+            implementation=implementation,
             global_blocks=summaries,
             positions=positions,
         )
@@ -199,7 +215,7 @@ class Stack(nnx.Module):
         keys = jnp.arange(caches[0].own.keys.shape[2])
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
-        context = context._replace(bias=self._bias(queries, keys, context))
+        context = context._replace(bias=self._bias(queries, keys, context, by_distance=False))
         return self._run(x, context, caches, None, collect_hidden=False)
 
     def empty_caches(
@@ -229,10 +245,12 @@ class Stack(nnx.Module):
     def _blocks(self) -> list[Block]:
         return [self.layers[str(slot)] for slot in range(len(self.layers))]
 
-    def _bias(self, queries: Array, keys: Array, context: AttentionContext) -> Array | None:
+    def _bias(self, queries: Array, keys: Array, context: AttentionContext, *, by_distance: bool) -> Any:
         if self.relative_bias is None:
             return context.bias
-        return self.relative_bias(queries, keys, len(keys), bidirectional=context.bidirectional)
+        return self.relative_bias.between(
+            queries, keys, bidirectional=context.bidirectional, by_distance=by_distance
+        )
 
     def _run(
         self,

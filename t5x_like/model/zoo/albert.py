@@ -53,7 +53,10 @@ class AlbertConfig(BertLikeConfig):
         """All layers, with shared weights."""
         num_blocks = self.num_layers * self.inner_group_num
         return StackConfig(
-            blocks=(self.block,) * num_blocks, sharing=self._sharing(num_blocks), remat=self.remat
+            blocks=(self.block,) * num_blocks,
+            sharing=self._sharing(num_blocks),
+            remat=self.remat,
+            attention_implementation=self.attention_implementation,
         )
 
     @property

@@ -91,7 +91,11 @@ class BartConfig(CommonConfig):
         )
         block = block if is_encoder else replace(block, cross_attention=block.attention)
         num_layers = self.num_encoder_layers if is_encoder else self.num_decoder_layers
-        return StackConfig(blocks=(block,) * num_layers, remat=self.remat)
+        return StackConfig(
+            blocks=(block,) * num_layers,
+            remat=self.remat,
+            attention_implementation=self.attention_implementation,
+        )
 
 
 def _weights(config: BartConfig) -> tuple[Weight, ...]:

@@ -115,7 +115,11 @@ class BertLikeConfig(CommonConfig):
     @property
     def stack(self) -> StackConfig:
         """All layers."""
-        return StackConfig(blocks=(self.block,) * self.num_layers, remat=self.remat)
+        return StackConfig(
+            blocks=(self.block,) * self.num_layers,
+            remat=self.remat,
+            attention_implementation=self.attention_implementation,
+        )
 
     @property
     def words_transform(self) -> TransformConfig:

@@ -7,6 +7,7 @@ import jax
 
 from t5x_like.config_class import config_class
 from t5x_like.model.adapters import AdapterConfig
+from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.stack import Remat
@@ -37,6 +38,8 @@ class CommonConfig:
       dropout_rate: Dropout of embeddings, layer outputs, attention weights and inner feed-forward activations.
       compute_dtype: Type of activations. Weights are float32.
       remat: Activations that the backward pass computes again, to save memory (see ``Remat``).
+      attention_implementation: ``"plain"`` computes all attention scores at once. ``"blockwise"`` never has more than
+        those of a block, so that memory grows linearly with the length. ``"cudnn"`` is fast on GPUs.
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
       adapter: Few further weights that are trained in place of the others, such as ``LoRA``; ``None`` for none.
     """
@@ -49,6 +52,7 @@ class CommonConfig:
     dropout_rate: float = 0.0
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = "none"
+    attention_implementation: AttentionImplementation = "plain"
     pad_vocab_to_multiple_of: int = 128
     adapter: AdapterConfig | None = None
 

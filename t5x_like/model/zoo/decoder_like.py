@@ -57,6 +57,7 @@ class DecoderLikeConfig(CommonConfig):
                 blocks=tuple(map(self.block, range(self.num_layers))),
                 final_norm=self.final_norm,
                 remat=self.remat,
+                attention_implementation=self.attention_implementation,
             ),
             heads=decoder_heads(self.task, self.num_labels, self.words, keep_lm_head=self.keep_lm_head),
             compute_dtype=self.compute_dtype,

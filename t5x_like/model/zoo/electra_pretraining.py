@@ -14,6 +14,7 @@ from t5x_like.model.families.generator_discriminator import (
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
 )
+from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.stack import Remat
@@ -49,6 +50,7 @@ class ElectraPretrainingConfig:
       init_stddev: Standard deviation of all fresh weights.
       compute_dtype: Type of activations.
       remat: Activations that the backward pass computes again.
+      attention_implementation: Computation of attention (see ``CommonConfig``).
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
     """
 
@@ -68,6 +70,7 @@ class ElectraPretrainingConfig:
     init_stddev: float = 0.02
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = "none"
+    attention_implementation: AttentionImplementation = "plain"
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:

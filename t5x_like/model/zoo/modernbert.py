@@ -82,6 +82,7 @@ class ModernBertConfig(CommonConfig):
                 blocks=tuple(map(self._block, range(self.num_layers))),
                 final_norm=self._norm,
                 remat=self.remat,
+                attention_implementation=self.attention_implementation,
             ),
             heads=self._heads(),
             compute_dtype=self.compute_dtype,

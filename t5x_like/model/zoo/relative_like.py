@@ -43,6 +43,11 @@ class RelativeLikeConfig(CommonConfig):
         norm_slot: NormSlot = "final",
         segments: bool = False,
     ) -> RelativeStackConfig:
+        if self.attention_implementation != "plain":
+            raise ValueError(
+                f"attention_implementation={self.attention_implementation!r} with Transformer-XL's attention, whose "
+                "scores depend on distances by learned keys; only 'plain' computes it"
+            )
         return RelativeStackConfig(
             model_dim=self.model_dim,
             num_layers=self.num_layers,

@@ -101,7 +101,8 @@ def top_logits(
       config: Temperature, and number of tokens to keep.
       vocab_size: Number of the student's token ids; the teacher's distribution is over these alone.
     """
-    logits, heads = predictions.logits, predictions.heads or {}
+    logits: Any = predictions.logits
+    heads = predictions.heads or {}
     kept = {name: scores.astype(jnp.float32) for name, scores in heads.items() if name in _COMPARED_HEADS}
     if "multiple_choice" in kept:  # a row for each question, as in the batch
         kept["multiple_choice"] = kept["multiple_choice"].reshape(len(batch.sequence_labels), -1)
@@ -215,7 +216,7 @@ def _of_tokens(
     return ExtraLoss(total, config.soft_targets_weight, count, divisor)
 
 
-def _token_logits(student: Predictions, teacher: Predictions) -> tuple[jax.Array, Any] | None:
+def _token_logits(student: Predictions, teacher: Predictions) -> tuple[Any, Any] | None:
     """Logits of the head that learns from target tokens, if both models have it."""
     if student.logits is not None:
         return None if teacher.logits is None else (student.logits, teacher.logits)

@@ -1,13 +1,17 @@
 """Losses of tokens: cross entropy with label smoothing and z-loss, weighted by ``loss_weights`` and normalized."""
 
 import math
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import MASKED
+from t5x_like.model.heads import DeferredLogits, Words
+from t5x_like.model.layers.embedding import Embedding
+from t5x_like.model.layers.masks import MASKED
+from t5x_like.partitioning.shard import map_rows
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
@@ -27,12 +31,16 @@ class LossConfig:
     ``auxiliary_lm_weight`` adds that much of a language-model loss over the text that a decoder's head reads:
     ``head loss + weight * LM loss`` (Radford et al. 2018, §3.2, eq. 5; they take 0.5, and ``normalize_by="sequences"``
     in their code). The other options apply to it. ``None`` leaves it out.
+
+    ``logits_chunk_length`` computes the logits of that many positions of each row at a time, and once more in the
+    backward pass, so that memory for them doesn't grow with the length. ``None`` computes all at once.
     """
 
     z_loss: float = 1e-4
     label_smoothing: float = 0.0
     normalize_by: Normalization | float = "target_tokens"
     auxiliary_lm_weight: float | None = None
+    logits_chunk_length: int | None = None
 
     def __post_init__(self) -> None:
         if self.z_loss < 0:
@@ -44,6 +52,10 @@ class LossConfig:
         if self.auxiliary_lm_weight is not None and self.auxiliary_lm_weight <= 0:
             raise ValueError(
                 f"auxiliary_lm_weight is {self.auxiliary_lm_weight}; give a positive number, or None for no such loss"
+            )
+        if self.logits_chunk_length is not None and self.logits_chunk_length < 1:
+            raise ValueError(
+                f"logits_chunk_length is {self.logits_chunk_length}; give a number of positions, or None"
             )
 
 
@@ -76,6 +88,51 @@ def token_losses(
         loss = loss - spread + on * math.log(on) + config.label_smoothing * jnp.log(off)
     z_loss = config.z_loss * (log_sum + largest.squeeze(-1)) ** 2
     return loss + z_loss, z_loss
+
+
+class TokenMeasures(NamedTuple):
+    """Loss (z-loss included), z-loss, and whether the target has the highest score, of every position [B, L]."""
+
+    losses: jax.Array
+    z_losses: jax.Array
+    is_correct: jax.Array
+
+
+def measure_tokens(
+    logits: jax.Array | DeferredLogits, target_tokens: jax.Array, config: LossConfig
+) -> TokenMeasures:
+    """Compare logits with targets; deferred logits are computed in chunks.
+
+    Args:
+      logits: [B, L, V].
+      target_tokens: int32 [B, L].
+      config: label smoothing, z-loss and the length of chunks.
+    """
+    if not isinstance(logits, DeferredLogits):
+        losses, z_losses = token_losses(logits, target_tokens, config)
+        return TokenMeasures(losses, z_losses, jnp.argmax(logits, -1) == target_tokens)
+    length = target_tokens.shape[1]
+    chunk_length = min(config.logits_chunk_length or length, length)
+
+    def chunks_of(rows: jax.Array) -> jax.Array:
+        rows = jnp.pad(rows, ((0, 0), (0, -length % chunk_length), *((0, 0),) * (rows.ndim - 2)))
+        return jnp.moveaxis(rows.reshape(len(rows), -1, chunk_length, *rows.shape[2:]), 1, 0)
+
+    def measure(
+        layer: tuple[Words, Embedding | None], hidden: jax.Array, targets: jax.Array
+    ) -> TokenMeasures:
+        @partial(jax.checkpoint, prevent_cse=False)
+        def measure_chunk(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
+            words, table = layer
+            return measure_tokens(words.logits(hidden, table), targets, config)
+
+        chunks = chunks_of(hidden), chunks_of(targets)
+        measured = jax.lax.scan(lambda _, chunk: (None, measure_chunk(*chunk)), None, chunks)[1]
+        return jax.tree.map(
+            lambda each: jnp.moveaxis(each, 0, 1).reshape(len(hidden), -1)[:, :length], measured
+        )
+
+    return map_rows(measure, (logits.words, logits.table), logits.hidden, target_tokens)
 
 
 def weigh_tokens(

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions
+from t5x_like.model.heads import DeferredLogits
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.sequences import (
     CLASSIFICATION,
@@ -17,7 +18,7 @@ from t5x_like.training.losses.sequences import (
     SequenceLoss,
     SequenceMeasures,
 )
-from t5x_like.training.losses.tokens import LossConfig, replaced_token_logits, token_losses, weigh_tokens
+from t5x_like.training.losses.tokens import LossConfig, measure_tokens, replaced_token_logits, weigh_tokens
 from t5x_like.training.metrics import Totals, zero_totals
 
 # Heads whose scores are logits over the classes of target tokens, for models without a language-model head.
@@ -156,11 +157,12 @@ def _measure(
 ) -> tuple[jax.Array, Totals]:
     """Losses of all tokens, and the sums to log."""
     heads = predictions.heads or {}
-    logits = _token_logits(predictions, batch)
-    losses, z_losses = token_losses(logits, batch.target_tokens, config)
+    losses, z_losses, is_correct = measure_tokens(
+        _token_logits(predictions, batch), batch.target_tokens, config
+    )
     for name in ADDED_TOKEN_LOSSES:
         if name in heads:
-            losses = losses + token_losses(heads[name], batch.target_tokens, config)[0]
+            losses = losses + measure_tokens(heads[name], batch.target_tokens, config).losses
     weights = batch.loss_weights
     cross_entropies = losses - z_losses
     tasks = jnp.zeros_like(batch.target_tokens) if batch.task_ids is None else batch.task_ids
@@ -169,7 +171,7 @@ def _measure(
         loss=jnp.sum(losses * weights),
         cross_entropy=jnp.sum(cross_entropies * weights),
         z_loss=jnp.sum(z_losses * weights),
-        correct=jnp.sum((jnp.argmax(logits, -1) == batch.target_tokens) * weights),
+        correct=jnp.sum(is_correct * weights),
         target_tokens=jnp.sum(weights),
         tokens=_real_tokens(batch),
         task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
@@ -188,7 +190,7 @@ def _measure(
     return losses, totals
 
 
-def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array:
+def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | DeferredLogits:
     """Logits of the vocabulary, or of a head's classes; zeros where the model predicts no tokens."""
     if predictions.logits is not None:
         return predictions.logits

@@ -36,7 +36,7 @@ EVERY: dict[str, Any] = {
     "prompt": PromptTuning(length=3),
 }
 # These run every time, the others when slow tests do.
-ALWAYS = {("t5_1_0", "lora"), ("albert", "bottleneck"), ("xlnet", "ia3")}
+ALWAYS = {("llama", "lora"), ("bert", "bottleneck"), ("t5_1_0", "ia3")}
 WITHOUT_PROMPT = ("transfo_xl", "xlnet")
 
 
@@ -127,7 +127,7 @@ def test_every_weight_of_an_adapter_gets_a_gradient(name, adapter):
 
 
 @pytest.mark.parametrize(
-    ("name", "adapter"), pairs("lora", "dora", "ia3", always={("switch", "dora"), ("gpt2", "ia3")})
+    ("name", "adapter"), pairs("lora", "dora", "ia3", always={("bert", "dora"), ("gpt2", "ia3")})
 )
 def test_a_merged_adapter_computes_the_same(name, adapter):
     config, batch = replace(TINY[name], adapter=EVERY[adapter]), batch_of(TINY[name])
@@ -150,7 +150,9 @@ def test_others_cannot_be_merged(adapter):
         merge_adapter(config, weights(config))
 
 
-@pytest.mark.parametrize("adapter", ["lora", "ia3", "bottleneck"])
+@pytest.mark.parametrize(
+    "adapter", ["lora", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ia3", "bottleneck"))]
+)
 def test_a_fresh_adapter_changes_nothing_in_bfloat16_either(adapter):
     base = replace(TINY["distilbert"], compute_dtype="bfloat16")
     config, batch = replace(base, adapter=EVERY[adapter]), batch_of(base)
@@ -163,6 +165,7 @@ def test_a_fresh_adapter_changes_nothing_in_bfloat16_either(adapter):
         np.testing.assert_array_equal(fresh[output], array, err_msg=output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "adapter"),
     [

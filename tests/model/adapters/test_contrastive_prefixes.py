@@ -10,6 +10,7 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.adapters import ContrastivePrefixes
+from t5x_like.model.adapters.adapter_weights import merge_adapter
 from t5x_like.model.families.family import predict
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
@@ -121,6 +122,8 @@ def test_a_text_is_written_with_one_of_them(weights) -> None:
         model(Batch(decoder_input_tokens=jnp.ones((2, 3), jnp.int32)))
     with pytest.raises(ValueError, match="no attribute 'bored'; there are sad, calm, glad"):
         ADAPTER.take("bored", weights)
+    with pytest.raises(ValueError, match=r"ContrastivePrefixes adds .* can't be merged.*LoRA or IA3"):
+        merge_adapter(replace(BASE, adapter=ADAPTER), weights)
 
 
 def test_what_can_not_be_steered_is_refused() -> None:

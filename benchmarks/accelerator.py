@@ -1,0 +1,222 @@
+"""Train and generate on the accelerator that is here: tokens a second, model FLOPs utilization, peak memory.
+
+    python -m benchmarks.accelerator --output benchmarks/results/h200.json
+    python -m benchmarks.accelerator --models tiny --steps 2                      any machine, to try the script
+    python -m benchmarks.accelerator --pytorch /path/to/python                    the same models in PyTorch, too
+
+Needs JAX, Flax, Optax and Orbax: no TensorFlow, no seqio, no gin. Each model runs in a process of its own, in bfloat16
+with AdamW, on all devices of the machine. Where memory is too small, the number of rows is halved until it fits. Rows
+are full of random tokens. ``--pytorch`` names a Python with torch and transformers, which trains the same configuration
+with the same rows, in bfloat16 by autocast. The output is kept after each model.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.machine import about
+from benchmarks.timed_step import empty_rows, random_batch, time_calls, time_train_step
+from t5x_like.inference.generator import GenerationConfig, continue_prompts
+from t5x_like.io.files import write_json
+from t5x_like.model import parameters
+from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training.losses import LossConfig
+
+_LARGE: dict[str, Any] = {"compute_dtype": "bfloat16", "remat": "minimal"}
+_T5: dict[str, Any] = {
+    "vocab_size": 32128,
+    "feed_forward": "gated_gelu",
+    "tie_word_embeddings": False,
+    "head_dim": 64,
+}
+
+
+class Case(NamedTuple):
+    """A model and the shape of its batches.
+
+    Attributes:
+      config: its configuration.
+      rows: of a batch, before any halving.
+      inputs_length: tokens of an encoder's row, 0 without an encoder.
+      targets_length: tokens of a decoder's row, 0 without a decoder.
+    """
+
+    config: Any
+    rows: int
+    inputs_length: int
+    targets_length: int
+
+
+CASES = {
+    "t5_1_1_large": Case(
+        T5Config(
+            **_T5, **_LARGE, model_dim=1024, mlp_dim=2816, num_heads=16, num_encoder_layers=24, num_decoder_layers=24
+        ),
+        128, 512, 128,
+    ),
+    "t5_1_1_xl": Case(
+        T5Config(
+            **_T5, **_LARGE, model_dim=2048, mlp_dim=5120, num_heads=32, num_encoder_layers=24, num_decoder_layers=24
+        ),
+        64, 512, 128,
+    ),
+    "bert_large": Case(
+        BertConfig(
+            **_LARGE, vocab_size=30592, model_dim=1024, mlp_dim=4096, num_heads=16, num_layers=24, task="masked_lm"
+        ),
+        128, 512, 0,
+    ),
+    "llama_1b": Case(
+        LlamaConfig(
+            **_LARGE, vocab_size=32000, model_dim=2048, mlp_dim=5632, num_heads=32, num_kv_heads=4, num_layers=22
+        ),
+        16, 0, 2048,
+    ),
+    "tiny": Case(
+        T5Config(
+            vocab_size=512, compute_dtype="bfloat16", model_dim=64, mlp_dim=128, num_heads=4, head_dim=16,
+            num_encoder_layers=2, num_decoder_layers=2,
+        ),
+        8, 64, 32,
+    ),
+}  # fmt: skip
+_PROMPT_LENGTH, _NEW_TOKENS, _DECODE_ROWS = 128, 128, 32
+
+
+def main() -> None:
+    """Measure each model in a process of its own, or one of them in this process."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--models", nargs="+", choices=CASES, default=[name for name in CASES if name != "tiny"]
+    )
+    parser.add_argument("--steps", type=int, default=10, help="train steps to time (10)")
+    parser.add_argument("--pytorch", metavar="PYTHON", help="a Python with torch and transformers")
+    parser.add_argument("--attention", choices=get_args(AttentionImplementation), default="plain")
+    parser.add_argument(
+        "--logits_chunk_length", type=int, help="positions whose logits are computed at once (all)"
+    )
+    parser.add_argument("--output", metavar="FILE")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        case = CASES[arguments.models[0]]
+        case = case._replace(config=replace(case.config, attention_implementation=arguments.attention))
+        loss = LossConfig(logits_chunk_length=arguments.logits_chunk_length)
+        print(json.dumps(measure(case, loss, arguments.steps)))
+        return
+    versions = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "flax", "optax")}
+    options = {"attention": arguments.attention, "logits_chunk_length": arguments.logits_chunk_length}
+    result: dict[str, Any] = {**about(), "versions": versions, **options, "models": {}}
+    for name in arguments.models:
+        case = CASES[name]
+        flags = [
+            "--models",
+            name,
+            "--steps",
+            str(arguments.steps),
+            "--one",
+            "--attention",
+            arguments.attention,
+        ]
+        if arguments.logits_chunk_length is not None:
+            flags += ["--logits_chunk_length", str(arguments.logits_chunk_length)]
+        ours = last_line([sys.executable, "-m", "benchmarks.accelerator", *flags])
+        found = result["models"][name] = {"t5x_like": ours}
+        if arguments.pytorch:
+            rows = ours.get("train", {}).get("rows", case.rows)
+            found["pytorch"] = last_line(
+                [
+                    arguments.pytorch,
+                    "-m",
+                    "benchmarks.pytorch_step",
+                    pytorch_request(case, rows, arguments.steps),
+                ]
+            )
+        print(name, json.dumps(found, indent=2), flush=True)
+        if arguments.output:
+            write_json(arguments.output, result)
+
+
+def last_line(command: Sequence[str]) -> dict[str, Any]:
+    """Run a command and return the JSON object of its last line, or its error."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
+    if done.returncode:
+        return {"error": done.stderr.strip()[-2000:]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def pytorch_request(case: Case, rows: int, steps: int) -> str:
+    """Return the argument of ``benchmarks.pytorch_step`` for the same model."""
+    fields = architecture_of(case.config).to_hugging_face(case.config)
+    shape = {"rows": rows, "inputs_length": case.inputs_length, "targets_length": case.targets_length}
+    return json.dumps({"fields": fields, "steps": steps, **shape})
+
+
+def measure(case: Case, loss: LossConfig, num_steps: int) -> dict[str, Any]:
+    """Time the train step of as many rows as fit, and greedy generation."""
+    mesh = MeshConfig(data=1, fsdp=-1).build()
+    rows = case.rows
+    while True:
+        batch = random_batch(
+            empty_rows(case.inputs_length, case.targets_length),
+            batch_size=rows,
+            vocab_size=case.config.vocab_size,
+        )
+        try:
+            train = time_train_step(
+                case.config, AdamW(learning_rate=1e-4), batch, mesh, num_steps=num_steps, loss=loss
+            )
+            break
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) or rows <= mesh.size:
+                raise
+            rows //= 2
+    return {"train": train} | ({"decode": decode(case)} if case.targets_length else {})
+
+
+def decode(case: Case) -> dict[str, Any]:
+    """Time greedy generation after prompts of random tokens on one device."""
+    length = min(_PROMPT_LENGTH, case.inputs_length or case.targets_length)
+    config = replace(case.config, remat="none")
+    graphdef, params = parameters.split(jax.jit(config.build)(jax.random.key(0)))
+    params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+    prompts = jax.random.randint(jax.random.key(1), (_DECODE_ROWS, length), 2, config.vocab_size)
+    settings = GenerationConfig(max_new_tokens=_NEW_TOKENS).search_settings(())
+
+    @jax.jit
+    def generate(params: Any, prompts: jax.Array) -> jax.Array:
+        model = parameters.merge(graphdef, params)
+        return continue_prompts(model, prompts, jnp.ones_like(prompts), None, start_id=0, settings=settings)[
+            0
+        ]
+
+    seconds = time_calls(lambda: generate(params, prompts), 3)
+    return {
+        "rows": _DECODE_ROWS,
+        "prompt_length": length,
+        "new_tokens": _NEW_TOKENS,
+        "seconds": seconds,
+        "tokens_per_second": _DECODE_ROWS * _NEW_TOKENS / seconds,
+        "weights": "bfloat16",
+    }
+
+
+if __name__ == "__main__":
+    main()

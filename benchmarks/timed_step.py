@@ -1,0 +1,203 @@
+"""Time of a train step and of generation on the devices that are here, with random tokens."""
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import place
+from t5x_like.planning.chips import CHIPS, GIB
+from t5x_like.planning.device_groups import MeshShape
+from t5x_like.planning.program_counts import count
+from t5x_like.planning.traced_flops import traced_flops
+from t5x_like.training.losses import LossConfig
+from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
+from t5x_like.training.step import train_step
+
+_LOSS = LossConfig()
+# Beginning of a device's kind, and the name of its data sheet.
+_SHEETS = {
+    "TPU v4": "v4",
+    "TPU v5 lite": "v5e",
+    "TPU v5": "v5p",
+    "TPU v6 lite": "v6e",
+    "NVIDIA A100": "a100",
+    "NVIDIA H100": "h100",
+    "NVIDIA H200": "h200",
+}
+
+
+def random_batch(rows: Batch, *, batch_size: int, vocab_size: int, seed: int = 0) -> Batch:
+    """Return a batch of full rows of random tokens.
+
+    Args:
+      rows: one row of each stream, for shapes and types.
+      batch_size: rows of the batch.
+      vocab_size: token ids are drawn from 2 to this.
+      seed: of the draws.
+    """
+    rng = np.random.default_rng(seed)
+
+    def fill(name: str, row: np.ndarray) -> np.ndarray:
+        shape = (batch_size, *row.shape[1:])
+        if name.endswith("tokens"):
+            return rng.integers(2, vocab_size, shape, dtype=np.int32)
+        if name.endswith("positions") or name == "ranks":
+            return np.broadcast_to(np.arange(shape[-1], dtype=row.dtype), shape).copy()
+        is_on = name.endswith("segment_ids") or name in ("loss_weights", "attention_mask")
+        return np.full(shape, int(is_on), row.dtype)
+
+    streams = {name: stream for name, stream in rows._asdict().items() if stream is not None}
+    return Batch(**{name: fill(name, stream) for name, stream in streams.items()})
+
+
+def empty_rows(inputs_length: int, targets_length: int) -> Batch:
+    """Return one row of each stream that a model reads; a length is 0 for a model without that stack."""
+    inputs, targets = (np.zeros((1, length), np.int32) for length in (inputs_length, targets_length))
+    streams = {}
+    if inputs_length:
+        streams |= {"encoder_input_tokens": inputs, "encoder_segment_ids": inputs}
+    if targets_length:
+        streams |= {"decoder_input_tokens": targets, "decoder_segment_ids": targets}
+    learned = targets if targets_length else inputs
+    return Batch(**streams, target_tokens=learned, loss_weights=learned.astype(np.float32))
+
+
+class CompiledStep(NamedTuple):
+    """A train step's program.
+
+    Attributes:
+      plan: shapes and shardings of the state.
+      program: the compiled step.
+      batch: its batch, on the devices.
+      model_flops: of the step's matrix products, without what rematerialization computes again.
+      compile_seconds: the time to compile it.
+    """
+
+    plan: StatePlan
+    program: Any
+    batch: Batch
+    model_flops: float
+    compile_seconds: float
+
+
+def compile_step(
+    model: Any,
+    optimizer: Any,
+    batch: Batch,
+    mesh: Mesh,
+    *,
+    loss: LossConfig = _LOSS,
+    num_microbatches: int = 1,
+    num_tasks: int = 1,
+) -> CompiledStep:
+    """Compile the train step of a model's configuration."""
+
+    def step_of(model: Any) -> tuple[StatePlan, Any]:
+        plan = plan_state(model, optimizer, mesh, num_tasks=num_tasks, batch_size=len(batch.loss_weights))
+        return plan, train_step(plan, loss, seed=0, num_microbatches=num_microbatches)
+
+    plan, step = step_of(model)
+    unremat, step_without_remat = step_of(replace(model, remat="none") if hasattr(model, "remat") else model)
+    jitted = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
+    with jax.set_mesh(mesh):
+        placed = place(batch, mesh)
+        model_flops = traced_flops(step_without_remat, unremat.abstract, placed)
+        start = time.perf_counter()
+        program = jitted.lower(plan.abstract, placed).compile()
+        return CompiledStep(plan, program, placed, model_flops, time.perf_counter() - start)
+
+
+def run_steps(step: CompiledStep, model: Any, mesh: Mesh, num_steps: int) -> list[float]:
+    """Return the seconds of each of ``num_steps`` steps, after one more that warms caches up."""
+    seconds = []
+    with jax.set_mesh(mesh):
+        state = new_state(step.plan, model, seed=0)
+        for _ in range(num_steps + 1):
+            start = time.perf_counter()
+            state = jax.block_until_ready(step.program(state, step.batch))
+            seconds.append(time.perf_counter() - start)
+    return seconds[1:]
+
+
+def time_train_step(
+    model: Any, optimizer: Any, batch: Batch, mesh: Mesh, *, num_steps: int, **options: Any
+) -> dict[str, Any]:
+    """Compile the train step of a model's configuration, and run it ``num_steps`` times, waiting for each.
+
+    Args:
+      model: the configuration.
+      optimizer: its optimizer.
+      batch: full rows.
+      mesh: the devices.
+      num_steps: steps to time.
+      **options: further arguments of ``compile_step``.
+    """
+    step = compile_step(model, optimizer, batch, mesh, **options)
+    seconds = run_steps(step, model, mesh, num_steps)
+    median, peak, device = statistics.median(seconds), peak_flops(mesh), mesh.devices.flat[0]
+    streams = (batch.encoder_input_tokens, batch.decoder_input_tokens)
+    num_tokens = sum(stream.size for stream in streams if stream is not None)
+    shape = MeshShape(tuple(mesh.axis_names), tuple(mesh.devices.shape))
+    return {
+        "parameters": sum(leaf.size for leaf in jax.tree.leaves(parameters.abstract(model)[1])),
+        "rows": len(batch.loss_weights),
+        "tokens": num_tokens,
+        "num_microbatches": options.get("num_microbatches", 1),
+        "compute_dtype": model.compute_dtype,
+        "remat": getattr(model, "remat", "none"),
+        "mesh": dict(mesh.shape),
+        "compile_seconds": round(step.compile_seconds, 2),
+        "seconds_per_step": {"median": median, "fastest": min(seconds), "slowest": max(seconds)},
+        "tokens_per_second": num_tokens / median,
+        "model_flops": step.model_flops,
+        # With what rematerialization computes again. GPUs' programs call libraries for their matrix products, which the
+        # counter doesn't see.
+        "compiled_flops_per_device": count(step.program.as_text() or "", shape).flops
+        if device.platform == "cpu"
+        else None,
+        "model_flops_per_second": step.model_flops / median,
+        "model_flops_utilization": None if peak is None else step.model_flops / median / peak,
+        "memory": memory(device, step.program),
+        "device": device.device_kind,
+        "steps_timed": num_steps,
+    }
+
+
+def peak_flops(mesh: Mesh) -> float | None:
+    """Return the bfloat16 FLOP/s of all devices by their data sheet; ``None`` for devices without one."""
+    kind = mesh.devices.flat[0].device_kind
+    sheet = next((sheet for name, sheet in _SHEETS.items() if kind.startswith(name)), None)
+    return None if sheet is None else CHIPS[sheet].flops_per_second * mesh.size
+
+
+def time_calls(function: Callable[[], Any], num_calls: int) -> float:
+    """Return the median of the seconds that a function takes, after a first call that compiles it."""
+    jax.block_until_ready(function())
+    seconds = []
+    for _ in range(num_calls):
+        start = time.perf_counter()
+        jax.block_until_ready(function())
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def memory(device: Any, compiled: Any) -> dict[str, float]:
+    """Return peak memory in GiB: by the device, by the compiler's plan, and of the process."""
+    stats = device.memory_stats() or {}
+    planned = compiled.memory_analysis()
+    known = {"process_peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB}
+    if "peak_bytes_in_use" in stats:
+        known["device_peak_gib"] = stats["peak_bytes_in_use"] / GIB
+    if planned is not None:
+        known["compiled_arguments_gib"] = planned.argument_size_in_bytes / GIB
+        known["compiled_temporaries_gib"] = planned.temp_size_in_bytes / GIB
+    return known
