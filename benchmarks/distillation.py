@@ -10,13 +10,12 @@ continued.
 """
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.commands import only_task, run, scores_file
 from benchmarks.machine import about
-from t5x_like.io.files import read_json, write_json
+from t5x_like.io.files import write_json
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.model_comparison import compare_models
 
@@ -39,7 +38,7 @@ def main() -> None:
     teacher, student = runs / "teacher", runs / "student"
     stages: dict[str, Any] = {"teacher": train("glue/minilm_sst2", teacher, arguments.start_from, arguments)}
     if not student.exists():
-        _run("convert", "--from", teacher, "--to", student, "--every", 2)
+        run("convert", "--from", teacher, "--to", student, "--every", 2)
     stages["student before training"] = evaluate(student, arguments)
     stages["student with teacher"] = train(
         "distillation/minilm_sst2", runs / "distilled", student, arguments, TEACHER=str(teacher)
@@ -69,43 +68,37 @@ def main() -> None:
 
 
 def train(
-    recipe: str, run: Path, start_from: str | Path, arguments: argparse.Namespace, **macros: Any
+    recipe: str, directory: Path, start_from: str | Path, arguments: argparse.Namespace, **macros: Any
 ) -> dict[str, Any]:
     """Train one run by its recipe, and return its score."""
     macros |= {
         "INITIAL_CHECKPOINT": str(start_from),
-        "MODEL_DIR": str(run),
+        "MODEL_DIR": str(directory),
         "DATA_DIR": arguments.data_dir,
         "TRAIN_STEPS": arguments.steps,
         "WARMUP_STEPS": arguments.steps // 10,
         "INPUTS_LENGTH": arguments.inputs_length,
         "SEED": arguments.seed,
     }
-    scores = run / "evaluations" / f"step_{arguments.steps}" / "scores.json"
+    scores = scores_file(directory, arguments.steps)
     if not scores.exists():
-        flags = [f"--gin.{name}={value!r}" for name, value in macros.items()]
-        _run("train", f"--gin_file=gin/recipes/{recipe}.gin", *flags)
-    return _score(read_json(scores))
+        run("train", f"--gin_file=gin/recipes/{recipe}.gin", **macros)
+    return _score(scores)
 
 
-def evaluate(run: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+def evaluate(directory: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Score a run that was not trained."""
-    results = run / "results"
+    results = directory / "results"
     if not (results / "scores.json").exists():
         flags = ["--data_dir", arguments.data_dir, "--output_dir", results]
         flags += ["--inputs_length", arguments.inputs_length]
-        _run("evaluate", "--checkpoint", run, "--tasks", _TASK, *flags)
-    return _score(read_json(results / "scores.json"))
+        run("evaluate", "--checkpoint", directory, "--tasks", _TASK, *flags)
+    return _score(results / "scores.json")
 
 
-def _score(scores: dict[str, Any]) -> dict[str, Any]:
-    ((_, scored),) = scores["tasks"].items()
+def _score(file: Path) -> dict[str, Any]:
+    _, scored = only_task(file)
     return {"accuracy": round(scored["scores"]["accuracy"], 2), "rows": scored["examples"]}
-
-
-def _run(*command: Any) -> None:
-    program = str(Path(sys.executable).with_name("t5x-like"))
-    subprocess.run([program, *map(str, command)], check=True)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ import argparse
 import os
 import statistics
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.commands import command, only_task, scores_file
 from benchmarks.machine import about
 from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.model import parameters
@@ -92,17 +92,15 @@ def tune(task: str, method: str, seed: int, arguments: argparse.Namespace) -> di
     macros = {name: value for name, value in macros.items() if changes.get(name, value) is not None}
     done = run / "cost.json"
     if not done.exists():
-        command = [str(Path(sys.executable).with_name("t5x-like")), "train", f"--gin_file={gin_file}"]
-        command += [f"--model_dir={run}", *(f"--gin.{name}={value!r}" for name, value in macros.items())]
         before = about()
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(command("train", f"--gin_file={gin_file}", f"--model_dir={run}", **macros))
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise SystemExit(process.returncode)
         write_json(done, {**before, "peak_mib": round(usage.ru_maxrss / 1024)})
     cost = read_json(done)
-    ((name, scored),) = read_json(run / "evaluations" / f"step_{steps}" / "scores.json")["tasks"].items()
+    name, scored = only_task(scores_file(run, steps))
     logged = [line for line in read_jsonl(run / "metrics.jsonl") if line["split"] == "train"]
     trained, whole = num_trained(run)
     return {

@@ -49,12 +49,8 @@ if TYPE_CHECKING:
     from t5x_like.pretrained.initial_weights import CheckpointModel
     from t5x_like.pretrained.open_checkpoint import open_checkpoint
     from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
-    from t5x_like.pretrained.transformers_api.pretrained_model import (
-        Pretrained,
-        export_gguf,
-        export_hugging_face,
-        from_pretrained,
-    )
+    from t5x_like.pretrained.transformers_api.exports import export_gguf, export_hugging_face
+    from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
     from t5x_like.pretrained.transformers_api.stablehlo import export_stablehlo
     from t5x_like.text.batches.loader_config import LoaderConfig
     from t5x_like.text.objectives.causal_lm import CausalLM
@@ -136,8 +132,8 @@ _MODULES = {
     "WandbLogger": "training.metric_loggers",
     "dataset_files": "text.tasks.dataset_files",
     "evaluate": "training.evaluate",
-    "export_gguf": "pretrained.transformers_api.pretrained_model",
-    "export_hugging_face": "pretrained.transformers_api.pretrained_model",
+    "export_gguf": "pretrained.transformers_api.exports",
+    "export_hugging_face": "pretrained.transformers_api.exports",
     "export_stablehlo": "pretrained.transformers_api.stablehlo",
     "from_pretrained": "pretrained.transformers_api.pretrained_model",
     "open_checkpoint": "pretrained.open_checkpoint",

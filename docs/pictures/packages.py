@@ -12,6 +12,7 @@ WORDS = {
     "cli": "the command t5x-like",
     "sweep": "grids of runs",
     "gin_config": "gin files to typed values",
+    "planning": "steps compiled in advance",
     "training": "step, losses, loop, hooks",
     "reports": "curves and pages",
     "evaluation": "one engine for scores and answers",

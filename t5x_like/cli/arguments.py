@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from t5x_like.gin_config.configuration import Configuration, Override, load, load_one
+from t5x_like.gin_config.configuration import Configuration, Override, load, load_one, required_macros
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 
@@ -142,7 +142,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
     Raises:
       UserError: There is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
-    given = {"CHECKPOINT": arguments.checkpoint, **macros}
+    given: dict[str, Any] = {"CHECKPOINT": arguments.checkpoint, **macros}
     if not arguments.gin_file:
         if not arguments.checkpoint:
             raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
@@ -157,7 +157,23 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
                 f"--checkpoint {arguments.checkpoint}: there is no {home / 'config.gin'} or experiment.json",
                 hint=hint,
             )
+        given["INPUTS_LENGTH"] = _source_length(home)
     arguments.overrides = [*gin_macros(**given), *arguments.overrides]
+
+
+def _source_length(run: Path) -> int | None:
+    """Return the longest source of an encoder that writes, whose rows have the target too; None for other runs."""
+    record = run / "experiment.json"
+    if not record.is_file() or ":MaskedTargets" not in record.read_text(encoding="utf-8"):
+        return None
+    return read_experiment_field(run, "train").source_length
+
+
+def read_experiment_field(run: Path | str, name: str) -> Any:
+    """Return a field of a run's ``Experiment``, such as ``evaluations``."""
+    from t5x_like.training.run_record import read_recorded  # imports JAX
+
+    return read_recorded(run, name)
 
 
 def gin_macros(**macros: Any) -> list[str]:
@@ -265,6 +281,11 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configurat
         defaults=_DEFAULTS,
         modules=modules,
     )
+
+
+def undefined_macros(arguments: argparse.Namespace) -> list[str]:
+    """Return the macros that the gin files require and neither they nor the flags define."""
+    return required_macros(arguments.gin_file, _overrides(arguments), search_paths=_search_paths(arguments))
 
 
 def override_flags(overrides: Sequence[Override]) -> list[str]:

@@ -11,6 +11,7 @@ t5x-like convert --from path/to/bert --to runs/student --every 2         a stude
 t5x-like convert --from runs/t5 --to runs/student --decoder_layers 0,3   the same, by numbers; the encoder stays whole
 t5x-like convert --average 5 --from runs/t5 --to runs/t5_average         the mean of its last five checkpoints
 t5x-like convert --average 1 --from runs/a runs/b runs/c --to runs/soup  the mean of several runs
+t5x-like convert --average 1 --greedy --from runs/a runs/b --to runs/soup  the same of runs that improve its score
 t5x-like convert --average moving --from runs/t5 --to runs/t5_average    the moving average that a run has kept
 t5x-like convert --merge --from runs/lora --to runs/merged               a run without adapter that computes the same
 t5x-like convert --attribute NAME --from runs/contrastive --to runs/NAME one of several contrastive prefixes
@@ -61,6 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="average the last N checkpoints of each run, or write the moving average that a run has kept",
     )
+    parser.add_argument(
+        "--greedy",
+        action="store_true",
+        help="average only runs with which the score doesn't fall, on the held-out rows of the first run's tasks",
+    )
+    parser.add_argument(
+        "--metric", metavar="TASK/METRIC", help="the score of --greedy (mean of all tasks' first metrics)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="rows of each task that --greedy reads (all)")
     parser.add_argument("--step", type=int, help="the step to export or merge (the newest)")
     parser.add_argument(
         "--dtype",
@@ -97,7 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         print("layers kept:", ", ".join(f"{name} {' '.join(map(str, each))}" for name, each in kept.items()))
     elif arguments.average:
         last = None if arguments.average == "moving" else int(arguments.average)
-        conversion.average_runs(arguments.sources, target, last=last)
+        sources = _greedily(arguments, last) if arguments.greedy and last else arguments.sources
+        conversion.average_runs(sources, target, last=last)
     elif arguments.export:
         _export(arguments, target)
     elif arguments.base:
@@ -112,12 +123,36 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _greedily(arguments: argparse.Namespace, last: int) -> list[str]:
+    """Print a line for each run, and return those that stay in a greedy soup."""
+    from t5x_like.training import model_soup  # imports JAX
+
+    kept = []
+    options = {"last": last, "metric": arguments.metric, "limit": arguments.limit}
+    for each in model_soup.greedy_soup(arguments.sources, **options):
+        kept += [each.run] if each.is_kept else []
+        print(
+            f"{each.run}: {each.score:.4g} alone, {each.soup_score:.4g} in the soup, "
+            f"{'kept' if each.is_kept else 'left out'}",
+            flush=True,
+        )
+    return kept
+
+
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
     if len(arguments.sources) > 1 and not arguments.average:
         raise UserError(
             f"--from has {len(arguments.sources)} directories; one is converted at a time",
             hint="to average the weights of several runs add --average 1",
+        )
+    of_greedy = [name for name in ("metric", "limit") if getattr(arguments, name) is not None]
+    if of_greedy and not arguments.greedy:
+        raise UserError(f"--{of_greedy[0]} is for --greedy", hint="add --average 1 --greedy")
+    if arguments.greedy and (not (arguments.average or "").isdecimal() or len(arguments.sources) < 2):
+        raise UserError(
+            "--greedy chooses among several runs whose last checkpoints are averaged",
+            hint="give --average 1 and two runs or more by --from",
         )
     if arguments.merge or arguments.average or arguments.attribute:
         _check_makes_run(arguments)
@@ -239,8 +274,14 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
         return
     with open_checkpoint.open_unread(source, step=step) as opened:
         if arguments.export == "gguf":
-            path, special_ids = target / "model.gguf", opened.special_ids
-            gguf_export.write_gguf(opened.config, opened.params, path, special_ids=special_ids, dtype=dtype)
+            gguf_export.write_gguf(
+                opened.config,
+                opened.params,
+                target / "model.gguf",
+                special_ids=opened.special_ids,
+                tokenizer=opened.found_tokenizer,
+                dtype=dtype,
+            )
             return
         hugging_face.write_hugging_face(
             opened.config,

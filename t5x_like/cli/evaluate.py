@@ -20,6 +20,7 @@ from t5x_like.cli.arguments import (
     add_ensemble_arguments,
     as_ensemble,
     load_configuration,
+    read_experiment_field,
     use_saved_run,
 )
 from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, suite_flags
@@ -104,8 +105,6 @@ def _head_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:
       checkpoint: The run.
       template: Gives the split, the batch size and the limit.
     """
-    from t5x_like.training.run_record import read_recorded  # imports JAX
-
     given = {name: getattr(template, name) for name in ("split", "batch_size", "limit")}
-    found = read_recorded(checkpoint, "evaluations")
+    found = read_experiment_field(checkpoint, "evaluations")
     return tuple(replace(each, **given) for each in found if isinstance(each, type(template)))

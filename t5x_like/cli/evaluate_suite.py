@@ -12,10 +12,12 @@ from t5x_like.cli.arguments import (
     gin_macros,
     import_users_modules,
     load_configuration,
+    read_experiment_field,
 )
 from t5x_like.cli.submission import announce_submission, write_submission_of
 from t5x_like.evaluation.prompts import DECODER_STYLE
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import as_path
 from t5x_like.partitioning.processes import initialize_processes
 from t5x_like.reports.evaluation_report import write_evaluation_report
 from t5x_like.reports.score_tables import left_out, scores_table, steps_table
@@ -247,9 +249,8 @@ def _given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _with_run_settings(suite: Any) -> Any:
     """Register the run's own tasks; find its vocabulary where only its configuration names it."""
-    from t5x_like.training.run_record import has_experiment, read_recorded  # imports JAX
-
-    tasks = read_recorded(suite.checkpoint, "tasks") if has_experiment(suite.checkpoint) else ()
+    is_run = (as_path(suite.checkpoint) / "experiment.json").exists()
+    tasks = read_experiment_field(suite.checkpoint, "tasks") if is_run else ()
     if any(name not in catalogue.benchmarks() for name in suite.tasks):
         registry.register(tasks)
     if suite.vocabulary or vocabulary_files(suite.checkpoint):

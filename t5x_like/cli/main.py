@@ -31,6 +31,7 @@ VERBS = {
     "predict": "answer lines of text with a run's weights",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
+    "plan": "compile a recipe's step for devices that aren't here: memory, time, cost",
     "tasks": "list the tasks that are known, or show one's examples",
     "data": "see which benchmarks' data are there, and fetch them",
     "cache": "tokenize tasks once, for training that starts at once anywhere in them",

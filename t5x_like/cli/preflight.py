@@ -26,9 +26,10 @@ from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import tasks_and_rates
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.model_checks import check_model, check_vocabulary
 from t5x_like.training.run_directory import refuse_another_run
-from t5x_like.training.state import plan_state
-from t5x_like.training.train import check_model, check_vocabulary, with_model
+from t5x_like.training.state import StatePlan, plan_state
+from t5x_like.training.train import with_model
 
 # Tasks with more tokens than these are read up to here only.
 _MAX_TOKENS = 5_000_000
@@ -118,19 +119,22 @@ class _ExperimentChecks:
           ValueError: The model can't be built, or a pattern of ``trainable`` matches nothing.
         """
         self.experiment = with_model(self.experiment)
-        model: Any = self.experiment.model
-        plan = plan_state(
-            model,
+        plan = self._plan(lambda: 1.0)  # _check_data counts the steps of an epoch
+        weights = (plan.abstract["params"], plan.abstract["frozen"])
+        self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
+
+    def _plan(self, steps_per_epoch: Callable[[], float]) -> StatePlan:
+        unfreezing = self.experiment.unfreezing
+        return plan_state(
+            self.experiment.model,
             self.experiment.optimizer,
             _one_device(),
             num_tasks=1,
             batch_size=self.experiment.train.batch_size,
             trainable=self.experiment.trainable or ("*",),
-            unfreezing=self.experiment.unfreezing,
+            unfreezing=unfreezing and unfreezing.in_steps(steps_per_epoch),
             total_steps=self.experiment.total_steps,
         )
-        weights = (plan.abstract["params"], plan.abstract["frozen"])
-        self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
 
     def _check_weights(self) -> None:
         """Find the weights to start from; they are not read.
@@ -163,6 +167,9 @@ class _ExperimentChecks:
             with contextlib.closing(build_loader(config)) as loader:
                 if self.num_parameters:
                     is_train = config is self.experiment.train
+                    unfreezing = self.experiment.unfreezing
+                    if is_train and unfreezing is not None and unfreezing.every_epochs is not None:
+                        self._plan(loader.steps_per_epoch)
                     taught = self.experiment.distillation if is_train else None
                     check_model(
                         replace(self.experiment, train=config, validations=(), distillation=taught), loader

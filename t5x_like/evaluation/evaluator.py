@@ -174,11 +174,10 @@ class TaskEvaluation:
             skipped = {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
             model = model_with(definition.tokenizer)
         prompt_length = self.inputs_length + (model.begin_id is not None)
-        if model.is_encoder:  # which reads a mask after the last token
-            is_ranked = self.method == "rank"
-            answer = self.targets_length if is_ranked else self.generation.max_new_tokens
-            whole = prompt_length + answer + 1
-            check_length(config, whole, what=f"task {task!r}, with its answers,")
+        answer = self.targets_length if self.method == "rank" else self.generation.max_new_tokens
+        model.check_length(
+            config, prompt=prompt_length, answer=answer, what=f"task {task!r}, with its answers,"
+        )
         plan = TextPlan(
             model=model,
             questions=questions,

@@ -13,7 +13,7 @@ from t5x_like.evaluation.scores_file import flat_scores
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import as_path, read_json, write_json
-from t5x_like.pretrained.open_checkpoint import NotNumbersError
+from t5x_like.pretrained.finite_weights import NotNumbersError
 from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import is_run
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_plan import predict_lines
@@ -19,6 +18,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import EnsembleConfig, Mean
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.averaged_weights import require_alike
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
@@ -81,17 +81,8 @@ def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh) -> Checkpoint:
     if not run.ensemble:
         return opened
     others = [open_checkpoint(each, mesh=mesh) for each in run.ensemble]
-    shapes = [describe(parameters.flatten(each.params)) for each in (opened, *others)]
-    for other, shape in zip(others, shapes[1:], strict=True):
-        refuse_differences(
-            shape, shapes[0], where=f"{other.directory}, in an ensemble with {opened.directory},"
-        )
-        if other.class_names != opened.class_names:
-            raise ValueError(
-                f"the heads of {opened.directory} and {other.directory} have other classes, or another order of them: "
-                f"{', '.join(opened.class_names)} and {', '.join(other.class_names)}; only equal ones make an ensemble"
-            )
     members = [opened, *others]
+    require_alike(members, joined="in an ensemble with")
     config = EnsembleConfig(member=opened.config, num_members=len(members), mean=run.ensemble_mean)
     params = {"by_number": {f"{number:03d}": each.params for number, each in enumerate(members)}}
     return replace(opened, config=config, graphdef=parameters.abstract(config)[0], params=params)
@@ -150,12 +141,18 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
             yield Prediction(text, str(answer))
         return
     model = _text_model(config, mesh, run.task, definition)
+    length = run.inputs_length + (model.begin_id is not None)
+    model.check_length(
+        config,
+        prompt=length,
+        answer=run.generation.max_new_tokens,
+        what=f"task {run.task!r}, with its answers,",
+    )
     prompter = Prompter(task=run.task, style=PromptStyle())
     word = str if definition is None else definition.word_question
     questions = (word(line) for line in lines)
     while texts := list(islice(questions, run.batch_size)):
         prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]
-        length = run.inputs_length + (model.begin_id is not None)
         encoded = model.encode_prompts(prompter, prompts, length=length)
         answers = model.generate(
             params,

@@ -33,7 +33,7 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
-from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_with_framing
+from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_to_write, trained_with_framing
 from t5x_like.pretrained.weight_sources import identity_of, is_run
 from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
@@ -169,8 +169,17 @@ class _Planner:
         self._suite, self._checkpoint = suite, checkpoint
         self.model = parameters.merge(checkpoint.graphdef, checkpoint.params)
         self.length = _prompt_length(suite.inputs_length, checkpoint, suite.checkpoint)
-        by_head = checkpoint.kind == "encoder" or checkpoint.answers_by_head
-        self._text_model = None if by_head else TextModel.of_checkpoint(checkpoint)
+        is_encoder = checkpoint.kind == "encoder"
+        self._writes = not checkpoint.answers_by_head and (
+            not is_encoder or trained_to_write(checkpoint.directory)
+        )
+        self._text_model = None
+        if self._writes:
+            self._text_model = (
+                TextModel.as_trained(checkpoint.config, checkpoint.mesh, checkpoint.tokenizer)
+                if is_encoder
+                else TextModel.of_checkpoint(checkpoint)
+            )
         self._predictor = HeadPredictor(checkpoint.graphdef, checkpoint.mesh, batch_size=suite.batch_size)
         self._trained_on = trained_on(suite.checkpoint)
 
@@ -210,7 +219,7 @@ class _Planner:
         return method_for(
             definition,
             self._checkpoint.kind,
-            answers_by_head=self._checkpoint.answers_by_head,
+            writes=self._writes,
             requested=suite.method,
             num_shots=suite.num_shots,
             checkpoint=suite.checkpoint,
@@ -263,7 +272,7 @@ class _Planner:
             ),
             target_length=max(longest, _SHORTEST_RANKED) if method == "rank" else longest,
             normalization=suite.normalization,
-            scores_targets=True,
+            scores_targets=not model.depends_on_places,
             one_line=model.is_decoder,
         )
 
@@ -309,14 +318,16 @@ def _prompt_length(requested: int | None, model: Checkpoint, checkpoint: str) ->
 
 
 def _available_prompt_length(model: Checkpoint, length: int, answer: int) -> int:
-    """Return the tokens of a prompt that leave room for an answer in a decoder's positions.
+    """Return the tokens of a prompt that leave room for an answer, where one row has both.
 
     Raises:
       ValueError: No room is left.
     """
-    if model.kind != "decoder" or model.max_positions is None:
+    if model.kind == "encoder_decoder" or model.max_positions is None:
         return length
-    available = min(length, model.max_positions - answer)
+    available = min(
+        length, model.max_positions - answer - (model.kind == "encoder")
+    )  # which reads a mask last
     if available < 1:
         raise ValueError(
             f"an answer of {answer} tokens leaves no room for a question in {model.max_positions} positions; lower "

@@ -127,7 +127,7 @@ def method_for(
     definition: PairsTask,
     kind: Kind,
     *,
-    answers_by_head: bool,
+    writes: bool,
     requested: Method | None,
     num_shots: int,
     checkpoint: str,
@@ -137,7 +137,7 @@ def method_for(
     Args:
       definition: The task.
       kind: Kind of the model.
-      answers_by_head: The model has a fine-tuned head.
+      writes: The model was trained to write, and has no fine-tuned head.
       requested: Method that the user gave, if any.
       num_shots: Solved examples in each prompt.
       checkpoint: Name of the model, for messages.
@@ -155,13 +155,12 @@ def method_for(
     if requested == "measure":
         raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
     usual: Method = "rank" if kind == "decoder" and definition.answers else "generate"
-    by_head = kind == "encoder" or answers_by_head
-    method = requested or ("head" if by_head else usual)
-    if by_head and method != "head":
+    method = requested or (usual if writes else "head")
+    if not writes and method != "head":
         has = "an encoder" if kind == "encoder" else "a model with a fine-tuned head"
         raise ValueError(
-            f"{checkpoint} is {has}, which writes nothing: --method {method} needs a decoder; fine-tune a "
-            "head and use --method head"
+            f"{checkpoint} is {has}, which writes nothing: --method {method} needs a decoder, or an encoder that was "
+            "trained to write (LoaderConfig.masked_targets); fine-tune a head and use --method head"
         )
     if method == "rank" and not definition.answers:
         raise ValueError(

@@ -21,6 +21,7 @@ from t5x_like.inference.scorer import (
 from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import first_member
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
+from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
@@ -141,6 +142,21 @@ class TextModel:
             begin_id=model.begin_id,
             ends_prompts=not is_decoder,
         )
+
+    def check_length(self, config: Any, *, prompt: int, answer: int, what: str) -> None:
+        """Check that an encoder that writes has positions for a prompt, its answer and the mask after it.
+
+        Args:
+          config: Model configuration.
+          prompt: Tokens of a prompt, special ids included.
+          answer: Tokens of an answer.
+          what: Name of the texts, for the message.
+
+        Raises:
+          ValueError: It has fewer.
+        """
+        if self.is_encoder:
+            check_length(config, prompt + answer + 1, what=what)
 
     def encode_prompts(
         self, prompter: Prompter, prompts: Sequence[Prompt], *, length: int

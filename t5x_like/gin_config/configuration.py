@@ -120,6 +120,15 @@ def load_one(
     return resolver.build_parameter(root, parameter, macro)
 
 
+def required_macros(
+    gin_files: Sequence[str], overrides: Sequence[Override] = (), *, search_paths: Sequence[str] = ()
+) -> list[str]:
+    """Return the macros whose last value is ``%gin.REQUIRED``; arguments as for ``load``."""
+    bindings = read(gin_files, overrides, search_paths=search_paths).bindings
+    last = {statement.name: statement.value for statement, _ in bindings if not statement.parameter}
+    return [name for name, value in last.items() if value is REQUIRED]
+
+
 def read(
     gin_files: Sequence[str],
     overrides: Sequence[Override] = (),

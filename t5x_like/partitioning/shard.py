@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -135,6 +136,39 @@ def constrain_rows(activations: jax.Array) -> jax.Array:
         return activations
     rest = (PartitionSpec.UNCONSTRAINED,) * (activations.ndim - 1)
     return jax.lax.with_sharding_constraint(activations, PartitionSpec(BATCH_MESH_AXES, *rest))
+
+
+def map_rows(function: Callable[..., Tree], shared: Any, *rows: jax.Array) -> Tree:
+    """Return ``function(shared, *rows)``, run on every group of devices for its own rows; inside jit.
+
+    ``shared`` is gathered along ``data`` and ``fsdp`` once, and its gradient is summed over them once. The compiler
+    would do both in each pass of a loop in ``function``. Without a mesh, or where the rows don't divide, the function
+    runs as it is.
+
+    Args:
+      function: Called with ``shared`` and arrays with rows on the first axis; returns such arrays.
+      shared: Weights; cut along ``model`` as the compiler chooses.
+      rows: Arrays of the batch's rows.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
+        return function(shared, *rows)
+    groups = math.prod(mesh.shape[axis] for axis in BATCH_MESH_AXES)
+    if groups == 1 or rows[0].shape[0] % groups:
+        return function(shared, *rows)
+
+    def on_own_rows(shared: Any, *rows: jax.Array) -> Any:
+        # Varying from here on: the sum over devices is then the transpose of this line, outside of all loops.
+        varying = jax.tree.map(lambda leaf: jax.lax.pcast(leaf, BATCH_MESH_AXES, to="varying"), shared)
+        return function(varying, *rows)
+
+    of_rows = PartitionSpec(BATCH_MESH_AXES)
+    return jax.shard_map(
+        on_own_rows,
+        in_specs=(PartitionSpec(), *(of_rows,) * len(rows)),
+        out_specs=of_rows,
+        axis_names=set(BATCH_MESH_AXES),
+    )(shared, *rows)
 
 
 def _row_groups(mesh: Mesh) -> int:

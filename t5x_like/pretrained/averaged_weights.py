@@ -21,26 +21,45 @@ def open_mean(sources: Sequence[PathLike], *, last: int = 1) -> Iterator[Checkpo
     """Open the mean of several checkpoints' weights; while this is open, each use reads them.
 
     The last checkpoints of one run are averaged as in Vaswani et al. 2017, §6.1. Runs that were fine-tuned from the
-    same weights with other seeds or rates make a uniform model soup (Wortsman et al. 2022).
+    same weights with other seeds or rates make a uniform model soup (Wortsman et al. 2022);
+    ``training.model_soup.greedy_soup`` chooses among them.
 
     Args:
       sources: Runs.
       last: Number of each run's newest checkpoints.
 
     Raises:
-      ValueError: A run has fewer checkpoints, or they are of different models.
+      ValueError: A run has fewer checkpoints, or they are of different models or classes.
     """
     chosen = [(source, step) for source in sources for step in _last_steps(source, last)]
     with ExitStack() as stack:
         opened = [stack.enter_context(open_unread(source, step=step)) for source, step in chosen]
-        shapes = [describe(parameters.flatten(each.params)) for each in opened]
-        for other, shape in zip(opened[1:], shapes[1:], strict=True):
-            refuse_differences(
-                shape, shapes[0], where=f"{other.directory}, to be averaged with {opened[0].directory},"
-            )
+        require_alike(opened, joined="to be averaged with")
         flat = [parameters.flatten(each.params) for each in opened]
         means = {path: _mean([weights[path] for weights in flat]) for path in flat[0]}
         yield replace(opened[0], params=parameters.unflatten(means), step=max(step for _, step in chosen))
+
+
+def require_alike(opened: Sequence[Checkpoint], *, joined: str) -> None:
+    """Check that checkpoints are of one model, with the same classes.
+
+    Args:
+      opened: Checkpoints.
+      joined: Words between the directories of two for a message, such as "to be averaged with".
+
+    Raises:
+      ValueError: They are not; names what differs.
+    """
+    first, *others = opened
+    shape = describe(parameters.flatten(first.params))
+    for other in others:
+        pair = f"{other.directory}, {joined} {first.directory},"
+        refuse_differences(describe(parameters.flatten(other.params)), shape, where=pair)
+        if other.class_names != first.class_names:
+            raise ValueError(
+                f"{pair} has a head with other classes, or another order of them: {', '.join(other.class_names)}, and "
+                f"there {', '.join(first.class_names)}; only models with equal ones can be averaged"
+            )
 
 
 def _last_steps(source: PathLike, last: int) -> list[int]:

@@ -187,21 +187,38 @@ def export_peft(source: PathLike, target: PathLike, *, step: int | None = None) 
     Raises:
       ValueError: The run has no adapter, or one that PEFT can't express.
     """
-    record = read_frozen_record(source)
-    opened = open_checkpoint(source, step=step)
-    if adapter_of(opened.config) is None or record is None:
+    save_adapter(open_checkpoint(source, step=step), target)
+
+
+def save_adapter(opened: Checkpoint, target: PathLike, *, base: Checkpoint | None = None) -> None:
+    """Write the adapter of an open checkpoint, and what was trained with it, as PEFT saves adapters.
+
+    Args:
+      opened: Model with the adapter.
+      target: New directory.
+      base: The model that an adapter of PEFT was loaded over; ``None`` for a run, whose record says where its frozen
+        weights come from.
+
+    Raises:
+      ValueError: The checkpoint has no adapter, or one that PEFT can't express.
+    """
+    flat, own = parameters.flatten(opened.params), adapter_paths(opened.config)
+    if own and base is not None:
+        shared = parameters.flatten(base.params)
+        frozen, name = {path for path, leaf in flat.items() if shared.get(path) is leaf}, base.directory
+    elif own and (record := read_frozen_record(opened.directory)) is not None:
+        if in_part := record.layers.keys() - own:
+            raise ValueError(
+                f"{opened.directory} trained some layers of {min(in_part)} with its adapter; PEFT saves modules of all "
+                "layers"
+            )
+        frozen, name = {*record.checksums}, record.start_from or ""
+    else:
         raise ValueError(
-            f"{source} has no adapter over frozen weights, which PEFT's files are for; write the whole model with "
-            "--export hf"
+            f"{opened.directory} has no adapter over frozen weights, which PEFT's files are for; write the whole model "
+            "with export_hugging_face (t5x-like convert --export hf)"
         )
-    own = adapter_paths(opened.config)
-    if record.layers.keys() - own:
-        raise ValueError(
-            f"{source} trained some layers of {min(record.layers.keys() - own)} with its adapter; PEFT saves modules "
-            "of all layers"
-        )
-    trained = parameters.flatten(opened.params).keys() - record.checksums.keys() - own
-    write_peft(opened.config, opened.params, target, trained=trained, base=record.start_from or "")
+    write_peft(opened.config, opened.params, target, trained=flat.keys() - frozen - own, base=name)
 
 
 def _write_run(opened: Checkpoint, config: Any, params: Any, target: PathLike) -> None:

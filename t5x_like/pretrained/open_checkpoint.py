@@ -6,31 +6,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
-from t5x_like.model.adapters.adapter_weights import without_adapter
-from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
+from t5x_like.pretrained.finite_weights import require_numbers
 from t5x_like.pretrained.fresh_heads import in_class_order, with_added_tokens
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
-from t5x_like.pretrained.peft_files import is_peft, read_peft
+from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_vocab_size
 
 _MOST_LINES = 5  # of differing weights that a message lists
-
-
-class NotNumbersError(ValueError):
-    """Weights that are NaN or infinite, as a training leaves that diverged."""
 
 
 def open_checkpoint(
@@ -79,7 +71,7 @@ def open_checkpoint(
         the model's embeddings.
     """
     if is_peft(directory):
-        return _open_peft(directory, base)
+        return open_peft(directory, base)
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
     found = _average_of(found) if average else found
     home, known = _home_and_fields(found)
@@ -223,34 +215,6 @@ def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
     return frozen
 
 
-def _open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:
-    """Open an adapter that PEFT saved, over an open checkpoint.
-
-    Raises:
-      ValueError: there is no checkpoint, it is another model, or its head lacks weights.
-    """
-    if base is None:
-        raise ValueError(
-            f"{directory} is an adapter of PEFT, without the model that it was trained on. Open that model and call "
-            f"its load_adapter, or make a run of both: t5x-like convert --from {directory} --base PATH --to RUN"
-        )
-    adapter = read_peft(directory, without_adapter(base.config))
-    graphdef, shapes, axes = parameters.abstract(adapter.config)
-    wanted = parameters.flatten(with_shardings(axes, shapes, base.mesh))
-    own = {path: put_on_devices(array, wanted[path].sharding) for path, array in adapter.params.items()}
-    params = parameters.flatten(base.params) | own
-    missing = sorted(wanted.keys() - params.keys())
-    if missing:
-        raise ValueError(
-            f"{directory} is for {adapter.config.task.replace('_', ' ')}, and neither it nor {base.directory} has "
-            f"{', '.join(missing)}; open the model with task={adapter.config.task!r}"
-        )
-    params = parameters.unflatten({path: params[path] for path in wanted})
-    same_head = (adapter.config.task, adapter.config.num_labels) == (base.config.task, base.config.num_labels)
-    names = base.class_names if same_head else ()
-    return replace(base, config=adapter.config, graphdef=graphdef, params=params, class_names=names)
-
-
 @contextmanager
 def open_unread(
     directory: PathLike, *, step: int | None = None, average: bool = False
@@ -325,23 +289,3 @@ def _home_and_fields(found: RunWeights | HuggingFaceWeights) -> tuple[str, Mappi
     if isinstance(found, HuggingFaceWeights):
         return found.where, found.fields
     return found.directory, source_fields(found.directory)
-
-
-def require_numbers(params: Any, name: str) -> None:
-    """Check that all weights are finite.
-
-    Raises:
-      NotNumbersError: some are NaN or infinite.
-    """
-    finite = jax.jit(lambda tree: jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), tree))(params)
-    bad = [
-        jax.tree_util.keystr(path, simple=True, separator="/")
-        for path, good in jax.tree.leaves_with_path(finite)
-        if not good
-    ]
-    if bad:
-        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        raise NotNumbersError(
-            f"{name}: weights are NaN or infinite ({bad[0]}{more}), they can't be used; take others, such as those of "
-            "an earlier step"
-        )

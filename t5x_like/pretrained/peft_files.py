@@ -5,7 +5,7 @@ https://github.com/huggingface/peft
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,14 @@ from safetensors.numpy import save_file
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.partitioning.shard import with_shardings
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.peft_contents import AdapterFields, AdapterTensors
 from t5x_like.pretrained.peft_methods import METHODS
-from t5x_like.pretrained.peft_weights import AdapterFields, AdapterTensors, Arrays, PublishedModel
+from t5x_like.pretrained.peft_weights import Arrays, PublishedModel
 from t5x_like.pretrained.safetensors_files import SafetensorsReader
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -75,6 +79,34 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
     config, params = methods[name].read(fields, tensors)
     fields.finish()
     return PeftAdapter(config=config, params=params | tensors.rest())
+
+
+def open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:
+    """Open an adapter that PEFT saved, over an open checkpoint.
+
+    Raises:
+      ValueError: there is no checkpoint, it is another model, or its head lacks weights.
+    """
+    if base is None:
+        raise ValueError(
+            f"{directory} is an adapter of PEFT, without the model that it was trained on. Open that model and call "
+            f"its load_adapter, or make a run of both: t5x-like convert --from {directory} --base PATH --to RUN"
+        )
+    adapter = read_peft(directory, without_adapter(base.config))
+    graphdef, shapes, axes = parameters.abstract(adapter.config)
+    wanted = parameters.flatten(with_shardings(axes, shapes, base.mesh))
+    own = {path: put_on_devices(array, wanted[path].sharding) for path, array in adapter.params.items()}
+    params = parameters.flatten(base.params) | own
+    missing = sorted(wanted.keys() - params.keys())
+    if missing:
+        raise ValueError(
+            f"{directory} is for {adapter.config.task.replace('_', ' ')}, and neither it nor {base.directory} has "
+            f"{', '.join(missing)}; open the model with task={adapter.config.task!r}"
+        )
+    params = parameters.unflatten({path: params[path] for path in wanted})
+    same_head = (adapter.config.task, adapter.config.num_labels) == (base.config.task, base.config.num_labels)
+    names = base.class_names if same_head else ()
+    return replace(base, config=adapter.config, graphdef=graphdef, params=params, class_names=names)
 
 
 def write_peft(

@@ -192,6 +192,13 @@ def trained_on(directory: PathLike) -> str:
     return str(read_json(as_path(directory) / "config.json").get("train.mixture", ""))
 
 
+def trained_to_write(directory: PathLike) -> bool:
+    """Return whether a run trained an encoder to write, by ``LoaderConfig.masked_targets``."""
+    return was_trained_here(directory) and "train.masked_targets.is" in read_json(
+        as_path(directory) / "config.json"
+    )
+
+
 def trained_with_sentinels(directory: PathLike) -> int | None:
     """Return ``num_sentinels`` of a run's tasks: 100 if they differ, ``None`` for what was not trained here."""
     if not was_trained_here(directory):

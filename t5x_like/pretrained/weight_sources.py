@@ -28,6 +28,7 @@ _FREE = (
     "qa_dropout_rate",
     "compute_dtype",
     "remat",
+    "attention_implementation",
     "pad_vocab_to_multiple_of",
     "adapter",
 )

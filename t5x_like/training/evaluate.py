@@ -65,11 +65,9 @@ def own_evaluation(run: PathLike) -> TaskEvaluation | HeadEvaluation:
     train = read_recorded(run, "train")
     if train.reads_heads:
         return HeadEvaluation(mixture=train.mixture, inputs_length=train.inputs_length)
-    # A row of an encoder that writes holds [CLS], source and target.
-    written = 0 if train.masked_targets is None else 1 + train.targets_length
     return TaskEvaluation(
         mixture=train.mixture,
-        inputs_length=train.inputs_length - written,
+        inputs_length=train.source_length,
         targets_length=train.targets_length,
         generation=GenerationConfig(max_new_tokens=train.targets_length),
     )

@@ -122,13 +122,18 @@ class Experiment:
             )
         if self.batch_size_ramp is not None:
             self.batch_size_ramp.check(self.train.batch_size, self.num_microbatches)
+            if self.unfreezing is not None and self.unfreezing.every_epochs is not None:
+                raise ValueError(
+                    f"unfreezing has every_epochs={self.unfreezing.every_epochs:g}, and with batch_size_ramp epochs "
+                    "have different numbers of steps; give every_steps or at_steps"
+                )
 
 
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
     r"(total_steps|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
-    r"|allow_compute_dtype_change|model\.remat|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
+    r"|allow_compute_dtype_change|model\.(remat|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"
 

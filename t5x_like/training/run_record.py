@@ -32,11 +32,6 @@ def write_experiment(directory: PathLike, experiment: Experiment) -> None:
     write_json(as_path(directory) / _FILE, to_data(experiment))
 
 
-def has_experiment(directory: PathLike) -> bool:
-    """Return whether a directory holds the configuration of a run."""
-    return (as_path(directory) / _FILE).exists()
-
-
 def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
     """Build the configuration of a run, to continue it or to use its parts.
 

@@ -11,6 +11,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
 from t5x_like.model.families.segment_memory import memory_for
+from t5x_like.model.heads import defer_logits
 from t5x_like.training import losses
 from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.learned_weights import LearnedWeights
@@ -47,6 +48,10 @@ def train_step(
       teacher: adds the losses against its predictions. Its weights are the argument ``teacher_params`` of the step, so
         that they are no constants of the compiled program; or its predictions are the argument ``recorded``.
     """
+    if teacher is not None and loss.logits_chunk_length is not None:
+        raise ValueError(
+            "logits_chunk_length with a teacher, whose logits are compared whole; set logits_chunk_length=None"
+        )
     learning = LearnedWeights(plan, stage)
     label_weight = 1.0 if teacher is None else teacher.distillation.own_loss_weight
 
@@ -62,6 +67,8 @@ def train_step(
 
         def objective(trained: Any, part: Part, dropout_key: jax.Array) -> Any:
             model = learning.model(trained, others)
+            if loss.logits_chunk_length is not None:
+                defer_logits(model)
             predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memories.own)
             memories = Memories(own=predictions.memory)
             if teacher is not None:

@@ -13,13 +13,11 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.model import parameters
-from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens, trainable_by_default
+from t5x_like.model.adapters.adapter_weights import trainable_by_default
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.initial_weights import (
     CheckpointModel,
-    check_head,
-    check_length,
     initial_checkpoint,
     with_lm_head,
 )
@@ -32,6 +30,7 @@ from t5x_like.training.batch_ramp import RampLoader, RampSchedule
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
+from t5x_like.training.model_checks import check_model
 from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, refuse_another_run
 from t5x_like.training.state import (
@@ -44,7 +43,7 @@ from t5x_like.training.state import (
     shardings_of,
 )
 from t5x_like.training.step import train_step
-from t5x_like.training.teacher import Teacher, check_teacher, open_teacher
+from t5x_like.training.teacher import Teacher, open_teacher
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers, logged_lines
 
@@ -91,7 +90,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
         trainable=experiment.trainable or ("*",),
-        unfreezing=experiment.unfreezing,
+        unfreezing=experiment.unfreezing and experiment.unfreezing.in_steps(loader.steps_per_epoch),
         total_steps=experiment.total_steps,
         average=experiment.average,
         teacher=teacher,
@@ -202,69 +201,6 @@ def with_model(experiment: Experiment) -> Experiment:
     if experiment.loss.auxiliary_lm_weight is not None:
         model = with_lm_head(model, head_for(experiment.train))
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
-
-
-def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
-    """Check that the model has the head, the positions and the embeddings that the data needs, and fits its teacher.
-
-    Raises:
-      ValueError: it does not.
-    """
-    model: Any = experiment.model
-    if loader.head is not None:
-        what = f"mixture {experiment.train.mixture!r}"
-        check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
-    for each in (experiment.train, *experiment.validations):
-        if each.layout == "encoder":
-            check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
-        if num_virtual_tokens(model) and each.pack and not each.reads_heads:
-            raise ValueError(
-                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
-                "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
-            )
-    _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
-    check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
-    if experiment.distillation is not None:
-        check_teacher(experiment.distillation, model, loader, experiment.train)
-
-
-def _check_attributes(
-    experiment: Experiment, attributes: tuple[str, ...], task_names: tuple[str, ...]
-) -> None:
-    """Check that the numbers of tasks are those of a model's attributes, and that each row has one of them."""
-    if not attributes:
-        return
-    if attributes != task_names:
-        raise ValueError(
-            f"ContrastivePrefixes has attributes={attributes}, and the tasks of mixture "
-            f"{experiment.train.mixture!r} are {task_names}; give these names in this order"
-        )
-    for each in (experiment.train, *experiment.validations):
-        if each.pack or each.mixture != experiment.train.mixture:
-            raise ValueError(
-                f"mixture {each.mixture!r} with pack={each.pack}: rows of ContrastivePrefixes have one attribute, the "
-                f"number of their task; set pack=False, and validate on the mixture {experiment.train.mixture!r} itself"
-            )
-
-
-def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None = None) -> None:
-    """Check that the embedding has a row for each token id, and otherwise at most padding to a multiple of 128.
-
-    Args:
-      vocabulary: Tokenizer of the data.
-      vocab_size: Number of embedding rows.
-      needed: Number of rows that the data needs, which for heads excludes sentinels; None for all ids.
-
-    Raises:
-      ValueError: They don't match.
-    """
-    num_ids = vocabulary.vocab_size  # pyright: ignore[reportAttributeAccessIssue]
-    padded = -(-num_ids // 128) * 128
-    if not (num_ids if needed is None else needed) <= vocab_size <= padded:
-        raise ValueError(
-            f"the vocabulary has {num_ids} ids, sentinels included, but the model has {vocab_size} embedding rows; "
-            f"set the model's vocab_size to {num_ids}, or to {padded} (a multiple of 128) for even sharding"
-        )
 
 
 def starting_state(

@@ -1,7 +1,7 @@
 """Gradual unfreezing: groups of layers begin to train one after the other, from the top."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ _TABLES = re.compile(r"[^/]+/(relative|global)_bias/.*")
 
 @config_class
 class GradualUnfreezing:
-    """Steps at which groups of weights begin to train, and stay trained (Howard and Ruder 2018, §3.3).
+    """Steps or epochs at which groups of weights begin to train, and stay trained (Howard and Ruder 2018, §3.3).
 
     The first group trains from step 0. Without ``groups`` it has the heads. Then one layer thaws at a time from the
     top, in both stacks of an encoder-decoder together, and last the embeddings. T5's variant (Raffel et al. 2020,
@@ -32,30 +32,51 @@ class GradualUnfreezing:
     Adafactor begin when it thaws, while the learning rate follows the run's steps.
 
     Attributes:
-      every_steps: Steps from one group to the next, such as those of an epoch.
-      at_steps: Step at which each group but the first thaws, instead of ``every_steps``.
+      every_steps: Steps from one group to the next.
+      every_epochs: Epochs of the training data from one group to the next, instead of ``every_steps``; 1 in the paper.
+      at_steps: Step at which each group but the first thaws, instead of both.
       throughout: Patterns of weights that train from step 0 with the first group.
       groups: Patterns of each group's weights, in the order in which they thaw; a weight belongs to the first that
         matches it.
     """
 
     every_steps: int | None = None
+    every_epochs: float | None = None
     at_steps: tuple[int, ...] = ()
     throughout: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.every_steps is None) == (not self.at_steps):
+        if [self.every_steps is None, self.every_epochs is None, not self.at_steps].count(False) != 1:
             raise ValueError(
-                f"every_steps is {self.every_steps} and at_steps is {self.at_steps}; give one of them, such as "
-                "every_steps=1000 or at_steps=(1000, 2000, 3000)"
+                f"every_steps is {self.every_steps}, every_epochs is {self.every_epochs} and at_steps is "
+                f"{self.at_steps}; give one of them, such as every_steps=1000, every_epochs=1 or at_steps=(1000, 2000)"
             )
         if self.every_steps is not None and self.every_steps < 1:
             raise ValueError(f"every_steps is {self.every_steps}; give at least 1 step")
+        if self.every_epochs is not None and self.every_epochs <= 0:
+            raise ValueError(f"every_epochs is {self.every_epochs}; give a positive number, such as 1")
         if any(later <= earlier for earlier, later in zip((0, *self.at_steps), self.at_steps, strict=False)):
             raise ValueError(
                 f"at_steps is {self.at_steps}; give growing numbers of steps, the first at least 1"
             )
+
+    def in_steps(self, steps_per_epoch: Callable[[], float]) -> "GradualUnfreezing":
+        """Return the same unfreezing by steps.
+
+        Args:
+          steps_per_epoch: Called to count the steps of an epoch, if these are needed.
+
+        Raises:
+          ValueError: An epoch of this data has no known number of steps.
+        """
+        if self.every_epochs is None:
+            return self
+        try:
+            steps = round(self.every_epochs * steps_per_epoch())
+        except ValueError as error:
+            raise ValueError(f"unfreezing: every_epochs={self.every_epochs:g}, but {error}") from None
+        return replace(self, every_epochs=None, every_steps=max(steps, 1))
 
     def stages(
         self, shapes: parameters.Parameters, trained: Selection, total_steps: int
@@ -77,7 +98,7 @@ class GradualUnfreezing:
             late = ", ".join(str(start) for start in starts if start >= total_steps)
             raise ValueError(
                 f"unfreezing: groups of weights thaw at step {late}, but the run ends at step {total_steps}; all "
-                f"{len(groups)} groups must thaw before, so lower every_steps or at_steps, or train for longer"
+                f"{len(groups)} groups must thaw before, so let them thaw sooner, or train for longer"
             )
         thawed = accumulate(groups, lambda left, right: weight_patterns.combine(left, right, keep="any"))
         return tuple(map(UnfreezingStage, starts, groups, thawed))

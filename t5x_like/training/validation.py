@@ -13,6 +13,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory, memory_for
+from t5x_like.model.heads import defer_logits
 from t5x_like.partitioning.shard import place, row_share
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -81,6 +82,8 @@ def validation_step(
     ) -> tuple[Totals, Memory | None]:
         batch = losses.with_targets(batch, loss)
         model = parameters.merge(plan.graphdef, params)
+        if loss.logits_chunk_length is not None:
+            defer_logits(model)
         predictions = predict(model, batch, memory=memory_for(batch, memory))
         measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0])
         return add(totals, measured), memory if predictions.memory is None else predictions.memory

@@ -29,9 +29,9 @@ __all__ = ["published", "task"]  # fixtures
 LORA = LoRA(rank=4, alpha=8.0, targets=("*/query", "*/value", "*/down"), dropout_rate=0.1)
 OTHERS = [
     IA3(),
-    BottleneckAdapter(inner_dim=4),
+    PromptTuning(length=3),
     pytest.param(PrefixTuning(length=2, hidden_dim=8), marks=pytest.mark.slow),
-    pytest.param(PromptTuning(length=3), marks=pytest.mark.slow),  # an encoder-decoder's run is tested below
+    pytest.param(BottleneckAdapter(inner_dim=4), marks=pytest.mark.slow),
 ]
 IDS = np.array([[2, 5, 6, 7, 3], [2, 9, 10, 8, 3]])
 
@@ -65,6 +65,7 @@ def test_only_adapter_and_head_train_and_are_saved(tuned, published):
     assert read_model_config(run).adapter == LORA
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_path):
     half = adapted(task, published, tmp_path / "run", evaluations=())
     train(half)
@@ -188,14 +189,14 @@ def test_virtual_tokens_take_positions(task, published, tmp_path):
         train(adapted(task, published, tmp_path / "run", PromptTuning(length=4), total_steps=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "adapter",
     [
         PromptTuning(length=5),
-        *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in (LORA, PrefixTuning(length=3, hidden_dim=None), BottleneckAdapter(inner_dim=4))
-        ),
+        LORA,
+        PrefixTuning(length=3, hidden_dim=None),
+        BottleneckAdapter(inner_dim=4),
     ],
     ids=lambda adapter: type(adapter).__name__,
 )

@@ -1,20 +1,26 @@
 """One BERT learns two directions of writing with masked targets, is evaluated and answers lines."""
 
 import json
+import shutil
 from typing import Any
 
 import pytest
 
+from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunPrediction, predict
+from t5x_like.evaluation.suite import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
+from t5x_like.io.files import read_json
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.tasks.mixtures import Mixture
@@ -23,6 +29,7 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.evaluate import evaluate, own_evaluation
 from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_record import read_recorded
 from t5x_like.training.train import train
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "<", ">"]
@@ -117,6 +124,52 @@ def test_a_runs_own_evaluation_reads_sources_of_the_rows_length(tuned, tmp_path)
     assert own.inputs_length == 7
     scores = evaluate(run, evaluations=(own,), batch_size=16, output_dir=tmp_path)
     assert scores["there"].scores["sequence_accuracy"] > 90
+
+
+def test_commands_write_with_sources_of_the_rows_length(tuned, tmp_path, capsys):
+    run, _ = tuned
+    flags = ["--checkpoint", str(run), "--output_dir", str(tmp_path / "own"), "--split", "validation"]
+    assert main(["evaluate", *flags]) == 0
+    own = read_json(tmp_path / "own/scores.json")["tasks"]
+    assert own["there"]["scores"]["sequence_accuracy"] > 90
+    capsys.readouterr()
+    assert main(["predict", "--checkpoint", str(run), "--task", "back", "--input", "e f"]) == 0
+    assert capsys.readouterr().out.split() == ["a", "b"]
+    too_long = ["--set", "INPUTS_LENGTH=12"]
+    assert main(["predict", "--checkpoint", str(run), "--task", "back", "--input", "e f", *too_long]) == 2
+    assert "task 'back', with its answers, is read with inputs_length=18" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", [None, "generate", "rank"])
+def test_a_suite_takes_what_the_encoder_writes(tuned, tmp_path, method):
+    run, _ = tuned
+    suite = SuiteEvaluation(
+        checkpoint=str(run),
+        tasks=("back",),
+        output_dir=str(tmp_path),
+        method=method,
+        max_new_tokens=4,
+        batch_size=8,
+        resamples=0,
+    )
+    registry.register(read_recorded(run, "tasks"))
+    entry = evaluate_suite(suite, shown=False)["tasks"]["back"]
+    assert entry["method"] == (method or "generate")
+    assert entry["scores"]["sequence_accuracy"] > 90
+
+
+def test_an_encoder_that_never_wrote_is_refused(tuned, tmp_path):
+    run, _ = tuned
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    (other / "config.json").unlink()  # as of a published BERT
+    suite = SuiteEvaluation(
+        checkpoint=str(other), tasks=("back",), output_dir=str(tmp_path / "out"), method="generate"
+    )
+    with pytest.raises(
+        ValueError, match=r"is an encoder, which writes nothing.*LoaderConfig\.masked_targets"
+    ):
+        evaluate_suite(suite, shown=False)
 
 
 def test_answers_are_ranked_by_their_likelihood(tuned, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 import t5x_like
 from t5x_like.cli.main import main
+from t5x_like.cli.preflight import preflight
 from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.io.files import read_json
@@ -181,6 +182,7 @@ def test_it_is_evaluated_asked_and_exported(tuned, task, tmp_path, capsys):
     assert t5x_like.from_pretrained(str(tmp_path / "hf")).config.num_labels == 2
 
 
+@pytest.mark.slow
 def test_all_weights_train_on_from_it(tuned, task, tmp_path):
     finished = train(
         experiment(task, tuned[0], tmp_path / "run", total_steps=2, trainable=("*",), evaluations=())
@@ -232,6 +234,7 @@ def test_another_choice_of_weights_is_another_run(tuned, task, published):
         train(experiment(task, published, tuned[0], trainable=("*",)))
 
 
+@pytest.mark.slow
 def test_eight_devices_train_a_head_as_one_does(tuned, task, published, tmp_path):
     mesh = MeshConfig(data=2, fsdp=2, model=2)
     eight = experiment(task, published, tmp_path / "eight", total_steps=20, evaluations=(), mesh=mesh)
@@ -257,6 +260,7 @@ def test_fresh_frozen_weights_come_back_from_their_seed(directory):
     assert kept == [path for path in own if not path.startswith(("decoder/", "embedding/"))]
 
 
+@pytest.mark.slow
 def test_trained_layers_are_saved_alone_and_come_back_among_the_others(directory):
     """Half of each stack trains; a stopped run continues, and the whole model is opened from both places."""
     options: dict[str, Any] = {"trainable": ("*/layers[-1]/*", "heads/*")}
@@ -291,3 +295,21 @@ def test_a_run_that_thaws_in_stages_continues_in_the_middle_of_one(directory):
     own, continued = weights(directory / "thaw_whole"), weights(directory / "thaw_parts")
     assert all(np.array_equal(own[path], continued[path]) for path in own)
     assert not (directory / "thaw_whole/frozen.json").exists()
+
+
+@pytest.mark.slow
+def test_groups_thaw_by_epochs_of_the_rows(task, published, tmp_path):
+    """64 rows in batches of 16: half an epoch is two steps."""
+
+    def thawing(name: str, **options) -> Experiment:
+        unfreezing = GradualUnfreezing(**options)
+        run = tmp_path / name
+        return experiment(task, published, run, trainable=None, unfreezing=unfreezing, total_steps=6)
+
+    for name, options in (("steps", {"every_steps": 2}), ("epochs", {"every_epochs": 0.5})):
+        train(thawing(name, **options))
+    by_steps, by_epochs = weights(tmp_path / "steps"), weights(tmp_path / "epochs")
+    for path, leaf in by_steps.items():
+        np.testing.assert_array_equal(by_epochs[path], leaf, err_msg=path)
+    late = preflight(thawing("late", every_epochs=1))
+    assert "groups of weights thaw at step 8, but the run ends at step 6" in " ".join(late.problems)

@@ -41,8 +41,9 @@ def averaged(directory):
 def test_a_moving_average_is_evaluated_saved_and_continued(averaged):
     run, finished = averaged
     steps = [weights(run, step=step) for step in (1, 2, 3, 4)]
+    first = weights(run, step=1, average=True)
     for path, found in weights(run, average=True).items():
-        value = np.asarray(weights(run, step=1, average=True)[path])
+        value = np.asarray(first[path])
         for step in steps[1:]:
             value = np.float32(0.5) * value + np.float32(0.5) * np.asarray(step[path])
         np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-7)
@@ -60,13 +61,15 @@ def test_averages_are_written_as_runs(averaged, directory, tmp_path):
     tiny_run.run(directory, model_dir=other, total_steps=2, seed=6, intervals=EVERY_STEP)
     assert main(["convert", "--average", "2", "--from", run, other, "--to", str(tmp_path / "soup")]) == 0
     moving, last, soup = (weights(tmp_path / name) for name in ("moving", "last", "soup"))
-    expected = weights(run, average=True)
-    for path in expected:
-        np.testing.assert_array_equal(moving[path], expected[path])
-        of_run = [np.asarray(weights(run, step=step)[path], np.float64) for step in (2, 3, 4)]
+    steps = [weights(run, step=step) for step in (2, 3, 4)]
+    others = [weights(other, step=step) for step in (1, 2)]
+    for path, expected in weights(run, average=True).items():
+        np.testing.assert_array_equal(moving[path], expected)
+        of_run, of_other = (
+            [np.asarray(each[path], np.float64) for each in several] for several in (steps, others)
+        )
         np.testing.assert_array_equal(last[path], np.mean(of_run, axis=0).astype(np.float32))
-        both = of_run[1:] + [np.asarray(weights(other, step=step)[path], np.float64) for step in (1, 2)]
-        np.testing.assert_allclose(soup[path], np.mean(both, axis=0), rtol=1e-6)
+        np.testing.assert_allclose(soup[path], np.mean(of_run[1:] + of_other, axis=0), rtol=1e-6)
     assert read_json(tmp_path / "soup/config.json") == read_json(f"{run}/config.json")
     assert open_checkpoint(tmp_path / "soup").found_tokenizer is not None
     assert (

@@ -106,6 +106,40 @@ def test_both_commands_of_convert_keep_an_adapter(tmp_path: Path) -> None:
     assert (fields["modules_to_save"], fields["base_model_name_or_path"]) == (["classifier"], base)
 
 
+@pytest.mark.parametrize("case", ["bert_lora", "gpt2_ia3"])
+def test_a_loaded_adapter_is_saved_with_its_classifier_and_no_more(
+    models: dict[str, Any], tmp_path: Path, case: str
+) -> None:
+    pretrained = models[case.partition("_")[0]]
+    pretrained.load_adapter("theirs", ADAPTERS / case)
+    pretrained.save_adapter(tmp_path / "again")
+    pretrained.load_adapter("again", tmp_path / "again")
+    assert error_of(case, pretrained) < 1e-5
+    theirs, ours = (
+        load_file(folder / "adapter_model.safetensors") for folder in (ADAPTERS / case, tmp_path / "again")
+    )
+    assert ours.keys() == theirs.keys()
+    fields = json.loads((tmp_path / "again/adapter_config.json").read_text())
+    assert fields["base_model_name_or_path"] == str(base_of(case))
+    pretrained.set_adapter(None)
+    with pytest.raises(ValueError, match=r"has no adapter over frozen weights.*export_hugging_face"):
+        pretrained.save_adapter(tmp_path / "none")
+
+
+def test_a_runs_adapter_is_saved_as_the_command_writes_it(tmp_path: Path) -> None:
+    run, of_command = tmp_path / "run", tmp_path / "of_command"
+    flags = ["--from", str(ADAPTERS / "bert_lora"), "--base", str(base_of("bert_lora"))]
+    assert main(["convert", *flags, "--to", str(run)]) == 0
+    assert main(["convert", "--from", str(run), "--to", str(of_command), "--export", "peft"]) == 0
+    t5x_like.from_pretrained(run).save_adapter(tmp_path / "opened")
+    over_base = t5x_like.from_pretrained(base_of("bert_lora"))
+    over_base.load_adapter("run", run)
+    over_base.save_adapter(tmp_path / "loaded")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        written = [(tmp_path / each / name).read_bytes() for each in ("of_command", "opened", "loaded")]
+        assert written[0] == written[1] == written[2]
+
+
 def test_a_classifier_comes_with_its_adapter_over_a_model_without_one() -> None:
     adapter = read_peft(ADAPTERS / "bert_lora", configuration_of(MODELS / "bert_mlm"))
     assert (adapter.config.task, adapter.config.num_labels) == ("sequence_classification", 5)

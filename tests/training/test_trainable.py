@@ -97,7 +97,12 @@ def test_the_state_of_trained_layers_has_only_theirs():
 
 
 @pytest.mark.parametrize(
-    "trainable", [("*/layers[-1]/*",), ("*/layers[0]/*", "heads/*"), ("*/layers[1]/*", "*/scale")]
+    "trainable",
+    [
+        pytest.param(("*/layers[-1]/*",), marks=pytest.mark.slow),
+        ("*/layers[0]/*", "heads/*"),
+        pytest.param(("*/layers[1]/*", "*/scale"), marks=pytest.mark.slow),
+    ],
 )
 def test_trained_layers_take_the_step_that_they_take_with_all_others(trainable):
     optimizer = AdamW(learning_rate=0.1, max_gradient_norm=None)
@@ -116,7 +121,11 @@ def test_trained_layers_take_the_step_that_they_take_with_all_others(trainable):
 
 @pytest.mark.parametrize(
     ("trainable", "num_devices"),
-    [pytest.param(DECODER, 1, marks=pytest.mark.slow), (DECODER, 8), (("*/layers[-1]/*", "heads/*"), 8)],
+    [
+        pytest.param(DECODER, 1, marks=pytest.mark.slow),
+        (DECODER, 8),
+        pytest.param(("*/layers[-1]/*", "heads/*"), 8, marks=pytest.mark.slow),
+    ],
 )
 def test_a_step_changes_trained_weights_only(trainable, num_devices):
     config = MeshConfig(data=2, fsdp=2, model=2) if num_devices == 8 else MeshConfig()

@@ -13,6 +13,9 @@ from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import LinearWarmupLinearDecay
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.batch_ramp import BatchSizeRamp
+from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
@@ -119,7 +122,7 @@ def test_what_has_not_thawed_costs_no_matrix_product():
     assert costs[-1] == matrix_products(planned(None))
 
 
-@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_only_thawed_weights_and_their_statistics_change(devices):
     plan = planned(GradualUnfreezing(every_steps=2), devices=devices, optimizer=AdamW(learning_rate=0.1))
     mesh = (MeshConfig(data=2, fsdp=2, model=2) if devices == 8 else MeshConfig()).build(
@@ -146,6 +149,7 @@ def test_only_thawed_weights_and_their_statistics_change(devices):
             jax.tree.map(np.testing.assert_array_equal, moments[str(waiting)], old_moments[str(waiting)])
 
 
+@pytest.mark.slow
 def test_averages_begin_at_the_thaw_and_the_rate_is_that_of_the_run():
     """Adam's first corrected step has the size of the rate, whichever step of the run that is."""
     optimizer = AdamW(learning_rate=RATE, weight_decay_rate=0.0, max_gradient_norm=None, epsilon=1e-12)
@@ -171,7 +175,11 @@ def test_averages_begin_at_the_thaw_and_the_rate_is_that_of_the_run():
 
 
 @pytest.mark.parametrize(
-    "optimizer", [Adafactor(momentum=0.9), Lion(layer_decay=0.5, rates=(("heads/*", 2.0),))]
+    "optimizer",
+    [
+        Adafactor(momentum=0.9),
+        pytest.param(Lion(layer_decay=0.5, rates=(("heads/*", 2.0),)), marks=pytest.mark.slow),
+    ],
 )
 def test_without_waiting_the_steps_are_those_of_the_optimizer(optimizer):
     """In one group the optimizer is the usual one; groups of layers don't change Adafactor's and Lion's rules."""
@@ -188,8 +196,10 @@ def test_without_waiting_the_steps_are_those_of_the_optimizer(optimizer):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "every_steps is None and at_steps is .*; give one of them"),
+        ({}, "every_steps is None, every_epochs is None and at_steps is .*; give one of them"),
         ({"every_steps": 3, "at_steps": (3,)}, "give one of them"),
+        ({"every_steps": 3, "every_epochs": 1}, "give one of them"),
+        ({"every_epochs": 0}, "every_epochs is 0.0; give a positive number"),
         ({"every_steps": 0}, "every_steps is 0; give at least 1"),
         ({"at_steps": (3, 3)}, r"at_steps is \(3, 3\); give growing numbers"),
         ({"at_steps": (0, 3)}, "give growing numbers of steps, the first at least 1"),
@@ -202,3 +212,25 @@ def test_without_waiting_the_steps_are_those_of_the_optimizer(optimizer):
 def test_stages_that_can_not_be_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         planned(GradualUnfreezing(**options), model=BERT)
+
+
+def test_groups_thaw_by_epochs_of_the_data():
+    unfreezing = GradualUnfreezing(every_epochs=1.5)
+    assert unfreezing.in_steps(lambda: 7.2) == GradualUnfreezing(every_steps=11)
+    assert unfreezing.in_steps(lambda: 0.1).every_steps == 1
+    by_steps = GradualUnfreezing(every_steps=3)
+    assert by_steps.in_steps(lambda: pytest.fail("epochs were counted")) is by_steps
+
+
+def test_growing_batches_have_no_epochs_of_one_length(tmp_path):
+    loader = LoaderConfig(mixture="unread", batch_size=8, inputs_length=8, targets_length=8)
+    with pytest.raises(ValueError, match=r"every_epochs=1, and with batch_size_ramp .* give every_steps"):
+        Experiment(
+            model=BERT,
+            train=loader,
+            model_dir=str(tmp_path),
+            total_steps=9,
+            num_microbatches=4,
+            unfreezing=GradualUnfreezing(every_epochs=1),
+            batch_size_ramp=BatchSizeRamp(initial_batch_size=2, over_rows=16),
+        )

@@ -1,9 +1,7 @@
 """``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,26 +13,15 @@ from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
-from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
-from t5x_like.pretrained.gguf_export import GgufType, write_gguf
+from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype
 from t5x_like.pretrained.hub import local_directory
-from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.model_card import ModelCard, card_of
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.sentence_transformers import (
     Pooling,
     SentenceEmbedding,
     find_sentence_transformer,
 )
-from t5x_like.pretrained.tokenizer_files import tokenizer_files
-from t5x_like.pretrained.transformers_api import (
-    decoder_call,
-    encoder_call,
-    encoder_decoder_call,
-    recurrent_call,
-    two_stream_call,
-)
-from t5x_like.pretrained.transformers_api.call import Call, Context, Outputs, to_outputs
+from t5x_like.pretrained.transformers_api.call import Context, Outputs, to_outputs
 from t5x_like.pretrained.transformers_api.call_arguments import (
     argument_names,
     check_generation,
@@ -42,16 +29,7 @@ from t5x_like.pretrained.transformers_api.call_arguments import (
     refuse_unknown,
 )
 from t5x_like.pretrained.transformers_api.generation import padding_of, read_prompts, search_settings
-from t5x_like.text.vocabularies.tokenizer import Tokenizer
-
-# How the models of each family are called.
-CALLS: dict[Family, Call] = {
-    "decoder": decoder_call,
-    "encoder": encoder_call,
-    "encoder_decoder": encoder_decoder_call,
-    "recurrent": recurrent_call,
-    "two_stream": two_stream_call,
-}
+from t5x_like.pretrained.transformers_api.open_model import OpenModel
 
 
 def from_pretrained(
@@ -102,66 +80,7 @@ def from_pretrained(
     return Pretrained(checkpoint.computing_in(dtype), sentences and sentences.embedding)
 
 
-def export_hugging_face(
-    model: Any,
-    directory: PathLike,
-    *,
-    config: Any = None,
-    license: str = "",
-    max_shard_bytes: int = 5 * 10**9,
-) -> None:
-    """Write a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
-
-    A ``Pretrained`` is exported with its special ids, other fields of ``config.json`` and its vocabulary. With
-    ``sentence_embedding`` it becomes a directory of sentence-transformers.
-
-    Args:
-      model: with its weights.
-      directory: new or empty.
-      config: of a model that is not a ``Pretrained``.
-      license: for the model card, ``README.md``: an identifier such as ``apache-2.0``; ``unknown`` if not given.
-      max_shard_bytes: limit for the size of each file of weights.
-
-    Raises:
-      ValueError: the directory is not empty, or ``config`` is needed and missing.
-    """
-    fields, companions, sentences, card = {}, (), None, ModelCard(license=license)
-    if isinstance(model, Pretrained):
-        card = card_of(model._opened.directory, step=model._opened.step, license=license)
-        fields, companions, sentences = model.fields, model.companions, model.sentence_embedding
-        model, config = model.model, model.config
-    if config is None:
-        raise ValueError(
-            "a model alone doesn't say its sizes: export_hugging_face(model, directory, config=T5Config(…))"
-        )
-    write_hugging_face(
-        config,
-        parameters.split(model)[1],
-        directory,
-        fields=fields,
-        companions=companions,
-        card=card,
-        json_files={} if sentences is None else sentences.files(config.model_dim),
-        max_shard_bytes=max_shard_bytes,
-    )
-
-
-def export_gguf(pretrained: "Pretrained", path: PathLike, *, dtype: GgufType = "float32") -> None:
-    """Write a causal language model of Llama's kind as a ``.gguf`` file, without its tokenizer.
-
-    Args:
-      pretrained: a Llama, Mistral, Qwen 2 or Qwen 3.
-      path: the file; it must not exist.
-      dtype: of matrices; ``q8_0`` quantizes them to 8 bits.
-
-    Raises:
-      ValueError: the package gguf is missing, the file exists, or GGUF can't express the model; says which field.
-    """
-    params = parameters.split(pretrained.model)[1]
-    write_gguf(pretrained.config, params, path, special_ids=pretrained.special_ids, dtype=dtype)
-
-
-class Pretrained:
+class Pretrained(OpenModel):
     """A checkpoint's model with its tokenizer, called as transformers' models are; texts work in place of ids.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-small")
@@ -179,146 +98,10 @@ class Pretrained:
     """
 
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
-        self.fields = checkpoint.fields
-        self.special_ids = checkpoint.special_ids
+        super().__init__(checkpoint)
         self.sentence_embedding = sentence_embedding
-        self.adapter: str | None = None
-        self._others: dict[str | None, Checkpoint] = {}  # with the adapters that are not in use
-        self._use(checkpoint)
-        self._call = CALLS[self._opened.family]
         self._forward = jax.jit(self._compute, static_argnames=("graphdef", "collect_hidden"))
         self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
-
-    def __repr__(self) -> str:
-        opened = self._opened
-        tokenizer = f"{self.vocabulary.vocab_size:,} token ids" if self.vocabulary else "no tokenizer"
-        step = "" if opened.step is None else f", step {opened.step}"
-        name, task = type(self.config).__name__.removesuffix("Config"), getattr(self.config, "task", None)
-        return (
-            f"Pretrained({name}, task {task}, "
-            f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "
-            f"from {opened.directory!r}{step})"
-        )
-
-    def load_adapter(self, name: str, directory: PathLike, *, step: int | None = None) -> None:
-        """Load what a run trained on this model's weights, and use it; the weights themselves are shared.
-
-        >>> pretrained = t5x_like.from_pretrained("path/to/bert")
-        >>> pretrained.load_adapter("sst2", "runs/sst2_lora")
-        >>> pretrained.load_adapter("cola", "runs/cola_lora")
-        >>> pretrained.set_adapter("sst2")
-
-        Args:
-          name: the name for ``set_adapter``; one in use is replaced.
-          directory: a run with frozen weights, such as one that trained an adapter; or an adapter that PEFT saved.
-          step: a step of the run; its newest good one if not given.
-
-        Raises:
-          ValueError: the run was trained on other weights, or the adapter is for another model; says what differs.
-        """
-        self.set_adapter(None)
-        base = self.checkpoint
-        opened = open_checkpoint(directory, mesh=base.mesh, step=step, finite=False, base=base)
-        self._others[name] = opened.computing_in(self.config.compute_dtype)
-        self.set_adapter(name)
-
-    def set_adapter(self, name: str | None) -> None:
-        """Use a loaded adapter and its head; ``None`` uses the model without one.
-
-        Raises:
-          ValueError: no adapter of this name was loaded.
-        """
-        if name == self.adapter:
-            return
-        if name not in self._others:
-            loaded = ", ".join(sorted(each for each in (*self._others, self.adapter) if each)) or "none"
-            raise ValueError(
-                f"no adapter {name!r} was loaded, but {loaded}; call load_adapter(name, directory)"
-            )
-        self._others[self.adapter] = self.checkpoint
-        self.adapter = name
-        self._use(self._others.pop(name))
-
-    def _use(self, checkpoint: Checkpoint) -> None:
-        self.model, self.config = checkpoint.model, checkpoint.config
-        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), checkpoint.params)
-        self._opened = replace(checkpoint, params=shapes)  # the weights themselves are in self.model alone
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """Checkpoint that it was opened from, with the weights that the model has now."""
-        graphdef, params = parameters.split(self.model)
-        return replace(self._opened, graphdef=graphdef, params=params)
-
-    @property
-    def companions(self) -> tuple[PathLike, ...]:
-        """Files of the tokenizer, next to the weights."""
-        return tokenizer_files(self._opened.directory)
-
-    @property
-    def vocabulary(self) -> Tokenizer | None:
-        """Tokenizer next to the weights; ``None`` if there is none.
-
-        Raises:
-          ValueError: it has more ids than the model has embeddings.
-        """
-        return self._opened.found_tokenizer
-
-    def encode(
-        self,
-        text: str | Sequence[str],
-        *,
-        padding_side: Literal["left", "right"] | None = None,
-        max_length: int | None = None,
-    ) -> dict[str, np.ndarray]:
-        """Return the arguments of a call for one text or several, with the special ids that the model reads.
-
-        >>> pretrained(**pretrained.encode(["a first text", "and a second one"])).last_hidden_state
-
-        Args:
-          text: one text, which makes a row, or several.
-          padding_side: where shorter rows are padded; if not given, on the left for decoders, whose texts continue.
-          max_length: tokens to which texts are cut, special tokens included; no cut but an encoder's if not given.
-
-        Returns:
-          ``input_ids`` and ``attention_mask``, int32 [B, L].
-
-        Raises:
-          ValueError: there is no tokenizer, or the model takes no padding and the texts differ in length.
-        """
-        texts = [text] if isinstance(text, str) else list(text)
-        rows = [self._opened.text_ids(each, max_length) for each in texts]
-        length = max(map(len, rows), default=0)
-        if not length:
-            raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
-        ids = np.full((len(rows), length), self.special_ids.pad, np.int32)
-        mask = np.zeros((len(rows), length), np.int32)
-        if padding_side is None:
-            padding_side = "left" if self._opened.family == "decoder" else "right"
-        for number, row in enumerate(rows):
-            places = slice(length - len(row), length) if padding_side == "left" else slice(len(row))
-            ids[number, places], mask[number, places] = row, 1
-        if "attention_mask" in self._call.ARGUMENTS:
-            return {"input_ids": ids, "attention_mask": mask}
-        if not mask.all():
-            raise ValueError(
-                "this model takes no padding; give one text at a time, or texts of as many tokens"
-            )
-        return {"input_ids": ids}
-
-    def decode(self, ids: Any) -> Any:
-        """Return the text of token ids [L], or the list of texts of rows [B, L], up to the end of each.
-
-        Raises:
-          ValueError: there is no tokenizer.
-        """
-        rows = np.asarray(ids)
-        if rows.ndim == 2:
-            return [self.decode(row) for row in rows]
-        special = self.special_ids
-        silent = {special.pad, special.decoder_start, *as_ids(special.eos)}
-        start = next((place for place, number in enumerate(rows.tolist()) if number not in silent), len(rows))
-        return self._opened.tokenizer.decode(rows[start:].tolist())
 
     def __call__(
         self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any
@@ -499,11 +282,6 @@ class Pretrained:
             return texts[0] if isinstance(text, str) and len(texts) == 1 else texts
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **found, **({} if texts is None else {"texts": texts}))
-
-    def matmul_precision(self) -> AbstractContextManager[Any]:
-        """Return a context in which float32 means float32: GPUs would multiply in TF32, TPUs in bfloat16."""
-        exact = self.config.compute_dtype == "float32"
-        return jax.default_matmul_precision("float32") if exact else nullcontext()
 
     def _compute(
         self, params: Any, inputs: dict[str, Any], *, graphdef: Any, collect_hidden: bool

@@ -13,7 +13,8 @@ from t5x_like.model import parameters
 from t5x_like.pretrained.safetensors_files import write_safetensors
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.encoder_call import count_positions
-from t5x_like.pretrained.transformers_api.pretrained_model import CALLS, Pretrained
+from t5x_like.pretrained.transformers_api.open_model import CALLS
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 
 # What a call's reader returns for these arguments, without work of its own between the two.
 _INPUTS = {

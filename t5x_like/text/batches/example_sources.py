@@ -26,6 +26,11 @@ class ExampleSource(Protocol):
         """Hash of the data; None if that would require reading all of it."""
         ...
 
+    @property
+    def size(self) -> int | None:
+        """Number of examples of the first epoch; None if that would require reading all of it."""
+        ...
+
     def remaining(self, epoch: int, position: int) -> int:
         """Return the number of examples left in the current block from ``position`` on; 0 at its end."""
         ...
@@ -111,6 +116,11 @@ class StoredSource(Generic[_DataType]):
     def __init__(self, name: str, stored: _DataType, *, seed: int, shuffle: bool) -> None:
         self.name, self.checksum = name, stored.checksum
         self._stored, self._seed, self._shuffle = stored, seed, shuffle
+
+    @property
+    def size(self) -> int:
+        """Number of examples of an epoch."""
+        return self.remaining(0, 0)
 
     def remaining(self, epoch: int, position: int) -> int:
         """Return the number of examples left; see ``ExampleSource.remaining``."""
@@ -215,12 +225,17 @@ class DecoderSource:
                 f"a decoder's stream of targets_length={lengths.targets} is too short for answers after inputs of "
                 f"inputs_length={lengths.inputs}; raise the one or lower the other"
             )
-        self.name, self.checksum = source.name, source.checksum
+        self.name, self.checksum, self.size = source.name, source.checksum, source.size
         self.remaining, self.following, self.release = source.remaining, source.following, source.release
         self._source, self._limit = source, lengths.targets
         self._is_bidirectional = prefix_attention == "bidirectional"
         self._loss_on_targets_only = loss_on_targets_only
-        self.spec = self.SPEC if self._is_bidirectional else SFT_SPEC
+        self.spec = self.spec_for(prefix_attention)
+
+    @classmethod
+    def spec_for(cls, prefix_attention: PrefixAttention) -> ExampleSpec:
+        """Return the properties of the joined examples."""
+        return cls.SPEC if prefix_attention == "bidirectional" else SFT_SPEC
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return examples of inputs followed by targets."""
@@ -237,7 +252,8 @@ class MaskedTargetSource:
     def __init__(
         self, source: PairSource, objective: MaskedTargets, ids: VocabularyIds, *, seed: int
     ) -> None:
-        self.name, self.checksum, self.spec = source.name, source.checksum, objective.spec
+        self.name, self.checksum, self.size = source.name, source.checksum, source.size
+        self.spec = objective.spec
         self.remaining, self.following, self.release = source.remaining, source.following, source.release
         self._source, self._objective, self._ids, self._seed = source, objective, ids, seed
 

@@ -11,11 +11,13 @@ from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text.batches.data_fingerprint import compare, describe
 from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.open_tasks import open_tasks
+from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
 from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
 from t5x_like.text.heads.input_format import num_input_ids
 from t5x_like.text.objectives.objective import Lengths
+
+_SAME_EPOCHS = 0.01  # relative difference of tasks' rates from their sizes
 
 
 class _Window(NamedTuple):
@@ -63,6 +65,7 @@ class Loader:
             pack=config.pack and not opened.spec.fills_rows,
             zero_is_padding=opened.ids.pad == 0,
         )
+        self._sources, self._shares = opened.sources, opened.shares
         self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
         self._identity = describe(config, opened, pack=self._make.pack)
         self.head = opened.spec.head
@@ -132,6 +135,39 @@ class Loader:
         compare(state["data"], self._identity)
         self._place = LoaderPosition.from_json(state["place"], self.task_names)
         self._start(row=int(state["row"]))
+
+    def steps_per_epoch(self) -> float:
+        """Return the number of batches in which every example is read once.
+
+        Raises:
+          ValueError: Examples are packed, tasks have epochs of different lengths, or sizes aren't known.
+        """
+        advice = "give steps instead of epochs"
+        mixture, sizes = f"mixture {self.config.mixture!r}", []
+        if self._make.pack:
+            raise ValueError(
+                f"{mixture} puts several examples into a row, so the steps of an epoch aren't known; set pack=False "
+                f"(LoaderConfig.pack = False in a recipe), or {advice}"
+            )
+        for name, source in zip(self.task_names, self._sources, strict=True):
+            if source.size is None:
+                raise ValueError(f"task {name!r} is read as a stream, whose size isn't known; {advice}")
+            sizes.append(source.size)
+        total = sum(sizes)
+        if any(
+            abs(share * total - size) > _SAME_EPOCHS * size
+            for share, size in zip(self._shares, sizes, strict=True)
+        ):
+            epochs = ", ".join(
+                f"{size / share / self.config.batch_size:.1f} of {name!r}"
+                for name, size, share in zip(self.task_names, sizes, self._shares, strict=True)
+                if share
+            )
+            raise ValueError(
+                f"tasks of {mixture} have epochs of different lengths, in steps {epochs}; give rates in proportion to "
+                f"the tasks' sizes, or {advice}"
+            )
+        return total / self.config.batch_size
 
     @property
     def share_filled(self) -> float:
@@ -210,6 +246,14 @@ def build_loader(config: LoaderConfig, process_index: int = 0, process_count: in
       ValueError: Unknown names, bad rows, or lengths or sizes that don't fit.
     """
     return Loader(config, process_index=process_index, process_count=process_count)
+
+
+def empty_row(config: LoaderConfig) -> Batch:
+    """Return a batch of one row of padding, in the full length of ``config``'s batches; no file is read."""
+    spec = spec_of_tasks(config)
+    lengths = Lengths(config.inputs_length, config.targets_length)
+    pack = config.pack and not spec.fills_rows
+    return RowMaker((), lengths, spec, pack=pack, zero_is_padding=True).lay_out([[]])
 
 
 def _rows_of(batch_size: int, process_index: int, process_count: int) -> slice:

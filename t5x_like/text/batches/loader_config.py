@@ -89,6 +89,11 @@ class LoaderConfig:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
 
     @property
+    def source_length(self) -> int:
+        """Limit of the inputs; those of an encoder that writes share a row with ``[CLS]`` and the target."""
+        return self.inputs_length - (0 if self.masked_targets is None else 1 + self.targets_length)
+
+    @property
     def reads_heads(self) -> bool:
         """True if tasks other than pretraining are read for a head."""
         return self.layout == "encoder" and self.masked_targets is None

@@ -78,6 +78,31 @@ def tasks_and_rates(config: LoaderConfig) -> tuple[list[str], list[float]]:
     return with_split, [registry.rate_of(config.mixture, name, count) for name in with_split]
 
 
+def spec_of_tasks(config: LoaderConfig) -> ExampleSpec:
+    """Return the common properties of the tasks' examples from their definitions: no file is read.
+
+    Raises:
+      ValueError: Unknown names, or tasks that can't share a batch.
+    """
+    names = registry.names_of_tasks(config.mixture)
+    return _common([_spec_of(name, config) for name in names], names)
+
+
+def _spec_of(name: str, config: LoaderConfig) -> ExampleSpec:
+    definition = registry.task(name)
+    if config.reads_heads and (definition is None or not definition.is_pretraining):
+        head_format = head_format_of(name)
+        framing = getattr(definition, "framing", None)
+        in_both_orders = framing is not None and framing.both_orders and head_format.is_pair
+        return head_format.spec(2 if in_both_orders else head_format.usual_num_choices)
+    spec = PAIRS if definition is None else definition.spec
+    if config.masked_targets is not None and spec == PAIRS:
+        return config.masked_targets.spec
+    if config.layout == "decoder" and spec.layout != "decoder":
+        return DecoderSource.spec_for(config.prefix_attention)
+    return spec
+
+
 def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
     definition = registry.task(name)
     if config.reads_heads and (definition is None or not definition.is_pretraining):

@@ -14,7 +14,7 @@ class StreamSource:
 
     def __init__(self, name: str, open_epoch: Callable[[int], Iterator[Example]]) -> None:
         self.name = name
-        self.checksum = None
+        self.checksum = self.size = None
         self._open_epoch = open_epoch
         self._epoch, self._next, self._examples = -1, 0, iter(())
         self._kept: dict[tuple[int, int], Example] = {}

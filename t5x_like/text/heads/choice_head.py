@@ -45,6 +45,11 @@ class MultipleChoice(HeadFormat):
         """Multiple-choice head with one output per choice; the number of labels has no meaning."""
         return Head("multiple_choice", 2)
 
+    @property
+    def usual_num_choices(self) -> int:
+        """Number of choices; 4, as in RACE and SWAG, where a column lists them."""
+        return 4 if isinstance(self.choices, str) else len(self.choices)
+
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
         if isinstance(self.choices, str):

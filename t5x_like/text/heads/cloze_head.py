@@ -137,6 +137,11 @@ class ClozeClassification(HeadFormat):
         found = super().spec(num_choices)
         return found._replace(fields=("weights", "positions", "block_positions", "prefix", "label"))
 
+    @property
+    def usual_num_choices(self) -> int:
+        """Number of words that may fill the blank."""
+        return len(self.words or self.classes)
+
     def num_answers(self, num_choices: int) -> int:
         """Implement ``HeadFormat``."""
         return num_choices

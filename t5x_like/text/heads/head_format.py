@@ -134,6 +134,11 @@ class HeadFormat(ABC):
         return ()
 
     @property
+    def usual_num_choices(self) -> int:
+        """Number of input rows of an example before any is read; 0 for one row."""
+        return 0
+
+    @property
     def is_pair(self) -> bool:
         """True if each row is one pair of texts, which can be read in both orders."""
         return False

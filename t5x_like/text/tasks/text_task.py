@@ -38,6 +38,7 @@ class TextTask(PairsTask):
       format: Format of the files; by default according to their extensions.
       columns: Names of the columns of TSV and CSV files without a header line.
       delimiter: Character between the cells of CSV files.
+      row_filter: Cells that a row must have, such as ``{"category": "plant"}``; other rows are left out.
       label_words: Word for each raw label in the target.
       labels: Possible targets, for metrics, ranking and heads; by default those of ``label_words``.
       metrics: Names of metrics.
@@ -50,6 +51,7 @@ class TextTask(PairsTask):
     format: Format | None = None
     columns: Sequence[str] = ()
     delimiter: str = ","
+    row_filter: Mapping[str, str] = field(default_factory=dict)
     label_words: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
     metrics: Sequence[str] = ("sequence_accuracy",)
@@ -82,12 +84,14 @@ class TextTask(PairsTask):
     def word_question(self, line: str) -> str:
         """Return ``line`` in the input template: as its only column, or as a JSON object with its columns.
 
+        A template without columns has the same text for every line.
+
         Raises:
           ValueError: The line has another form.
         """
         template = Template(self.input_template)
-        if len(template.fields) == 1:
-            return template.fill({template.fields[0]: line})
+        if len(template.fields) <= 1:
+            return template.fill(dict.fromkeys(template.fields, line))
         cells = columns_of_line(self.name, template.fields, line)
         return template.fill({name: str(cells[name]) for name in template.fields})
 
@@ -124,13 +128,24 @@ class TextTask(PairsTask):
         lines["label_words"] = repr(dict(sorted(self.label_words.items())))
         lines["format"] = self.format or "by the files' ending"
         lines["columns"] = ", ".join(self.columns) or "named by the files"
+        if self.row_filter:
+            lines["row_filter"] = repr(dict(sorted(self.row_filter.items())))
         return lines if self.delimiter == "," else lines | {"delimiter": self.delimiter}
+
+    def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
+        """Implement ``FileTask``."""
+        error = super().none_usable(split, policy)
+        return ValueError(f"{error}; row_filter={dict(self.row_filter)}") if self.row_filter else error
 
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         templates = (Template(self.input_template), Template(self.target_template))
         format = self.format or _format_of(file)
         is_table = format in ("tsv", "csv")
         for row in read_rows(file, format, columns=self.columns, delimiter=self.delimiter):
+            if isinstance(row, Row) and any(
+                row.cells.get(column, cell) != cell for column, cell in self.row_filter.items()
+            ):
+                continue
             worded = row if isinstance(row, BadRow) else self._word(row, templates)
             if (
                 is_table
@@ -144,7 +159,8 @@ class TextTask(PairsTask):
 
     def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | BadRow:
         inputs, targets = templates
-        for template in templates:
+        filtered = Template("".join(f"{{{column}}}" for column in self.row_filter))
+        for template in (*templates, filtered):
             missing = template.missing(row.cells)
             if missing:
                 return BadRow(missing, row.place)

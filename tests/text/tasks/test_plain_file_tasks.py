@@ -59,6 +59,17 @@ def test_files_without_header_take_their_columns_from_the_task(tmp_path):
     assert rows[1] == TextPair("weather: rain", "bad", {"label": "0", "text": "rain"}, f"{path}:2")
 
 
+def test_rows_with_other_cells_are_left_out(tmp_path):
+    path = write(tmp_path / "rows.tsv", "text\tlabel\tplace\nsun\t1\tsea\nrain\t0\thill\nfog\t0\tsea\n")
+    at_sea = task(path, row_filter={"place": "sea"})
+    assert [row.inputs for row in at_sea.read("train")] == ["weather: sun", "weather: fog"]
+    assert at_sea.fingerprint() != task(path).fingerprint()
+    with pytest.raises(ValueError, match=r"no usable row .* row_filter=\{'place': 'moon'\}"):
+        list(task(path, row_filter={"place": "moon"}).read("train"))
+    with pytest.raises(ValueError, match=r"no column 'plaice'.*Did you mean \{place\}"):
+        list(task(path, row_filter={"plaice": "sea"}).read("train"))
+
+
 def test_several_files_and_patterns_make_one_split(tmp_path):
     for number in (2, 1):
         write(tmp_path / f"part{number}.tsv", f"text\tlabel\nday {number}\t1\n")

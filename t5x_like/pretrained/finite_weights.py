@@ -1,0 +1,30 @@
+"""Refusal of weights that are NaN or infinite."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+class NotNumbersError(ValueError):
+    """Weights that are NaN or infinite, as a training leaves that diverged."""
+
+
+def require_numbers(params: Any, name: str) -> None:
+    """Check that all weights are finite.
+
+    Raises:
+      NotNumbersError: some are NaN or infinite.
+    """
+    finite = jax.jit(lambda tree: jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), tree))(params)
+    bad = [
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, good in jax.tree.leaves_with_path(finite)
+        if not good
+    ]
+    if bad:
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        raise NotNumbersError(
+            f"{name}: weights are NaN or infinite ({bad[0]}{more}), they can't be used; take others, such as those of "
+            "an earlier step"
+        )

@@ -1,0 +1,102 @@
+"""Fields and tensors of PEFT's files, taken one by one, so that none is overlooked."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from t5x_like.pretrained.peft_weights import Arrays, PublishedModel
+
+_PART = re.compile(r"(?:(.*?)\.)?(lora_[AB]\.weight|lora_magnitude_vector(?:\.weight)?|ia3_l|[^.]+)")
+
+# Fields that say nothing that the tensors don't say, or that don't change outputs.
+_UNREAD_FIELDS = frozenset(
+    "peft_type peft_version auto_mapping base_model_name_or_path revision task_type inference_mode modules_to_save "  # noqa: SIM905 - quotes around twenty names would hide them
+    "target_modules exclude_modules fan_in_fan_out layers_to_transform layers_pattern bias runtime_config "
+    "ephemeral_gpu_offload".split()
+)
+
+
+class AdapterFields:
+    """Fields of an ``adapter_config.json``; those that nothing takes must have values without effect."""
+
+    def __init__(self, fields: Mapping[str, Any], *, where: str):
+        self._fields = dict(fields)
+        self.where = where
+        self._taken: set[str] = {*_UNREAD_FIELDS}
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """Return a field, or ``default`` where it is null or absent."""
+        self._taken.add(name)
+        value = self._fields.get(name)
+        return default if value is None else value
+
+    def ignore(self, *names: str) -> None:
+        """Accept any values of fields."""
+        self._taken |= {*names}
+
+    def finish(self) -> None:
+        """Check that what was not taken has no effect.
+
+        Raises:
+          ValueError: Something has; names it.
+        """
+        others = {name: value for name, value in self._fields.items() if name not in self._taken and value}
+        if others:
+            listed = ", ".join(f"{name}={value!r}" for name, value in others.items())
+            raise ValueError(f"{self.where}: {listed} is not supported; only adapters without it can be read")
+
+
+class AdapterTensors:
+    """An adapter's tensors by module and part, such as ``("bert.pooler.dense", "lora_A.weight")``.
+
+    Attributes:
+      model: Model that they are for, without an adapter.
+      where: Their directory, for messages.
+    """
+
+    def __init__(self, config: Any, tensors: Mapping[str, np.ndarray], *, where: str):
+        self.model, self.where = PublishedModel(config), where
+        self._tensors: dict[tuple[str, str], np.ndarray] = {}
+        for name, tensor in tensors.items():
+            if ".original_module." in name or ".modules_to_save." in name:
+                continue  # repetitions, which bias="all" adds
+            name = re.sub(r"^base_model\.(model\.)?", "", name).replace(".base_layer.", ".")
+            found = _PART.fullmatch(name)
+            assert found is not None
+            self._tensors[self.model.spelled(found[1] or ""), found[2]] = tensor
+
+    def pop(self, part: str) -> Arrays:
+        """Return and remove the tensors of one part by module."""
+        return {
+            module: self._tensors.pop((module, part)) for module, each in list(self._tensors) if each == part
+        }
+
+    def rest(self) -> Arrays:
+        """Return what was not taken, which are weights of the model itself, by our paths."""
+        arrays = {f"{module}.{part}".lstrip("."): array for (module, part), array in self._tensors.items()}
+        return self.model.read(arrays, where=self.where) if arrays else {}
+
+    def refuse_unlike(
+        self, method: str, wanted: Mapping[str, tuple[tuple[int, ...], tuple[int, ...] | None]]
+    ) -> None:
+        """Check the modules and shapes of an adapter.
+
+        Args:
+          method: Its name, for messages.
+          wanted: By module, its shape and the one that fits the model; ``None`` for a module that the model lacks.
+        """
+        lines = [
+            f"{name} is no linear layer of the model"
+            if fits is None
+            else f"{name}: {has}, the model needs {fits}"
+            for name, (has, fits) in wanted.items()
+            if has != fits
+        ]
+        if lines:
+            more = [f"… and {len(lines) - 20} more"] if len(lines) > 20 else []
+            listed = "".join(f"\n  {line}" for line in lines[:20] + more)
+            raise ValueError(
+                f"the {method} in {self.where} is for another {type(self.model.config).__name__}:{listed}"
+            )

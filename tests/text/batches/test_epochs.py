@@ -1,0 +1,46 @@
+"""Lengths of epochs in steps, and data that has none."""
+
+import pytest
+
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.mixtures import Mixture
+
+
+def steps(mixture, **changes):
+    settings = {"batch_size": 4, "inputs_length": 64, "targets_length": 32, "pack": False}
+    return build_loader(LoaderConfig(mixture=mixture, **settings | changes)).steps_per_epoch()
+
+
+def mixed(*tasks, rates=None):
+    name = "mixed_" + "_".join(tasks)
+    registry.register([Mixture(name=name, tasks=tasks, **({} if rates is None else {"rates": rates}))])
+    return name
+
+
+def test_an_epoch_has_every_example_once(make_text_task, make_corpus):
+    first, second = make_text_task(40), make_text_task(30)
+    assert steps(first) == 10
+    assert steps(first, batch_size=16) == 2.5
+    assert steps(first, layout="decoder", targets_length=64, inputs_length=32) == 10
+    assert steps(first, layout="encoder", pack=True) == 10  # rows of a head aren't packed
+    assert steps(mixed(first, second)) == 17.5
+    corpus = make_corpus()
+    loader = build_loader(
+        LoaderConfig(
+            mixture=corpus, batch_size=1, inputs_length=64, targets_length=32, pack=False, repeat=False
+        )
+    )
+    assert steps(corpus, batch_size=1) == sum(1 for _ in loader)
+
+
+def test_other_data_has_no_length_in_steps(make_text_task):
+    first, second = make_text_task(40), make_text_task(30)
+    with pytest.raises(ValueError, match=r"several examples into a row.*set pack=False"):
+        steps(first, pack=True)
+    rates = {first: 1.0, second: 1.0}
+    with pytest.raises(ValueError, match=rf"in steps 20\.0 of '{first}', 15\.0 of '{second}'; give rates"):
+        steps(mixed(first, second, rates=rates))
+    with pytest.raises(ValueError, match="is read as a stream, whose size isn't known; give steps"):
+        steps(make_text_task(30), max_tokens_in_memory=1)
