@@ -1,5 +1,6 @@
 """Shared by all tests: eight simulated devices, checked shapes of models, strict ranks, the golden references."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,13 @@ hypothesis.settings.register_profile("any machine", deadline=None)  # a busy mac
 hypothesis.settings.load_profile("any machine")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections take a twentieth of the time: they visit all that the libraries made when imported."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ import jupytext
 import pytest
 
 from docs.tutorials.make import FOLDER, NAMES
-from tests.references import ROOT
+from tests.references import ROOT, xla_flags
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tutorial_runs(name, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
-    del environment["XLA_FLAGS"]  # simulated devices, which a user does not have
+    environment["XLA_FLAGS"] = xla_flags()  # one device, as a user has
     done = subprocess.run(
         [sys.executable, str(FOLDER / f"{name}.py")],
         cwd=ROOT,
