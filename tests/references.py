@@ -25,7 +25,9 @@ def xla_flags(num_devices: int = 1) -> str:
         "xla_cpu_parallel_codegen_split_count": 1,
     }
     if version("jaxlib").startswith("0.10."):
-        flags["xla_cpu_use_fusion_emitters"] = "false"  # a process ends at a flag that its version doesn't know
+        flags["xla_cpu_use_fusion_emitters"] = (
+            "false"  # a process ends at a flag that its version doesn't know
+        )
     return " ".join(f"--{name}={value}" for name, value in flags.items())
 
 

@@ -95,10 +95,9 @@ def test_every_vocabulary_of_seqio_is_covered():
     assert found == set(VOCABULARIES)
 
 
-NAMES = [
-    pytest.param(name, marks=pytest.mark.slow) if name == "FullCodepointVocabulary" else name
-    for name in VOCABULARIES  # that one has over a million embeddings
-]
+# Learned, computed, and none. FullCodepointVocabulary has over a million embeddings.
+ALWAYS = ("SentencePieceVocabulary", "ByteVocabulary", "PassThroughVocabulary")
+NAMES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in VOCABULARIES]
 
 
 @pytest.mark.parametrize("name", NAMES)

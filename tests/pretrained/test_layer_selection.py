@@ -53,7 +53,14 @@ def test_every_second_layer_of_both_stacks_and_everything_else_unchanged():
     np.testing.assert_array_equal(after[path], before[path])
 
 
-@pytest.mark.parametrize("name", ["gemma2", "t5_shared", "albert", "transfo_xl", "switch"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("gemma2", marks=pytest.mark.slow),
+        pytest.param("t5_shared", marks=pytest.mark.slow),
+        *("albert", "transfo_xl", "switch"),
+    ],
+)
 def test_a_student_of_all_layers_predicts_what_its_teacher_does(name):
     config = TINY[name]
     params = weights(config)
@@ -135,7 +142,7 @@ def test_groups_that_share_weights_stay_whole():
         select_layers(config, weights(config), {"encoder": (0, 1)})
 
 
-@pytest.mark.parametrize("flags", [["--every", "2"], ["--layers", "0"]])
+@pytest.mark.parametrize("flags", [["--every", "2"], pytest.param(["--layers", "0"], marks=pytest.mark.slow)])
 def test_the_command_makes_a_run_of_a_published_model_and_of_a_run(
     golden: Path, tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
 ):
