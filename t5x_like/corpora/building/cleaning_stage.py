@@ -109,14 +109,9 @@ class _Cleaner:
             return
         text_digest = hashlib.md5(page.text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
         outcome = apply_rules(self._after, outcome.page)
-        text, is_sample = outcome.page.text, False
-        if outcome.dropped is not None:
-            is_sample = self._tally.wants_sample(outcome.dropped, digest)
-            text = text[:SAMPLE_CHARS] if is_sample else ""
-            if is_sample:
-                self._tally.sample(outcome.dropped, digest, page.url, "")
-        place = PagePlace(digest, self._source, record)
-        version = PageVersion.of(place, text_digest, outcome, is_sample, text)
+        # Of versions that are dropped the next stage samples some: which ones depends on all files.
+        text = outcome.page.text if outcome.dropped is None else outcome.page.text[:SAMPLE_CHARS]
+        version = PageVersion.of(PagePlace(digest, self._source, record), text_digest, outcome, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
         self.waiting_chars += len(text) + 200  # also counts the memory of tombstones
 
@@ -129,8 +124,5 @@ class _Cleaner:
 
     def results(self) -> dict[str, Any]:
         """Return the task's counts."""
-        tally = self._tally.to_json()
-        before = set(self._numbers)
-        # Of later steps only the newest pages count: the next stage samples them.
-        tally["samples"] = [row for row in tally["samples"] if row[0] in before]
-        return {"tally": tally, "pages": self._pages, "chars": self._chars, "lengths": self._lengths}
+        counts = {"pages": self._pages, "chars": self._chars, "lengths": self._lengths}
+        return {"tally": self._tally.to_json(), **counts}

@@ -29,11 +29,10 @@ class PageVersion(NamedTuple):
       content_length: As the crawl declares it.
       source: Number of the input file.
       record: Number of the page in the file.
-      text: Empty for a dropped page, except for the beginning of a sample.
+      text: Of a dropped page its beginning, for samples.
       language: ISO 639-1, if known.
       dropped: Index of the step that dropped the page, and the reason.
       seen: Counts inside the page: step, name, count.
-      is_sample: True if the page may be one of the samples of its reason.
     """
 
     url_digest: bytes
@@ -48,7 +47,6 @@ class PageVersion(NamedTuple):
     language: str | None
     dropped: tuple[int, str] | None
     seen: tuple[tuple[int, str, int], ...]
-    is_sample: bool
 
     @property
     def place(self) -> PagePlace:
@@ -63,16 +61,13 @@ class PageVersion(NamedTuple):
         )
 
     @classmethod
-    def of(
-        cls, place: PagePlace, text_digest: bytes, outcome: RuleOutcome, is_sample: bool, text: str
-    ) -> "PageVersion":
+    def of(cls, place: PagePlace, text_digest: bytes, outcome: RuleOutcome, text: str) -> "PageVersion":
         """Make the version of a page from the outcome of the first rules.
 
         Args:
           place: Position of the page in the input.
           text_digest: md5 of the text as it was read.
           outcome: Outcome of the rules.
-          is_sample: True if the page may be one of the samples of its reason.
           text: Text to keep.
         """
         page = outcome.page
@@ -89,7 +84,6 @@ class PageVersion(NamedTuple):
             language=page.language,
             dropped=outcome.dropped,
             seen=outcome.seen,
-            is_sample=is_sample,
         )
 
 

@@ -129,11 +129,10 @@ def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Remaining
         for version in older:
             outcome = (unique, UniqueUrls.REASON)
             tally.count([unique], outcome)
-            if version.text:
-                tally.sample(outcome, version.url_digest, version.url, version.text)
+            tally.sample(outcome, version.url_digest, version.url, version.text)
         tally.see(newest.seen)
         tally.count(numbers, newest.dropped)
         if newest.dropped is None:
             yield RemainingPage(newest.place, newest.page)
-        elif newest.is_sample:
+        else:
             tally.sample(newest.dropped, newest.url_digest, newest.url, newest.text)

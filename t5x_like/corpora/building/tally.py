@@ -9,7 +9,7 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped, PageRule
 
 SAMPLES = 5  # pages of each outcome
-SAMPLE_CHARS = 1500
+SAMPLE_CHARS = 1000
 REPEATED = 100  # texts of each task that were removed most often
 KEPT = "kept"
 
@@ -99,16 +99,6 @@ class Tally:
         """Add counts inside a page: step, name, count."""
         for number, name, count in seen:
             self.seen[number][name] += count
-
-    def wants_sample(self, outcome: tuple[int, str], url_digest: bytes) -> bool:
-        """Return True if a page would be a sample: its URL digest is among the lowest of its outcome.
-
-        Args:
-          outcome: Step and outcome.
-          url_digest: md5 of the normalized URL.
-        """
-        samples = self._samples.get(outcome, [])
-        return len(samples) < SAMPLES or -int.from_bytes(url_digest, "big") > samples[0][0]
 
     def sample(self, outcome: tuple[int, str], url_digest: bytes, url: str, text: str) -> None:
         """Add a page to the samples of an outcome if its URL digest is among the lowest.

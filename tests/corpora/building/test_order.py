@@ -1,6 +1,7 @@
 """A corpus has the same bytes for any number of workers, partitions and input files."""
 
 import hashlib
+import json
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -66,6 +67,21 @@ def test_the_distribution_of_pages_over_files_makes_no_difference(tmp_path_facto
     assert contents(folder / "a") == contents(folder / "b")
     assert first["steps"] == second["steps"]
     assert first["lengths"] == second["lengths"]
+
+
+def test_samples_of_dropped_versions_do_not_depend_on_the_files_they_lie_in(tmp_path):
+    """Each outcome has more pages than samples, and most URLs have versions that a later rule drops."""
+    pages = [
+        page(f"http://{protocol}example.org/{n}", f"page {n} {text}", timestamp)
+        for n in range(12)
+        for protocol, text, timestamp in (("", "7", "2019"), ("www.", "8", "2020"), ("", "9", "2018"))
+        if n % 3 or timestamp != "2020"
+    ]
+    build(write_files(tmp_path / "one", [pages]), tmp_path / "a")
+    build(write_files(tmp_path / "many", [[each] for each in pages]), tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    samples = [json.loads(line) for line in (tmp_path / "a/samples.jsonl").read_text().splitlines()]
+    assert [row["fate"] for row in samples] == ["filtered:duplicate_url"] * 5 + ["filtered:digits"] * 5
 
 
 @SOME
