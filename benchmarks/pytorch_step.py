@@ -1,6 +1,15 @@
-"""Train step of transformers' model in PyTorch, for ``benchmarks.accelerator --pytorch``; needs nothing of t5x_like.
+"""Transformers' model in PyTorch beside ours; needs nothing of t5x_like.
 
-The argument is a JSON object: ``fields`` of a config.json, ``rows``, ``inputs_length``, ``targets_length``, ``steps``.
+The argument is a JSON object: ``fields`` of a config.json, ``rows``, ``inputs_length``, ``targets_length``, ``steps``,
+and for ``benchmarks.against_pytorch`` also
+
+    directory    weights in Hugging Face's format, instead of fresh ones
+    tokens       npz file with ``inputs`` and ``targets``, instead of random ones
+    optimizer    "adamw", or "adafactor" of transformers
+    measure      of "train", "forward", "greedy" and "beam_4"; only "train" if left out
+    new_tokens   length of what is generated
+    outputs      npz file to write: the logits of the forward pass, and generated ids
+
 Prints a JSON object.
 """
 
@@ -10,13 +19,19 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-_CLASSES = {"t5": "AutoModelForSeq2SeqLM", "bert": "AutoModelForMaskedLM", "llama": "AutoModelForCausalLM"}
+_CLASSES = {
+    "t5": "AutoModelForSeq2SeqLM",
+    "bert": "AutoModelForMaskedLM",
+    "llama": "AutoModelForCausalLM",
+    "gpt2": "AutoModelForCausalLM",
+}
 
 
 def main() -> None:
-    """Build the model from its configuration, and time training steps with random tokens."""
+    """Build the model from its configuration, and time what is asked for."""
     torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
 
     request = json.loads(sys.argv[1])
@@ -27,16 +42,32 @@ def main() -> None:
         config.decoder_start_token_id = 0
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    model = getattr(transformers, _CLASSES[kind]).from_config(config).to(device).train()
+    model_class = getattr(transformers, _CLASSES[kind])
+    if "directory" in request:
+        model = model_class.from_pretrained(request["directory"], config=config)
+    else:
+        model = model_class.from_config(config)
+    model = model.to(device).train()
     model.gradient_checkpointing_disable()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
+    if request.get("optimizer") == "adafactor":
+        optimizer = transformers.Adafactor(
+            model.parameters(), lr=1e-3, relative_step=False, scale_parameter=True
+        )
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
 
-    def tokens(length: int) -> Any:
+    def random_tokens(length: int) -> Any:
         return torch.randint(2, config.vocab_size, (request["rows"], length), device=device)
 
-    inputs = tokens(request["inputs_length"] or request["targets_length"])
-    both = request["inputs_length"] and request["targets_length"]
-    labels = tokens(request["targets_length"]) if both else inputs
+    if "tokens" in request:
+        arrays = importlib.import_module("numpy").load(request["tokens"])
+        inputs, labels = (torch.from_numpy(arrays[name]).to(device) for name in ("inputs", "targets"))
+    else:
+        inputs = random_tokens(request["inputs_length"] or request["targets_length"])
+        both = request["inputs_length"] and request["targets_length"]
+        labels = random_tokens(request["targets_length"]) if both else inputs
+
+    losses = []
 
     def step() -> None:
         with torch.autocast(device, torch.bfloat16) if device == "cuda" else contextlib.nullcontext():
@@ -44,29 +75,71 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        losses.append(float(loss.detach()))
         if device == "cuda":
             torch.cuda.synchronize()
 
-    seconds = []
-    for _ in range(request["steps"] + 2):
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds[2:])  # the first ones warm caches up
-    count = request["rows"] * (request["inputs_length"] + request["targets_length"])
-    found = {
+    def forward() -> Any:
+        further = {"decoder_input_ids": labels} if kind == "t5" else {}
+        return model(input_ids=inputs, **further).logits
+
+    def generate(num_beams: int) -> Any:
+        model.generation_config.eos_token_id = None
+        return model.generate(
+            input_ids=inputs,
+            attention_mask=torch.ones_like(inputs),
+            max_new_tokens=request["new_tokens"],
+            num_beams=num_beams,
+            do_sample=False,
+            pad_token_id=0,
+        )
+
+    measures: dict[str, Callable[[], Any]] = {
+        "forward": forward,
+        "greedy": lambda: generate(1),
+        "beam_4": lambda: generate(4),
+    }
+    asked = request.get("measure", ["train"])
+    found: dict[str, Any] = {
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
         "compute_dtype": "bfloat16 by autocast" if device == "cuda" else "float32",
         "attention": config._attn_implementation,
         "parameters": sum(each.numel() for each in model.parameters()),
-        "seconds_per_step": median,
-        "tokens_per_second": count / median,
     }
+    outputs = {}
+    for name in asked:
+        if name == "train":
+            continue
+        model.eval()
+        with torch.no_grad():
+            outputs[name] = measures[name]().cpu().numpy()
+            found[f"{name}_seconds"] = _median_seconds(measures[name], request["steps"])
+    if "train" in asked:
+        model.train()
+        median = _median_seconds(step, request["steps"], num_warming=2)
+        count = request["rows"] * (request["inputs_length"] + request["targets_length"])
+        found |= {
+            "seconds_per_step": median,
+            "tokens_per_second": count / median,
+            "first_loss": losses[0],
+        }
     if device == "cuda":
         found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
+    if "outputs" in request:
+        importlib.import_module("numpy").savez(request["outputs"], **outputs)
     print(json.dumps(found))
+
+
+def _median_seconds(function: Callable[[], Any], num_calls: int, *, num_warming: int = 1) -> float:
+    seconds = []
+    for _ in range(num_warming + num_calls):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[num_warming:])  # the first ones warm caches up
 
 
 if __name__ == "__main__":

@@ -1,0 +1,283 @@
+"""Compare train step, forward pass and generation with transformers in PyTorch: same weights, same tokens, one run.
+
+    python -m venv ../torch && ../torch/bin/pip install torch transformers
+    python -m benchmarks.against_pytorch --pytorch ../torch/bin/python \
+        --output benchmarks/results/against_pytorch_cpu.json
+
+Each round measures both, one after the other, each in a process of its own; figures are medians over the rounds, and a
+``speedup`` is the median over rounds of PyTorch's seconds divided by ours. All in float32, without dropout, and nothing
+generated ends early. Logits and greedy ids of both are compared. Without ``--pytorch`` only ours are measured.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.machine import about
+from benchmarks.timed_step import compile_step, empty_rows, run_steps, time_calls
+from t5x_like.inference.generator import GenerationConfig, continue_prompts
+from t5x_like.io.files import write_json
+from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.gpt2 import GPT2Config
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.optimizers.optimizers import Adafactor, AdamW
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.training.losses import LossConfig
+
+_ROWS, _NEW_TOKENS = 16, 32
+_MEASURES = ("train", "forward", "greedy", "beam_4")
+
+
+class Case(NamedTuple):
+    """A model and its batch.
+
+    Attributes:
+      config: its configuration, without dropout.
+      inputs_length: tokens of an encoder's row; 0 without an encoder.
+      targets_length: tokens of a decoder's row; 0 without a decoder.
+      prompt_length: tokens before those that are generated; 0 for a model that doesn't write.
+      optimizer: of the train step.
+    """
+
+    config: Any
+    inputs_length: int
+    targets_length: int
+    prompt_length: int
+    optimizer: str = "adamw"
+
+
+CASES = {
+    "t5": Case(
+        T5Config(
+            vocab_size=32128, model_dim=256, mlp_dim=512, num_heads=8, head_dim=32, feed_forward="gated_gelu",
+            tie_word_embeddings=True, num_encoder_layers=4, num_decoder_layers=4, dropout_rate=0.0,
+        ),
+        128, 32, 128, "adafactor",
+    ),
+    "bert": Case(
+        BertConfig(
+            vocab_size=30522, model_dim=256, mlp_dim=1024, num_heads=4, num_layers=4, dropout_rate=0.0,
+            task="masked_lm",
+        ),
+        128, 0, 0,
+    ),
+    "gpt2": Case(
+        GPT2Config(vocab_size=20480, model_dim=256, mlp_dim=1024, num_heads=8, num_layers=6, dropout_rate=0.0),
+        0, 128, 32,
+    ),
+    "llama": Case(
+        LlamaConfig(
+            vocab_size=32000, model_dim=288, mlp_dim=768, num_heads=6, num_kv_heads=6, num_layers=6,
+            tie_word_embeddings=True,
+        ),
+        0, 128, 32,
+    ),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measure the models in turn, and write one JSON object."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--measure", nargs="+", choices=_MEASURES, default=list(_MEASURES))
+    parser.add_argument("--rounds", type=int, default=3, help="of both (3)")
+    parser.add_argument("--steps", type=int, default=5, help="calls to time in each round (5)")
+    parser.add_argument("--pytorch", metavar="PYTHON", help="a Python with torch and transformers")
+    parser.add_argument("--output", metavar="FILE")
+    parser.add_argument("--one", metavar="FOLDER", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        folder, case = Path(arguments.one), CASES[arguments.models[0]]
+        print(json.dumps(measure(case, folder, arguments.measure, arguments.steps)))
+        return
+    result: dict[str, Any] = {**about(), "jax": jax.__version__, "rows": _ROWS, "new_tokens": _NEW_TOKENS}
+    result["models"] = {}
+    for name in arguments.models:
+        result["models"][name] = compare(name, arguments)
+        print(name, json.dumps(result["models"][name], indent=2), flush=True)
+        if arguments.output:
+            write_json(arguments.output, result)
+
+
+def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the figures of one model, ours and theirs."""
+    case = CASES[name]
+    measures = [each for each in arguments.measure if case.prompt_length or each in ("train", "forward")]
+    with tempfile.TemporaryDirectory() as folder:
+        write_inputs(case, Path(folder))
+        own = [sys.executable, "-m", "benchmarks.against_pytorch", "--one", folder, "--models", name]
+        own += ["--steps", str(arguments.steps), "--measure", *measures]
+        ours, theirs = [], []
+        for _ in range(arguments.rounds):
+            ours.append(_last_line(own))
+            if arguments.pytorch:
+                theirs.append(pytorch(case, Path(folder), arguments, measures))
+        found: dict[str, Any] = {
+            "parameters": ours[0]["parameters"],
+            "inputs_length": case.inputs_length,
+            "targets_length": case.targets_length,
+            "prompt_length": case.prompt_length,
+            "optimizer": case.optimizer,
+            "seconds": {each: _median(ours, each) for each in measures},
+        }
+        if not arguments.pytorch:
+            return found
+        found["pytorch"] = {key: theirs[0][key] for key in ("torch", "transformers", "threads", "attention")}
+        found["pytorch"]["seconds"] = {each: _median(theirs, each) for each in measures}
+        found["speedup"] = {
+            each: round(
+                statistics.median(their[each] / our[each] for our, their in zip(ours, theirs, strict=True)),
+                2,
+            )
+            for each in measures
+        }
+        return found | {"agreement": agreement(Path(folder), ours[0], theirs[0])}
+
+
+def write_inputs(case: Case, folder: Path) -> None:
+    """Write weights in Hugging Face's format, and tokens."""
+    params = parameters.split(jax.jit(case.config.build)(jax.random.key(0)))[1]
+    write_hugging_face(case.config, params, folder / "model")
+    rng = np.random.default_rng(0)
+
+    def tokens(length: int) -> np.ndarray:
+        return rng.integers(2, case.config.vocab_size, (_ROWS, length))
+
+    inputs = tokens(case.inputs_length or case.targets_length)
+    targets = tokens(case.targets_length) if case.inputs_length and case.targets_length else inputs
+    np.savez(folder / "train.npz", inputs=inputs, targets=targets)
+    prompts = inputs[:, : case.prompt_length]
+    np.savez(folder / "generate.npz", inputs=prompts, targets=prompts)
+
+
+def pytorch(case: Case, folder: Path, arguments: argparse.Namespace, measures: list[str]) -> dict[str, float]:
+    """Return PyTorch's figures of one round."""
+    base = {
+        "fields": architecture_of(case.config).to_hugging_face(case.config),
+        "directory": str(folder / "model"),
+        "rows": _ROWS,
+        "inputs_length": case.inputs_length,
+        "targets_length": case.targets_length,
+        "new_tokens": _NEW_TOKENS,
+        "steps": arguments.steps,
+        "optimizer": case.optimizer,
+    }
+    found: dict[str, Any] = {}
+    for file in ("train", "generate"):
+        asked = [each for each in measures if (each in ("train", "forward")) == (file == "train")]
+        if asked:
+            tokens, outputs = str(folder / f"{file}.npz"), str(folder / f"pytorch_{file}.npz")
+            request = base | {"measure": asked, "tokens": tokens, "outputs": outputs}
+            found |= _last_line([arguments.pytorch, "-m", "benchmarks.pytorch_step", json.dumps(request)])
+    renamed = {"train": "seconds_per_step"}
+    return found | {each: found[renamed.get(each, f"{each}_seconds")] for each in measures}
+
+
+def measure(case: Case, folder: Path, measures: list[str], num_calls: int) -> dict[str, Any]:
+    """Return our figures of one round, and keep the outputs."""
+    config = case.config
+    mesh = MeshConfig().build(jax.devices()[:1])
+    graphdef, params = parameters.split(jax.jit(config.build)(jax.random.key(0)))
+    arrays = np.load(folder / "train.npz")
+    batch = _batch(case, arrays["inputs"].astype(np.int32), arrays["targets"].astype(np.int32))
+    found: dict[str, Any] = {"parameters": sum(leaf.size for leaf in jax.tree.leaves(params))}
+    outputs = {}
+
+    @jax.jit
+    def forward(params: Any) -> jax.Array:
+        return parameters.merge(graphdef, params)(batch).logits
+
+    prompts = jnp.asarray(np.load(folder / "generate.npz")["inputs"], jnp.int32)
+
+    @partial(jax.jit, static_argnames="num_beams")
+    def generate(params: Any, num_beams: int) -> jax.Array:
+        settings = GenerationConfig(max_new_tokens=_NEW_TOKENS, num_beams=num_beams).search_settings(())
+        model = parameters.merge(graphdef, params)
+        return continue_prompts(model, prompts, jnp.ones_like(prompts), None, start_id=0, settings=settings)[
+            0
+        ]
+
+    calls: dict[str, Callable[[], jax.Array]] = {
+        "forward": lambda: forward(params),
+        "greedy": lambda: generate(params, 1),
+        "beam_4": lambda: generate(params, 4),
+    }
+    for name in measures:
+        if name != "train":
+            found[name] = time_calls(calls[name], num_calls)
+            outputs[name] = np.asarray(calls[name]())
+    if "train" in measures:
+        optimizer = (
+            Adafactor(learning_rate=1e-3) if case.optimizer == "adafactor" else AdamW(learning_rate=1e-4)
+        )
+        step = compile_step(config, optimizer, batch, mesh, loss=LossConfig(z_loss=0.0))
+        found["train"] = statistics.median(run_steps(step, config, mesh, num_calls))
+    np.savez(folder / "ours.npz", **outputs)
+    return found
+
+
+def _batch(case: Case, inputs: np.ndarray, targets: np.ndarray) -> Any:
+    """Return the batch that PyTorch makes of the same tokens."""
+    rows = empty_rows(case.inputs_length, case.targets_length)
+    ones = {length: np.ones((_ROWS, length), np.int32) for length in (inputs.shape[1], targets.shape[1])}
+    streams: dict[str, np.ndarray] = {
+        "target_tokens": targets,
+        "loss_weights": ones[targets.shape[1]].astype(np.float32),
+    }
+    if case.inputs_length:
+        streams |= {"encoder_input_tokens": inputs, "encoder_segment_ids": ones[inputs.shape[1]]}
+    if case.targets_length:
+        read = targets
+        streams |= {"decoder_input_tokens": read, "decoder_segment_ids": ones[targets.shape[1]]}
+    return rows._replace(**streams)
+
+
+def agreement(folder: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """Return how far the outputs of both are apart."""
+    own = np.load(folder / "ours.npz")
+    found: dict[str, Any] = {"parameters": ours["parameters"] == theirs["parameters"]}
+    if "forward" in own:
+        reference = np.load(folder / "pytorch_train.npz")["forward"]
+        found["largest_difference_of_logits"] = float(
+            np.abs(own["forward"][..., : reference.shape[-1]] - reference).max()
+        )
+    if "greedy" in own:
+        reference = np.load(folder / "pytorch_generate.npz")["greedy"][:, -_NEW_TOKENS:]
+        found["equal_greedy_ids"] = float((own["greedy"] == reference).mean())
+    return found
+
+
+def _median(rounds: list[dict[str, Any]], name: str) -> float:
+    return round(statistics.median(each[name] for each in rounds), 4)
+
+
+def _last_line(command: list[str]) -> dict[str, Any]:
+    root = Path(__file__).parents[1]
+    # All cores for both; a test's simulated devices for neither.
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=environment)
+    if done.returncode:
+        raise SystemExit(done.stderr.strip()[-3000:])
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
