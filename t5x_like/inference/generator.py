@@ -12,6 +12,7 @@ from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
 from t5x_like.model import parameters
+from t5x_like.model.layers.stack import unrolled
 from t5x_like.partitioning.shard import replicated
 
 
@@ -79,6 +80,7 @@ def continue_prompts(
     Returns:
       New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and the scores of beams.
     """
+    model = unrolled(model)
     first, cache = model.prefill(prompts, mask, max_new_tokens=settings["max_new_tokens"], start_id=start_id)
     if "num_beams" in settings:
         beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)

@@ -6,7 +6,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
+from t5x_like.inference.decodable import (
+    Cache,
+    Step,
+    as_ids,
+    check_length,
+    first_best,
+    is_any_of,
+    log_probabilities,
+)
 
 
 class Sample(NamedTuple):
@@ -59,7 +67,7 @@ def sample(
 
     def choose(index: Array, logits_BV: Array) -> Array:
         if key is None or temperature == 0:
-            return logits_BV.argmax(-1).astype(jnp.int32)
+            return first_best(logits_BV)
         now = jax.random.fold_in(key, index)
         keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(jnp.arange(num_rows))
         logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)

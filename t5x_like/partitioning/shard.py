@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, UnsplitDimension, spec_for
 
@@ -129,12 +129,51 @@ def constrain_rows(activations: jax.Array) -> jax.Array:
     Otherwise the compiler may shard activations like the fsdp weights and gather whole batches. Does nothing where no
     mesh is set (``jax.set_mesh``) or the rows don't divide.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
-        return activations
-    if activations.shape[0] % math.prod(mesh.shape[axis] for axis in BATCH_MESH_AXES):
-        return activations
     rest = (PartitionSpec.UNCONSTRAINED,) * (activations.ndim - 1)
+    return _constrain(activations, *rest) if _divided_by(activations) else activations
+
+
+def constrain_tokens(activations: jax.Array) -> jax.Array:
+    """Shard [rows, tokens, ...] between layers: rows like the batch, and tokens along ``model``; inside jit.
+
+    Layers gather the tokens and scatter their sums, which moves as many bytes as summing on all devices. Norms and
+    activations that the backward pass needs are then split, too (Korthikanti et al. 2022, §4.2.2). Where ``model``
+    doesn't divide the tokens, only rows are sharded.
+    """
+    if _divided_by(activations, "model", axis=1):
+        return _constrain(activations, "model")
+    return constrain_rows(activations)
+
+
+def gather_tokens(activations: jax.Array) -> jax.Array:
+    """Undo the split of tokens by ``constrain_tokens`` for a layer that is itself split along ``model``; inside jit.
+
+    Otherwise the compiler may keep the tokens split, gather the layer's weights instead, and exchange its results.
+    """
+    return _constrain(activations) if _divided_by(activations, "model", axis=1) else activations
+
+
+def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
+    """Shard activations inside a layer: rows like the batch, ``axis`` along ``model``, the others whole; inside jit.
+
+    Does nothing where ``model`` is 1 or doesn't divide the axis.
+    """
+    if not _divided_by(activations, "model", axis=axis):
+        return activations
+    return _constrain(activations, *(None,) * (axis % activations.ndim - 1), "model")
+
+
+def _divided_by(activations: jax.Array, mesh_axis: str = "", *, axis: int = 0) -> bool:
+    """Return whether a mesh is set that divides the rows, and whether one of its axes cuts a dimension evenly."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if not _has_rules(mesh) or len(activations) % _row_groups(mesh):
+        return False
+    return not mesh_axis or (
+        mesh.shape[mesh_axis] > 1 and activations.shape[axis] % mesh.shape[mesh_axis] == 0
+    )
+
+
+def _constrain(activations: jax.Array, *rest: Any) -> jax.Array:
     return jax.lax.with_sharding_constraint(activations, PartitionSpec(BATCH_MESH_AXES, *rest))
 
 
@@ -151,10 +190,7 @@ def map_rows(function: Callable[..., Tree], shared: Any, *rows: jax.Array) -> Tr
       rows: Arrays of the batch's rows.
     """
     mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
-        return function(shared, *rows)
-    groups = math.prod(mesh.shape[axis] for axis in BATCH_MESH_AXES)
-    if groups == 1 or rows[0].shape[0] % groups:
+    if not _has_rules(mesh) or _row_groups(mesh) == 1 or len(rows[0]) % _row_groups(mesh):
         return function(shared, *rows)
 
     def on_own_rows(shared: Any, *rows: jax.Array) -> Any:
@@ -171,7 +207,12 @@ def map_rows(function: Callable[..., Tree], shared: Any, *rows: jax.Array) -> Tr
     )(shared, *rows)
 
 
-def _row_groups(mesh: Mesh) -> int:
+def _has_rules(mesh: AbstractMesh) -> bool:
+    """Return whether a mesh is set, and has the axes that the rules name."""
+    return not mesh.empty and set(BATCH_MESH_AXES) <= set(mesh.axis_names)
+
+
+def _row_groups(mesh: Mesh | AbstractMesh) -> int:
     return math.prod(mesh.shape[axis] for axis in BATCH_MESH_AXES)
 
 

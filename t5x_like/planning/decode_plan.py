@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
+from t5x_like.model.layers.stack import unrolled
 from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_shardings
 from t5x_like.planning.device_program import DeviceProgram, compile_program
 from t5x_like.planning.step_plan import bytes_per_device, resolved
@@ -73,12 +74,13 @@ def plan_decoding(
     config: Any = resolved(experiment).model
     mesh = experiment.mesh.build(devices)
     check_batch_size(num_rows, mesh)
-    graphdef, shapes, axes = parameters.abstract(config)
-    if not hasattr(parameters.merge(graphdef, shapes), "decode_step"):
+    model = jax.eval_shape(lambda key: unrolled(config.build(key)), jax.random.key(0))
+    if not hasattr(model, "decode_step"):
         raise ValueError(
             f"{type(config).__name__} of this recipe doesn't generate, so there is no decoding to plan"
         )
-    params = with_shardings(axes, shapes, mesh)
+    graphdef, shapes = parameters.split(model)
+    params = with_shardings(parameters.axes_of(model), shapes, mesh)
     rows = batch_sharding(mesh)
     prompts = jax.ShapeDtypeStruct((num_rows, prompt_length), jnp.int32, sharding=rows)
 

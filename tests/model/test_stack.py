@@ -3,10 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.layers.self_attention import AttentionContext
+from t5x_like.model.layers.stack import unrolled
 from tests.model.tiny_t5 import TINY, changed, graphdef_of, random_batch, weights_of
+from tests.model.zoo.tiny_models import TINY as TINY_MODELS
+from tests.training.test_every_architecture import batch_for
 
 
 def test_a_scan_does_what_a_loop_over_layers_does():
@@ -25,6 +29,27 @@ def test_a_scan_does_what_a_loop_over_layers_does():
 
     scanned = jax.jit(lambda x: stack(x, AttentionContext(bidirectional=True)).output)(x)
     np.testing.assert_allclose(scanned, loop(x), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["t5_1_0", "gemma2", "albert", "switch"])
+def test_a_model_without_loops_over_layers_computes_the_same_and_leaves_the_first_as_it_was(name):
+    config = TINY_MODELS[name]
+    batch = jax.tree.map(jnp.asarray, batch_for(config, 0))
+    model = config.build(jax.random.key(0))
+    paths = set(parameters.flatten(parameters.split(model)[1]))
+    graphdef, params = parameters.split(unrolled(model))
+    outputs = [
+        np.asarray(
+            jax.jit(lambda params, graphdef=graphdef: parameters.merge(graphdef, params)(batch).logits)(
+                params
+            )
+        )
+        for graphdef, params in (parameters.split(model), (graphdef, params))
+    ]
+    np.testing.assert_allclose(*outputs, rtol=0, atol=1e-5)
+    assert set(parameters.flatten(parameters.split(model)[1])) == paths
+    slots = {leaf.shape[0] for path, leaf in parameters.flatten(params).items() if "/layers/" in path}
+    assert slots == {1} or config.task == "masked_lm"  # ALBERT's layers share their weights
 
 
 def test_every_weight_has_a_float32_gradient_though_activations_are_bfloat16():

@@ -1,9 +1,11 @@
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from t5x_like.batch import Batch
@@ -12,7 +14,10 @@ from t5x_like.partitioning.shard import (
     RowShare,
     batch_sharding,
     check_batch_size,
+    constrain_inner,
     constrain_rows,
+    constrain_tokens,
+    gather_tokens,
     place,
     replicated,
     row_share,
@@ -104,6 +109,30 @@ def test_constraining_rows_does_nothing_without_a_mesh_or_an_even_cut():
     assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
     with jax.set_mesh(MESH):
         assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
+
+
+def _sharded(function, *arguments):
+    with jax.set_mesh(MESH):
+        return jax.jit(function)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "spec"),
+    [
+        (constrain_tokens, (8, 4, 6), P(("data", "fsdp"), "model")),
+        (constrain_tokens, (8, 3, 6), P(("data", "fsdp"))),  # 2 don't divide 3 tokens
+        (constrain_tokens, (7, 4, 6), P()),
+        (gather_tokens, (8, 4, 6), P(("data", "fsdp"))),
+        (partial(constrain_inner, axis=-1), (8, 4, 6), P(("data", "fsdp"), None, "model")),
+        (partial(constrain_inner, axis=2), (8, 4, 5, 2), P()),  # nor 5 heads
+    ],
+)
+def test_activations_and_weights_are_cut_by_rule_inside_of_jit(function, shape, spec):
+    array = jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
+    out = _sharded(function, array)
+    assert out.sharding.is_equivalent_to(NamedSharding(MESH, spec), len(shape))
+    np.testing.assert_array_equal(out, array)
+    assert jax.jit(function)(array).sharding.is_fully_replicated  # without a mesh
 
 
 def test_scalars_are_replicated():

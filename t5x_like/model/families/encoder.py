@@ -161,7 +161,7 @@ class Encoder(nnx.Module):
         assert self.heads.words is not None, "an encoder without a head over the vocabulary can't write"
         pairs = jnp.stack([tokens, jnp.broadcast_to(cache.mask_token, tokens.shape)], axis=1)
         index = cache.index + jnp.arange(2)
-        num_places = cache.layers[0].own.keys.shape[2]
+        num_places = cache.layers[0].num_places
         seen = jnp.arange(num_places)[None] <= index[:, None]
         encoded, cache = self._read(pairs, cache, seen)
         logits = self.heads.words.logits(encoded[:, 1:], self.embedding.tokens)[:, 0]

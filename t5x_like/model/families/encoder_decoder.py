@@ -166,7 +166,7 @@ class EncoderDecoder(nnx.Module):
 
         Rows are inputs, or the beams of one input after another.
         """
-        keys = jnp.arange(cache.layers[0].own.keys.shape[2])
+        keys = jnp.arange(cache.layers[0].num_places)
         positions = jnp.broadcast_to(cache.index, (len(tokens), 1))
         context = AttentionContext(
             mask=causal_mask(cache.index[None], keys), encoded_mask=cache.encoded_mask, index=cache.index

@@ -16,6 +16,7 @@ from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as
 from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
 from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
+from t5x_like.partitioning.shard import constrain_inner
 
 Positions: TypeAlias = Rotary | RelativeBuckets
 
@@ -242,7 +243,7 @@ class Attention(nnx.Module):
         """Return each head's weighted average of values, heads concatenated."""
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
         averages_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
-        return averages_BLGJK.reshape(*averages_BLGJK.shape[:2], -1)
+        return constrain_inner(averages_BLGJK.reshape(*averages_BLGJK.shape[:2], -1), -1)
 
     def _attend_in_blocks(
         self,
@@ -321,7 +322,7 @@ class Attention(nnx.Module):
         return norm(self._heads(joined)) if by_head else self._heads(norm(joined))
 
     def _heads(self, joined: Float[Array, "B L HK"]) -> Float[Array, "B L H K"]:
-        return joined.reshape(*joined.shape[:2], -1, self.config.head_dim)
+        return constrain_inner(joined.reshape(*joined.shape[:2], -1, self.config.head_dim), 2)
 
 
 def _joined(prefix: KeysValues, others: KeysValues) -> KeysValues:

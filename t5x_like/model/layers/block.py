@@ -148,8 +148,12 @@ class Block(nnx.Module):
     ) -> Array:
         cross, encoded = self.cross_attention, context.encoded
         assert cross is not None
-        keys_values = cache.encoded if cache is not None else cross.project_keys_values(encoded)  # pyright: ignore[reportArgumentType]
-        assert keys_values is not None
+        if cache is None:
+            assert encoded is not None
+            keys_values = cross.project_keys_values(encoded)
+        else:
+            assert cache.encoded is not None
+            keys_values = cache.encoded.keys_values
         # With beams there are more rows than inputs: all beams of an input are queries of one row.
         output = cross(
             x.reshape(keys_values.keys.shape[0], -1, x.shape[-1]),

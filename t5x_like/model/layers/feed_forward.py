@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
+from t5x_like.partitioning.shard import constrain_inner
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
@@ -86,4 +87,5 @@ class FeedForward(nnx.Module):
         """Apply the layer; dropout acts on the inner activations."""
         activation = ACTIVATIONS[self.config.activation]
         hidden_BLF = activation(self.up(x)) if self.gate is None else activation(self.gate(x)) * self.up(x)
+        hidden_BLF = constrain_inner(hidden_BLF, -1)
         return self.down(dropout(hidden_BLF, dropout_rate, dropout_key, shared_dim=1))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from t5x_like.model.layers.attention import KeysValues
 
@@ -15,16 +15,38 @@ from t5x_like.model.layers.attention import KeysValues
 _OF_ROWS = ("key_mask", "positions", "block_positions", "token_types")
 
 
+class HeadsCache(NamedTuple):
+    """Keys and values with heads before places. Attention reads them as they lie, where places first are transposed."""
+
+    keys: Float[Array, "*layers R G M K"]
+    values: Float[Array, "*layers R G M K"]
+
+    @classmethod
+    def of(cls, keys_values: KeysValues) -> "HeadsCache":
+        """Return the cache of keys and values."""
+        return cls(*(jnp.swapaxes(each, -3, -2) for each in keys_values))
+
+    @property
+    def keys_values(self) -> KeysValues:
+        """Keys and values, as attention takes them."""
+        return KeysValues(*(jnp.swapaxes(each, -3, -2) for each in self))
+
+
 class LayerCache(NamedTuple):
     """Cache of one layer; of stacked layers every array has a leading layers axis.
 
     Attributes:
-      own: Self-attention's keys and values [B * J, max_length, G, K], filled up to the current index.
-      encoded: Cross-attention's keys and values [B, M, G, K], shared by all beams of an input.
+      own: Self-attention's keys and values of B * J rows and max_length places, filled up to the current index.
+      encoded: Cross-attention's keys and values of B rows, shared by all beams of an input.
     """
 
-    own: KeysValues
-    encoded: KeysValues | None
+    own: HeadsCache
+    encoded: HeadsCache | None
+
+    @property
+    def num_places(self) -> int:
+        """Places for tokens."""
+        return self.own.keys.shape[-2]
 
 
 class DecoderCache(NamedTuple):
@@ -51,12 +73,12 @@ class DecoderCache(NamedTuple):
     mask_token: Int[Array, ""] | None = None
 
 
-def write_at(cache: KeysValues, new: KeysValues, index: Int[Array, ""]) -> KeysValues:
+def write_at(cache: HeadsCache, new: KeysValues, index: Int[Array, ""]) -> HeadsCache:
     """Return the cache with keys and values [B, L, G, K] written at the places from ``index`` on."""
     return jax.tree.map(
-        lambda old, some: jax.lax.dynamic_update_slice_in_dim(old, some.astype(old.dtype), index, axis=1),
+        lambda old, some: jax.lax.dynamic_update_slice_in_dim(old, some.astype(old.dtype), index, axis=2),
         cache,
-        new,
+        HeadsCache.of(new),
     )
 
 

@@ -24,7 +24,7 @@ from t5x_like.model.layers.relative_attention import (
 )
 from t5x_like.model.layers.residual import NormSlot, Residual
 from t5x_like.model.layers.stack import REMAT_POLICIES, Remat
-from t5x_like.partitioning.shard import constrain_rows
+from t5x_like.partitioning.shard import constrain_tokens
 
 
 @config_class
@@ -217,7 +217,7 @@ class RelativeStack(nnx.Module):
         ) -> tuple[Streams, Streams | None]:
             block, memory, key = layer
             set_adapter_keys(block, key)
-            streams = jax.tree.map(constrain_rows, streams)
+            streams = jax.tree.map(constrain_tokens, streams)
             return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
 
         if self.config.remat != "none":

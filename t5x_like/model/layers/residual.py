@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
+from t5x_like.partitioning.shard import constrain_tokens, gather_tokens
 
 NormSlot = Literal["before", "after", "final"]
 
@@ -40,7 +41,8 @@ class Residual(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
         """Apply ``layer`` with the residual connection; dropout acts on the layer's output."""
-        x = x + self.change(x, layer, dropout_rate=dropout_rate, dropout_key=dropout_key)
+        change = self.change(x, layer, dropout_rate=dropout_rate, dropout_key=dropout_key)
+        x = constrain_tokens(x + change)
         return x if self.final is None else self.final(x)
 
     def change(
@@ -52,7 +54,7 @@ class Residual(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
         """Return the layer's contribution to the residual stream."""
-        change = layer(x if self.before is None else self.before(x))
+        change = constrain_tokens(layer(gather_tokens(x if self.before is None else self.before(x))))
         change = change if self.adapter is None else self.adapter(change)  # pyright: ignore[reportCallIssue]
         change = change if self.after is None else self.after(change)
         return dropout(change, dropout_rate, dropout_key, shared_dim=1)

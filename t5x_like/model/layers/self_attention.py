@@ -75,7 +75,7 @@ class SelfAttention(NamedTuple):
         if cache is not None:
             assert context.index is not None
             cache = cache._replace(own=write_at(cache.own, keys_values, context.index))
-            keys_values = cache.own
+            keys_values = cache.own.keys_values
         start = 0 if context.index is None else context.index
         places = jnp.arange(x.shape[1]) + start, jnp.arange(keys_values.keys.shape[1])
         output = self.attention(

@@ -1,7 +1,7 @@
 """Stack of blocks. Weights of equal blocks are stacked along a leading layers axis and run by one scan."""
 
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +9,10 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import AttentionImplementation, KeysValues
+from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.kv_cache import LayerCache
+from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
@@ -23,7 +23,9 @@ from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
-from t5x_like.partitioning.shard import constrain_rows
+from t5x_like.partitioning.shard import constrain_tokens
+
+Model = TypeVar("Model", bound=nnx.Module)
 
 # Rematerialization: values of the forward pass that are kept for the backward pass. All; matrix products; only the
 # input of each block.
@@ -120,7 +122,7 @@ class _Layer(NamedTuple):
 
 
 class _LayerOutput(NamedTuple):
-    own: KeysValues | None
+    own: HeadsCache | None
     balance_loss: Array
     input: Array | None
 
@@ -141,6 +143,7 @@ class Stack(nnx.Module):
         self.layers = nnx.Dict(
             {str(slot): build(layers) for slot, layers in enumerate(config.layer_pattern.slots)}
         )
+        self.layer_pattern = config.layer_pattern
         relative, block = config.relative_positions, config.blocks[0]
         heads = block.attention.num_heads
         self.relative_bias = relative and RelativeBias(relative, num_heads=heads, key=bias_key)
@@ -212,7 +215,7 @@ class Stack(nnx.Module):
         """
         assert context.index is not None
         queries = context.index + jnp.arange(x.shape[1])
-        keys = jnp.arange(caches[0].own.keys.shape[2])
+        keys = jnp.arange(caches[0].num_places)
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
         context = context._replace(bias=self._bias(queries, keys, context, by_distance=False))
@@ -232,15 +235,27 @@ class Stack(nnx.Module):
 
         def empty(block: Block, layers: tuple[int, ...]) -> LayerCache:
             attention = block.config.attention
-            shape = (len(layers), batch_size, max_length, attention.kv_heads, attention.head_dim)
-            own = KeysValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+            shape = (len(layers), batch_size, attention.kv_heads, max_length, attention.head_dim)
+            own = HeadsCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
             if encoded is None:
                 return LayerCache(own, None)
-            return LayerCache(
-                own, jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))(block)
-            )
+            encode = jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))
+            return LayerCache(own, HeadsCache.of(encode(block)))
 
-        return tuple(map(empty, self._blocks(), self.config.layer_pattern.slots))
+        return tuple(map(empty, self._blocks(), self.layer_pattern.slots))
+
+    def unroll(self) -> None:
+        """Give each layer a slot of its own; see :func:`unrolled`. Layers that share weights stay as they are."""
+        if self.config.sharing is not None:
+            return
+        slots = zip(self._blocks(), self.layer_pattern.slots, strict=True)
+        blocks = {
+            layer: jax.tree.map(lambda array, place=place: array[place : place + 1], block)
+            for block, layers in slots
+            for place, layer in enumerate(layers)
+        }
+        self.layers = nnx.Dict({str(layer): blocks[layer] for layer in sorted(blocks)})
+        self.layer_pattern = LayerPattern(num_leading=len(blocks), period=0, num_repeats=0)
 
     def _blocks(self) -> list[Block]:
         return [self.layers[str(slot)] for slot in range(len(self.layers))]
@@ -268,7 +283,7 @@ class Stack(nnx.Module):
             x = dropout(x, rate, fold(dropout_key, 2), shared_dim=1)
         return StackOutput(
             output=x,
-            hidden=_in_order(self.config.layer_pattern.slots, outputs, x) if collect_hidden else None,
+            hidden=_in_order(self.layer_pattern.slots, outputs, x) if collect_hidden else None,
             layer_caches=caches
             and tuple(cache._replace(own=output.own) for cache, output in zip(caches, outputs, strict=True)),
             balance_loss=jnp.sum(jnp.concatenate([output.balance_loss for output in outputs])),
@@ -279,7 +294,7 @@ class Stack(nnx.Module):
     ) -> list[_Layer]:
         """Return the layers of every slot, with their caches and dropout keys."""
         keys = None if dropout_key is None else jax.random.split(dropout_key, len(self.config.blocks))
-        slots = zip(self._blocks(), self.config.layer_pattern.slots, strict=True)
+        slots = zip(self._blocks(), self.layer_pattern.slots, strict=True)
         return [
             _Layer(
                 block=block if self.config.sharing is None else None,
@@ -305,10 +320,12 @@ class Stack(nnx.Module):
                 outputs.append(output)
             return x, outputs
 
-        num_leading = self.config.layer_pattern.num_leading
+        num_leading = self.layer_pattern.num_leading
         leading = [jax.tree.map(lambda array: array[0], layer) for layer in layers[:num_leading]]
         x, leading_outputs = run_pattern(x, leading)
-        x, scanned_outputs = scan_layers(run_pattern, x, layers[num_leading:])
+        scanned_outputs: list[_LayerOutput] = []
+        if layers[num_leading:]:
+            x, scanned_outputs = scan_layers(run_pattern, x, layers[num_leading:])
         return x, [
             *(jax.tree.map(lambda array: array[None], output) for output in leading_outputs),
             *scanned_outputs,
@@ -322,10 +339,23 @@ class Stack(nnx.Module):
             assert sharing is not None
             block = shared_block(self._blocks()[0], sharing, layer.number)
         set_adapter_keys(block, layer.key)
-        ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
+        ran: BlockOutput = block(constrain_tokens(x), context, cache=layer.cache, dropout_key=layer.key)
         # Keys and values of the encoder stay: returned from the scan they would be copied at every token.
         own = None if ran.cache is None else ran.cache.own
         return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_input else None)
+
+
+def unrolled(model: Model) -> Model:
+    """Return a model that computes the same without loops over layers, for a loop over tokens inside jit.
+
+    A loop over layers copies the weights and the cache of each layer, at every token. Without it they are read in
+    place. The program grows with the number of layers.
+    """
+    model = nnx.merge(*nnx.split(model))  # other modules around the same arrays
+    for _, module in nnx.iter_modules(model):
+        if isinstance(module, Stack):
+            module.unroll()
+    return model
 
 
 def _in_order(

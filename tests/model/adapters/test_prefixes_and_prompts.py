@@ -119,7 +119,7 @@ def test_a_prefix_acts_as_the_keys_and_values_of_tokens_before(name):
     flat = parameters.flatten(params)
     for slot, layers in enumerate(cache.layers):
         for kind in ("keys", "values"):
-            array = getattr(layers.own, kind)[:, 0, : len(FIRST)]
+            array = getattr(layers.own.keys_values, kind)[:, 0, : len(FIRST)]
             flat[f"decoder/layers/{slot}/self_attention/prefix/{kind}"] = array.reshape(*array.shape[:2], -1)
     config = replace(config, adapter=PrefixTuning(length=len(FIRST), hidden_dim=None))
     params = parameters.unflatten(flat)
