@@ -122,6 +122,37 @@ FILES = (
         },
     ),
     ResultFile(
+        name="against_pytorch_cpu",
+        title="Beside PyTorch",
+        words="How many times as fast as transformers in PyTorch: the same weights and tokens in one run, in "
+        "float32 on two CPU cores. 16 rows; 128 tokens, 32 targets for the T5, 32 generated tokens. Below 1, PyTorch "
+        "is faster.",
+        rows=("models",),
+        columns={
+            "parameters": ("parameters",),
+            "train step": ("speedup", "train"),
+            "forward": ("speedup", "forward"),
+            "greedy": ("speedup", "greedy"),
+            "beams of 4": ("speedup", "beam_4"),
+            "greedy ids that agree": ("agreement", "equal_greedy_ids"),
+        },
+    ),
+    ResultFile(
+        name="plans",
+        title="Train steps compiled for TPUs",
+        words="What [`t5x-like plan`](guides/plan.md) says of a chip: compiled for TPUs that weren't there, never run. "
+        "Seconds are a lower bound: work and communication overlap, at the data sheet's figures.",
+        rows=(),
+        columns={
+            "devices": ("plan", "topology"),
+            "mesh": ("plan", "mesh"),
+            "remat": ("plan", "remat"),
+            "rows": ("plan", "batch_size"),
+            "peak, bytes": ("plan", "memory", "peak_bytes"),
+            "seconds, at least": ("plan", "time", "overlapped", "seconds_per_step"),
+        },
+    ),
+    ResultFile(
         name="convert_memory_cpu",
         title="Memory of conversions",
         words="Peak memory while a T5 1.1 large (2.9 GiB of float32) is converted, weight by weight.",
