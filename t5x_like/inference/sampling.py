@@ -6,15 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.inference.decodable import (
-    Cache,
-    Step,
-    as_ids,
-    check_length,
-    first_best,
-    is_any_of,
-    log_probabilities,
-)
+from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
+from t5x_like.model.layers.argmax import argmax
 
 
 class Sample(NamedTuple):
@@ -67,7 +60,7 @@ def sample(
 
     def choose(index: Array, logits_BV: Array) -> Array:
         if key is None or temperature == 0:
-            return first_best(logits_BV)
+            return argmax(logits_BV)
         now = jax.random.fold_in(key, index)
         keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(jnp.arange(num_rows))
         logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch, bucket_length
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.model import parameters
+from t5x_like.model.layers.argmax import argmax
 from t5x_like.partitioning.shard import replicated
 
 _TARGET_MULTIPLE = 8  # targets are padded to this, so that few programs are compiled
@@ -51,7 +52,7 @@ class Scorer:
             log_probs = jax.nn.log_softmax(logits, axis=-1)
             chosen = jnp.take_along_axis(log_probs, batch.target_tokens[..., None], axis=-1).squeeze(-1)
             sums = jnp.sum(jnp.where(weighted, chosen * batch.loss_weights, 0.0), axis=-1)
-            is_greedy = (logits.argmax(-1) == batch.target_tokens) | ~weighted
+            is_greedy = (argmax(logits) == batch.target_tokens) | ~weighted
             return sums, is_greedy.all(axis=-1)
 
         self._mesh = mesh

@@ -154,13 +154,16 @@ def gather_tokens(activations: jax.Array) -> jax.Array:
 
 
 def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
-    """Shard activations inside a layer: rows like the batch, ``axis`` along ``model``, the others whole; inside jit.
+    """Shard activations inside a layer: ``axis`` along ``model``, and the others whole but for the first; inside jit.
 
-    Does nothing where ``model`` is 1 or doesn't divide the axis.
+    The first axis is left to the compiler: of experts it is no rows of the batch. Does nothing where ``model`` is 1 or
+    doesn't divide the axis.
     """
     if not _divided_by(activations, "model", axis=axis):
         return activations
-    return _constrain(activations, *(None,) * (axis % activations.ndim - 1), "model")
+    between = (None,) * (axis % activations.ndim - 1)
+    spec = PartitionSpec(PartitionSpec.UNCONSTRAINED, *between, "model")
+    return jax.lax.with_sharding_constraint(activations, spec)
 
 
 def _divided_by(activations: jax.Array, mesh_axis: str = "", *, axis: int = 0) -> bool:

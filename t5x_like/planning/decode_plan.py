@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
+from t5x_like.model.layers.argmax import argmax
 from t5x_like.model.layers.stack import unrolled
 from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_shardings
 from t5x_like.planning.device_program import DeviceProgram, compile_program
@@ -90,7 +91,7 @@ def plan_decoding(
 
     def choose_token(params: Any, tokens: jax.Array, cache: Any) -> Any:
         logits, cache = parameters.merge(graphdef, params).decode_step(tokens, cache)
-        return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
+        return argmax(logits), cache
 
     reading = compile_program(
         jax.jit(prefill, keep_unused=True), params, prompts, prompts, topology=topology, mesh=mesh

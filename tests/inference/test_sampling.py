@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from history_table import HistoryTable
 
-from t5x_like.inference.decodable import first_best
 from t5x_like.inference.sampling import sample, truncate_logits
 
 START, EOS = 2, 1
@@ -34,13 +33,6 @@ def test_greedy_takes_the_most_likely_token_and_pads_after_the_end(model):
             total += log_probs.max()
         assert float(found.log_probs[row]) == pytest.approx(total, rel=1e-5)
     assert np.any(np.asarray(found.tokens) == EOS)
-
-
-def test_the_first_of_equally_good_tokens_is_taken():
-    scores = jnp.asarray([[0.0, 2.0, 2.0], [-jnp.inf, -jnp.inf, -jnp.inf], [3.0, 1.0, 3.0], [0.0, 1.0, 5.0]])
-    np.testing.assert_array_equal(first_best(scores), scores.argmax(-1))
-    assert first_best(scores).dtype == jnp.int32
-    assert int(first_best(jnp.full((1, 3), jnp.nan))[0]) == 2  # an id of the vocabulary
 
 
 def test_greedy_is_temperature_zero_and_no_key(model):

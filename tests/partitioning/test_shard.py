@@ -123,7 +123,7 @@ def _sharded(function, *arguments):
         (constrain_tokens, (8, 3, 6), P(("data", "fsdp"))),  # 2 don't divide 3 tokens
         (constrain_tokens, (7, 4, 6), P()),
         (gather_tokens, (8, 4, 6), P(("data", "fsdp"))),
-        (partial(constrain_inner, axis=-1), (8, 4, 6), P(("data", "fsdp"), None, "model")),
+        (partial(constrain_inner, axis=-1), (8, 4, 6), P(None, None, "model")),
         (partial(constrain_inner, axis=2), (8, 4, 5, 2), P()),  # nor 5 heads
     ],
 )

@@ -110,10 +110,31 @@ class Linear(nnx.Module):
         self, x: Float[Array, "*rows D"], output_dtype: jnp.dtype | None = None
     ) -> Float[Array, "*rows F"]:
         """Return the layer's output without its adapter; arguments are those of a call."""
-        y = jnp.matmul(x, self.kernel[...].astype(x.dtype), preferred_element_type=output_dtype)
+        kernel = self.kernel[...].astype(x.dtype)
+        widened = output_dtype is not None
+        y = jnp.matmul(x, kernel, preferred_element_type=output_dtype) if widened else _matmul(x, kernel)
         if self.bias is None:
             return y
         return y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
+
+
+@jax.custom_vjp
+def _matmul(x: Float[Array, "*rows D"], kernel: Float[Array, "D F"]) -> Float[Array, "*rows F"]:
+    """Return ``x @ kernel``. JAX's own gradient of the kernel is transposed twice, which CPUs do slowly."""
+    return jnp.matmul(x, kernel)
+
+
+def _matmul_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
+    return jnp.matmul(x, kernel), (x, kernel)
+
+
+def _matmul_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    x, kernel = kept
+    rows = tuple(range(x.ndim - 1))
+    return jnp.matmul(gradient, kernel.T), jax.lax.dot_general(x, gradient, ((rows, rows), ((), ())))
+
+
+_matmul.defvjp(_matmul_forward, _matmul_backward)
 
 
 def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:

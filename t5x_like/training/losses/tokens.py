@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import DeferredLogits, Words
+from t5x_like.model.layers.argmax import argmax
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.partitioning.shard import map_rows
@@ -73,7 +74,7 @@ def token_losses(
     on = 1.0 - config.label_smoothing
     # A vocabulary may be padded to a round size; no probability is spread over the padding.
     is_word = logits > MASKED / 2
-    off = config.label_smoothing / (is_word.sum(-1) - 1)
+    off = config.label_smoothing / (is_word.sum(-1) - 1) if config.label_smoothing else 0.0
     largest = jax.lax.stop_gradient(logits.max(-1, keepdims=True))
     shifted = logits - largest
     log_sum = jnp.log(jnp.exp(shifted).sum(-1))
@@ -110,7 +111,7 @@ def measure_tokens(
     """
     if not isinstance(logits, DeferredLogits):
         losses, z_losses = token_losses(logits, target_tokens, config)
-        return TokenMeasures(losses, z_losses, jnp.argmax(logits, -1) == target_tokens)
+        return TokenMeasures(losses, z_losses, argmax(logits) == target_tokens)
     length = target_tokens.shape[1]
     chunk_length = min(config.logits_chunk_length or length, length)
 
