@@ -136,9 +136,9 @@ def constrain_rows(activations: jax.Array) -> jax.Array:
 def constrain_tokens(activations: jax.Array) -> jax.Array:
     """Shard [rows, tokens, ...] between layers: rows like the batch, and tokens along ``model``; inside jit.
 
-    Layers gather the tokens and scatter their sums, which moves as many bytes as summing on all devices. Norms and
-    activations that the backward pass needs are then split, too (Korthikanti et al. 2022, §4.2.2). Where ``model``
-    doesn't divide the tokens, only rows are sharded.
+    Layers gather the tokens and scatter their sums. In the forward pass this moves as many bytes as summing on all
+    devices; the backward pass gathers once more. Norms and activations that it needs are then split, too (Korthikanti
+    et al. 2022, §4.2.2). Where ``model`` doesn't divide the tokens, only rows are sharded.
     """
     if _divided_by(activations, "model", axis=1):
         return _constrain(activations, "model")
