@@ -24,6 +24,7 @@ from t5x_like.inference.decodable import (
     is_any_of,
     log_probabilities,
 )
+from t5x_like.model.layers.top_k import top_k
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,7 @@ def _best_candidates(search: _Search, logits: Array, eos_ids: tuple[int, ...]) -
     # Enough that num_beams of them continue even if every beam ends in every possible way.
     count = min(max(2, 1 + len(eos_ids)) * num_beams, num_beams * vocab_size)
     scores_BJV = log_probabilities(logits).reshape(num_rows, num_beams, vocab_size) + search.scores[..., None]
-    # Without the barrier XLA joins its slices with later ones, misses that this is a top-k and sorts the vocabulary.
-    scores_BC, flat_BC = jax.lax.optimization_barrier(jax.lax.top_k(scores_BJV.reshape(num_rows, -1), count))
+    scores_BC, flat_BC = top_k(scores_BJV.reshape(num_rows, -1), count)
     origins_BC, new_BC = flat_BC // vocab_size, (flat_BC % vocab_size).astype(jnp.int32)
     tokens_BCL = jnp.take_along_axis(search.tokens, origins_BC[..., None], 1)
     tokens_BCL = tokens_BCL.at[:, :, search.index].set(new_BC)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
-from t5x_like.model.layers.argmax import argmax
+from t5x_like.model.layers.top_k import argmax
+from t5x_like.model.layers.top_k import top_k as find_top_k
 
 
 class Sample(NamedTuple):
@@ -102,7 +103,7 @@ def truncate_logits(
     if top_k is not None:
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; keep at least 1 token, or None for all")
-        worst_kept = jax.lax.top_k(logits, min(top_k, logits.shape[-1]))[0][:, -1:]
+        worst_kept = find_top_k(logits, min(top_k, logits.shape[-1]))[0][:, -1:]
         logits = jnp.where(logits < worst_kept, -jnp.inf, logits)
     if top_p is not None:
         if not 0 < top_p <= 1:

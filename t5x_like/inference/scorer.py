@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch, bucket_length
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.model import parameters
-from t5x_like.model.layers.argmax import argmax
+from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import replicated
 
 _TARGET_MULTIPLE = 8  # targets are padded to this, so that few programs are compiled

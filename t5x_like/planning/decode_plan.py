@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.argmax import argmax
 from t5x_like.model.layers.stack import unrolled
+from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_shardings
 from t5x_like.planning.device_program import DeviceProgram, compile_program
 from t5x_like.planning.step_plan import bytes_per_device, resolved

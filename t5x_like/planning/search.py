@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 
 import jax
 
-from t5x_like.model.layers.stack import Remat
+from t5x_like.model.layers.remat import Remat
 from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
 from t5x_like.partitioning.rules import BATCH_MESH_AXES
 from t5x_like.planning.step_plan import (

@@ -12,7 +12,7 @@ from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.layers.attention import AttentionImplementation
-from t5x_like.model.layers.stack import Remat
+from t5x_like.model.layers.remat import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial

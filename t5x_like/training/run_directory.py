@@ -54,3 +54,12 @@ def claim(
         write_bytes(home / name, as_path(file).read_bytes())
     write_experiment(home, experiment)
     write_json(home / "config.json", describe(experiment))
+
+
+def keep_compiled_programs(model_dir: str) -> None:
+    """Keep compiled programs in ``<model_dir>/compilation_cache``, so that a continued run starts at once.
+
+    Does nothing if JAX has a cache already, as with ``JAX_COMPILATION_CACHE_DIR``.
+    """
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", f"{model_dir}/compilation_cache")

@@ -32,7 +32,7 @@ from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.model_checks import check_model
 from t5x_like.training.recorded_logits import RecordedLogits
-from t5x_like.training.run_directory import claim, refuse_another_run
+from t5x_like.training.run_directory import claim, keep_compiled_programs, refuse_another_run
 from t5x_like.training.state import (
     State,
     StatePlan,
@@ -67,6 +67,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     experiment = with_model(experiment)
     model: Any = experiment.model
     refuse_another_run(experiment)
+    keep_compiled_programs(experiment.model_dir)
     mesh = experiment.mesh.build()
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 

@@ -6,7 +6,10 @@ from typing import Literal, TypeAlias
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
+
+from t5x_like.model.layers.remat import OUTPUT_NAMES
 
 _ADAPTER_SITES = 100  # dropout sites of a layer from here on are those of adapters
 
@@ -79,6 +82,7 @@ class Linear(nnx.Module):
     ):
         self.kernel = nnx.Param(initial_kernel(init, key, (num_inputs, num_outputs)), axes=axes)
         self.bias = nnx.Param(jnp.zeros((num_outputs,), jnp.float32), axes=axes[1:]) if bias else None
+        self.output_name = OUTPUT_NAMES.get(axes)
         self.adapter: str | None = None
 
     def __call__(
@@ -113,9 +117,9 @@ class Linear(nnx.Module):
         kernel = self.kernel[...].astype(x.dtype)
         widened = output_dtype is not None
         y = jnp.matmul(x, kernel, preferred_element_type=output_dtype) if widened else _matmul(x, kernel)
-        if self.bias is None:
-            return y
-        return y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
+        if self.bias is not None:
+            y = y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
+        return y if self.output_name is None else checkpoint_name(y, self.output_name)
 
 
 @jax.custom_vjp

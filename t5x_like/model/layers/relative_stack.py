@@ -22,8 +22,8 @@ from t5x_like.model.layers.relative_attention import (
     RelativeAttentionConfig,
     RelativeKeysValues,
 )
+from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.model.layers.stack import REMAT_POLICIES, Remat
 from t5x_like.partitioning.shard import constrain_tokens
 
 
@@ -220,9 +220,8 @@ class RelativeStack(nnx.Module):
             streams = jax.tree.map(constrain_tokens, streams)
             return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
 
-        if self.config.remat != "none":
-            body = jax.checkpoint(body, policy=REMAT_POLICIES[self.config.remat])
-        streams, inputs = scan_layers(body, drop(streams, 1), (self.layers, memory, keys))
+        layers = (self.layers, memory, keys)
+        streams, inputs = scan_layers(with_remat(body, self.config.remat), drop(streams, 1), layers)
         return RelativeStackOutput(drop(streams, 3), inputs)
 
 

@@ -1,7 +1,7 @@
 """Stack of blocks. Weights of equal blocks are stacked along a leading layers axis and run by one scan."""
 
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,21 +20,13 @@ from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.masks import as_array
 from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
+from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_tokens
 
 Model = TypeVar("Model", bound=nnx.Module)
-
-# Rematerialization: values of the forward pass that are kept for the backward pass. All; matrix products; only the
-# input of each block.
-Remat = Literal["none", "minimal", "full"]
-
-REMAT_POLICIES = {
-    "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    "full": jax.checkpoint_policies.nothing_saveable,
-}
 
 
 @config_class
@@ -309,9 +301,9 @@ class Stack(nnx.Module):
         self, x: Array, context: AttentionContext, layers: list[_Layer], collect_inputs: bool
     ) -> tuple[Array, list[_LayerOutput]]:
         """Run the leading layers one by one, and the repeating pattern by a scan."""
-        run_layer = partial(self._run_layer, context=context, collect_input=collect_inputs)
-        if self.config.remat != "none":
-            run_layer = jax.checkpoint(run_layer, policy=REMAT_POLICIES[self.config.remat])
+        run_layer = with_remat(
+            partial(self._run_layer, context=context, collect_input=collect_inputs), self.config.remat
+        )
 
         def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
             outputs = []

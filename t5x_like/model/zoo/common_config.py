@@ -10,7 +10,7 @@ from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.stack import Remat
+from t5x_like.model.layers.remat import Remat
 from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 ComputeDtype = Literal["float32", "bfloat16"]

@@ -17,7 +17,7 @@ from t5x_like.model.families.generator_discriminator import (
 from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
-from t5x_like.model.layers.stack import Remat
+from t5x_like.model.layers.remat import Remat
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import ComputeDtype
 from t5x_like.model.zoo.electra import ELECTRA, ElectraConfig

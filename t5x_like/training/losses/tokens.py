@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import DeferredLogits, Words
-from t5x_like.model.layers.argmax import argmax
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
+from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import map_rows
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]

@@ -1,0 +1,48 @@
+"""Rematerialization: which values of the forward pass are kept for the backward pass, and where.
+
+The others are computed again in the backward pass. Values are known by the linear layers that make them; see
+``OUTPUT_NAMES``.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+
+# Policies, from the most memory to the least. Names are MaxText's.
+Remat = Literal[
+    "none",
+    "minimal",
+    "save_dot_except_mlp",
+    "save_qkv_proj",
+    "save_out_proj",
+    "minimal_offloaded",
+    "full",
+]
+
+# Names of the outputs of linear layers, by the axes of their kernels.
+OUTPUT_NAMES = {
+    ("embed", "joined_heads"): "qkv_proj",
+    ("embed", "joined_kv_heads"): "qkv_proj",
+    ("joined_heads", "embed"): "out_proj",
+    ("embed", "mlp"): "mlp_in",
+    ("mlp", "embed"): "mlp_out",
+}
+
+_policies = jax.checkpoint_policies
+
+_POLICIES: dict[Remat, Callable[..., Any]] = {
+    # Outputs of linear layers; attention's scores are products with batch dimensions.
+    "minimal": _policies.dots_with_no_batch_dims_saveable,
+    "save_dot_except_mlp": _policies.save_only_these_names("qkv_proj", "out_proj"),
+    "save_qkv_proj": _policies.save_only_these_names("qkv_proj"),
+    "save_out_proj": _policies.save_only_these_names("out_proj"),
+    # The same outputs as "minimal", in the host's memory until the backward pass needs them.
+    "minimal_offloaded": _policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    "full": _policies.nothing_saveable,
+}
+
+
+def with_remat(run_layer: Callable[..., Any], remat: Remat) -> Callable[..., Any]:
+    """Return the function of a layer, of which the backward pass keeps what the policy says, and its inputs."""
+    return run_layer if remat == "none" else jax.checkpoint(run_layer, policy=_POLICIES[remat])
