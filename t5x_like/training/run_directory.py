@@ -61,5 +61,5 @@ def keep_compiled_programs(model_dir: str) -> None:
 
     Does nothing if JAX has a cache already, as with ``JAX_COMPILATION_CACHE_DIR``.
     """
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", f"{model_dir}/compilation_cache")
