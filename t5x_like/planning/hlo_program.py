@@ -15,7 +15,7 @@ _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _NAME = re.compile(r"%([\w.\-]+)")
 _TRIP_COUNT = re.compile(r'known_trip_count":\{"n":"(\d+)"')
 _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
-_MAIN_MEMORY = "0"
+_MAIN_MEMORY, _HOST_MEMORY = "0", "5"
 
 
 class Shape(NamedTuple):
@@ -25,11 +25,13 @@ class Shape(NamedTuple):
       dtype: HLO's name of the type, such as "bf16".
       dims: Sizes of the dimensions.
       is_on_chip: Whether the array is in fast memory next to the compute units, not in main memory (HBM).
+      is_on_host: Whether the array is in the host's memory.
     """
 
     dtype: str
     dims: tuple[int, ...]
     is_on_chip: bool = False
+    is_on_host: bool = False
 
     @property
     def size(self) -> int:
@@ -44,7 +46,7 @@ class Shape(NamedTuple):
     @property
     def main_memory_bytes(self) -> int:
         """Bytes that reading or writing the array moves to or from main memory."""
-        return 0 if self.is_on_chip else self.num_bytes
+        return 0 if self.is_on_chip or self.is_on_host else self.num_bytes
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.dims))}]"
@@ -267,7 +269,8 @@ def _shapes(text: str) -> Iterator[Shape]:
     for dtype, dims, layout in _SHAPE.findall(text):
         space = _MEMORY_SPACE.search(layout)
         sizes = tuple(int(size.lstrip("<=")) for size in dims.split(",") if size)
-        yield Shape(dtype, sizes, space is not None and space[1] != _MAIN_MEMORY)
+        where = _MAIN_MEMORY if space is None else space[1]
+        yield Shape(dtype, sizes, where not in (_MAIN_MEMORY, _HOST_MEMORY), where == _HOST_MEMORY)
 
 
 def _bits(dtype: str) -> int:

@@ -137,6 +137,7 @@ def _counts_json(counts: ProgramCounts, origin: str) -> dict[str, Any]:
         "flops": counts.flops,
         "memory_bytes": counts.num_bytes,
         "sent_bytes": counts.sent_bytes,
+        "host_bytes": counts.host_bytes,
         "collectives": [
             {"kind": kind.kind, "axes": list(kind.axes)} | vars(each)
             for kind, each in sorted(counts.collectives.items())
@@ -268,7 +269,14 @@ def _flops(plan: StepPlan) -> list[str]:
         _row("FLOPs of the program", f"{plan.counts.flops:.4g}", _compiled(plan)),
         _row("FLOPs of the model", f"{of_model:.4g}", "traced"),
         _row("read from and written to memory", gib(plan.counts.num_bytes), _compiled(plan)),
+        *_host_traffic(plan.counts, _compiled(plan)),
     ]
+
+
+def _host_traffic(counts: ProgramCounts, origin: Origin) -> list[str]:
+    return (
+        [_row("to and from the host's memory", gib(counts.host_bytes), origin)] if counts.host_bytes else []
+    )
 
 
 def _times(plan: StepPlan) -> list[str]:
@@ -314,6 +322,8 @@ def _doubts(plan: StepPlan) -> list[str]:
         lines.append(
             f"note: {plan.counts.num_open_loops} loops have no fixed number of rounds and count as one round"
         )
+    if plan.counts.host_bytes:
+        lines.append("note: the time to move values to the host's memory and back is not counted")
     if plan.counts.custom_calls:
         calls = ", ".join(f"{name} x {times}" for name, times in plan.counts.custom_calls.items())
         lines.append(f"note: the FLOPs of these kernels are not counted: {calls}")

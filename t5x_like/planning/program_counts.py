@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
-
 from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
 from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, Shape, parse
+from t5x_like.planning.instruction_costs import bytes_moved, host_bytes, matmul_flops
 
 _COLLECTIVES = (
     "all-gather",
@@ -44,11 +43,13 @@ class Operation(NamedTuple):
       flops: Of its matrix products and convolutions, 2 for a multiplication and an addition.
       num_bytes: Read from and written to main memory.
       times: How often it runs in a step.
+      host_bytes: Moved between the device's memory and the host's.
     """
 
     flops: float
     num_bytes: float
     times: int
+    host_bytes: int = 0
 
 
 class CollectiveKind(NamedTuple):
@@ -116,6 +117,11 @@ class ProgramCounts:
         return sum(each.num_bytes * each.times for each in self.operations)
 
     @property
+    def host_bytes(self) -> float:
+        """Bytes moved between the device's memory and the host's."""
+        return float(sum(each.host_bytes * each.times for each in self.operations))
+
+    @property
     def sent_bytes(self) -> float:
         """Bytes that the device sends to others."""
         return sum(each.sent_bytes for each in self.collectives.values())
@@ -151,7 +157,7 @@ def largest_arrays(text: str, number: int) -> list[LargeArray]:
             if instruction.opcode in _FREE or instruction.opcode in ("while", "conditional", "call"):
                 continue
             for shape in instruction.shapes:
-                if not shape.is_on_chip:
+                if shape.main_memory_bytes:
                     found[str(shape), instruction.source_name] = shape.num_bytes
     ranked = sorted(found.items(), key=lambda item: -item[1])
     return [LargeArray(size, shape, source) for (shape, source), size in ranked[:number]]
@@ -224,10 +230,11 @@ class _Counter:
             target = instruction.attributes.partition('custom_call_target="')[2].partition('"')[0]
             if not target.startswith(_FREE_TARGETS):
                 counts.custom_calls[target] += times
-                counts.operations.append(Operation(0.0, _bytes_moved(computation, instruction), times))
+                counts.operations.append(Operation(0.0, bytes_moved(computation, instruction), times))
         elif opcode not in _FREE and not opcode.endswith("-done"):
             flops = matmul_flops(computation, instruction)
-            counts.operations.append(Operation(flops, _bytes_moved(computation, instruction), times))
+            moved = bytes_moved(computation, instruction)
+            counts.operations.append(Operation(flops, moved, times, host_bytes(instruction)))
 
     def _of(self, name: str, times: int) -> ProgramCounts:
         return self.computation(self._program.computations[name], times=times)
@@ -339,87 +346,3 @@ def _is_collective(instruction: Instruction) -> bool:
     if instruction.opcode == "custom-call":
         return 'custom_call_target="AsyncCollective' in instruction.attributes
     return instruction.opcode.removesuffix("-start") in _COLLECTIVES
-
-
-def matmul_flops(computation: Computation, instruction: Instruction) -> float:
-    """Return the FLOPs of a matrix product or convolution, 0 for other instructions."""
-    if instruction.opcode == "dot":
-        (left, *_) = computation.operands(instruction)[0].shapes
-        contracted = [left.dims[axis] for axis in instruction.dimensions("lhs_contracting_dims")]
-        return 2.0 * instruction.shapes[0].size * float(np.prod(contracted))
-    if instruction.opcode == "convolution":
-        return _convolution_flops(computation, instruction)
-    return 0.0
-
-
-def _convolution_flops(computation: Computation, instruction: Instruction) -> float:
-    """Return the FLOPs of a convolution, which is how TPU programs write matrix products.
-
-    Batch dimensions of a product become spatial dimensions whose windows meet one valid position each, so positions in
-    padding or between dilated elements don't count.
-    """
-    labels = instruction.attributes.partition("dim_labels=")[2].partition("->")
-    left_labels, kernel_labels = labels[0].split("_")
-    out_labels = labels[2].partition(",")[0].strip()
-    left, kernel = (operand.shapes[0].dims for operand in computation.operands(instruction)[:2])
-    out = instruction.shapes[0].dims
-    feature_groups = instruction.number("feature_group_count", 1)
-    batch_groups = instruction.number("batch_group_count", 1)
-    window = _window(instruction.attributes)
-    positions = 1.0
-    for axis in range(len(left_labels) - 2):
-        label = str(axis)
-        positions *= _valid_positions(
-            left[left_labels.index(label)],
-            kernel[kernel_labels.index(label)],
-            out[out_labels.index(label)],
-            {name: values[axis] for name, values in window.items()},
-        )
-    products = (
-        left[left_labels.index("f")]
-        / feature_groups
-        * kernel[kernel_labels.index("o")]
-        * left[left_labels.index("b")]
-        / batch_groups
-    )
-    return 2.0 * products * positions
-
-
-def _window(attributes: str) -> dict[str, list[str]]:
-    """Return the parts of ``window={size=3x3 pad=1_1x1_1}``, one text for each spatial dimension."""
-    text = attributes.partition("window={")[2].partition("}")[0]
-    return {
-        name: values.split("x") for name, _, values in (part.partition("=") for part in text.split()) if name
-    }
-
-
-def _valid_positions(left: int, kernel: int, out: int, window: dict[str, str]) -> int:
-    """Return the number of pairs of an output and a kernel position that meet an element of the left operand."""
-    stride = int(window.get("stride", "1"))
-    low = int(window.get("pad", "0_0").split("_")[0])
-    left_dilation, kernel_dilation = (int(window.get(f"{side}_dilate", "1")) for side in ("lhs", "rhs"))
-    places = np.arange(out)[:, None] * stride + np.arange(kernel)[None] * kernel_dilation - low
-    inside = (places >= 0) & (places < (left - 1) * left_dilation + 1) & (places % left_dilation == 0)
-    return int(np.count_nonzero(inside))
-
-
-def _bytes_moved(computation: Computation, instruction: Instruction) -> float:
-    """Return the bytes that an unfused instruction reads and writes."""
-    written = sum(shape.main_memory_bytes for shape in instruction.shapes)
-    operands = computation.operands(instruction)
-    read = [sum(shape.main_memory_bytes for shape in operand.shapes) for operand in operands]
-    match instruction.opcode:
-        case "dynamic-slice" | "slice" | "gather":
-            return 2 * written if read and read[0] else written
-        case "dynamic-update-slice":
-            return 2 * read[1]
-        case "scatter":
-            return 3 * sum(read[2:])
-        case "slice-start" | "dynamic-slice-start":
-            result = instruction.shapes[1]
-            return result.num_bytes + result.main_memory_bytes
-        case "copy-start":
-            return sum(read) + instruction.shapes[0].main_memory_bytes
-        case "broadcast" | "iota" | "rng-bit-generator":
-            return written
-    return sum(read) + written

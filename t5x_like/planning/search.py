@@ -24,6 +24,9 @@ from t5x_like.training.experiment import Experiment
 
 _MAX_MODEL_AXIS = 16  # more would leave too little work for each chip between two all-reduces
 _MORE_MICROBATCHES = (1, 2, 4)  # times the recipe's
+_NOT_RANKED = (
+    "minimal_offloaded",
+)  # the time of copies to the host is unknown, so its rank would be too good
 
 
 class StepSettings(NamedTuple):
@@ -118,8 +121,9 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
         own_mesh = experiment.mesh.sizes(num_devices)
     except ValueError:  # the recipe is for other devices
         own_mesh = (1, num_devices, 1)
-    remats = list(get_args(Remat)) if _has_remat(experiment) else [""]
     own_remat, own_parts = remat_of(experiment), experiment.num_microbatches
+    remats = [each for each in get_args(Remat) if each not in _NOT_RANKED or each == own_remat]
+    remats = remats if _has_remat(experiment) else [""]
 
     def distance(setting: StepSettings) -> tuple[int, float, int, int]:
         changes = (

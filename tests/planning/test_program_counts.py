@@ -277,6 +277,25 @@ ENTRY %main (a: f32[8,64,32]) -> f32[1,64,32] {
     assert count(text, MeshShape(("data",), (1,))).num_bytes == 64 * 32 * 4
 
 
+def test_values_in_the_hosts_memory_are_read_and_written_slice_by_slice_and_take_none_of_the_devices():
+    text = """HloModule m
+
+ENTRY %main (h: f32[8,64,32], a: f32[1,64,32], n: s32[]) -> f32[1,64,32] {
+  %h = f32[8,64,32]{2,1,0:S(5)} parameter(0)
+  %a = f32[1,64,32]{2,1,0} parameter(1)
+  %n = s32[] parameter(2)
+  %u = ((HOST, SLICE, s32[]), HOST, u32[]{:S(2)}) dynamic-update-slice-start(%h, %a, %n, %n, %n)
+  %v = f32[8,64,32]{2,1,0:S(5)} dynamic-update-slice-done(%u)
+  %s = ((HOST, s32[]), SLICE, u32[]{:S(2)}) dynamic-slice-start(%v, %n, %n, %n)
+  ROOT %d = f32[1,64,32]{2,1,0} dynamic-slice-done(%s)
+}
+""".replace("HOST", "f32[8,64,32]{2,1,0:S(5)}").replace("SLICE", "f32[1,64,32]{2,1,0}")
+    counts, slice_bytes = count(text, MeshShape(("data",), (1,))), 64 * 32 * 4
+    assert counts.host_bytes == 2 * slice_bytes
+    assert counts.num_bytes == 2 * slice_bytes  # read once, written once
+    assert largest_arrays(text, 1)[0].num_bytes == slice_bytes
+
+
 def test_a_loop_that_advances_by_two_runs_half_as_often():
     """TPU's compiler unrolls the loops in which it exchanges parts of a matrix product."""
     unrolled = TPU_TEXT.replace("%one = s32[] constant(1)", "%one = s32[] constant(2)")
