@@ -49,6 +49,11 @@ def _t5(size: str, topology: str, mesh: str, *settings: str) -> Program:
     return Program((_PRETRAIN_T5, f"gin/models/t5_1_1/{size}.gin"), topology, mesh, settings)
 
 
+def _xxl(mesh: str, remat: str) -> Program:
+    """Return the settings of T5X's published XXL configuration."""
+    return Program((_XXL,), "v5p:4x4x4", mesh, ("BATCH_SIZE=512", "TARGETS_LENGTH=128", f"REMAT={remat}"))
+
+
 PROGRAMS = {
     "t5_1_1_large": _t5("large", "v5e:4x4", "fsdp=16"),
     "bert_large": Program(_BERT, "v5e:4x4", "fsdp=16", _BERT_SIZES),
@@ -57,12 +62,10 @@ PROGRAMS = {
     "t5_1_1_xxl_v5e": Program((_XXL,), "v5e:16x16", "fsdp=256"),
     "t5_1_1_large_copies": _t5("large", "v5e:4x4", "data=16"),
     "t5_1_1_large_model_axis": _t5("large", "v5e:4x4", "fsdp=4,model=4"),
-    "t5_1_1_xxl_v5p": Program(
-        (_XXL,), "v5p:4x4x4", "fsdp=64", ("BATCH_SIZE=512", "TARGETS_LENGTH=128", "REMAT=minimal")
-    ),
-    "t5_1_1_xxl_v5p_model_axis": Program(
-        (_XXL,), "v5p:4x4x4", "fsdp=16,model=4", ("BATCH_SIZE=512", "TARGETS_LENGTH=128", "REMAT=minimal")
-    ),
+    "t5_1_1_xxl_v5p": _xxl("fsdp=64", "minimal"),
+    "t5_1_1_xxl_v5p_model_axis": _xxl("fsdp=16,model=4", "minimal"),
+    "t5_1_1_xxl_v5p_model_axis_offloaded": _xxl("fsdp=16,model=4", "minimal_offloaded"),
+    "t5_1_1_xxl_v5p_model_axis_save_dot_except_mlp": _xxl("fsdp=16,model=4", "save_dot_except_mlp"),
 }
 
 

@@ -24,6 +24,7 @@ from t5x_like.inference.decodable import (
     is_any_of,
     log_probabilities,
 )
+from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
 from t5x_like.model.layers.top_k import top_k
 
 
@@ -73,6 +74,7 @@ class Beams(NamedTuple):
 
 class _Search(NamedTuple):
     index: Array  # int32 [], tokens decoded so far
+    last: Array  # [B, J] the token that is read next
     tokens: Array  # [B, J, L] running beams
     scores: Array  # [B, J] their summed log-probabilities
     finished: Array  # [B, J, L]
@@ -94,6 +96,8 @@ def beam_search(
     length_penalty: LengthPenalty = PowerLengthPenalty(1.0),
     early_stopping: EarlyStopping = False,
     num_return_sequences: int = 1,
+    keep_inputs: KeepInputs | None = None,
+    num_last_inputs: int | None = None,
 ) -> Beams:
     """Find for every row of the cache the continuations with the best penalized log-likelihood.
 
@@ -111,6 +115,8 @@ def beam_search(
         continuation ending now would not beat the worst of them (``False``), or when none could at any
         length (``"never"``).
       num_return_sequences: Sequences to return for each row.
+      keep_inputs: See ``decode_until_done``.
+      num_last_inputs: See ``decode_until_done``.
     """
     check_length(max_new_tokens)
     if not 1 <= num_return_sequences <= num_beams:
@@ -121,9 +127,7 @@ def beam_search(
     num_rows = start_tokens.shape[0]
 
     def advance(search: _Search) -> _Search:
-        previous_BJ = search.tokens[:, :, jnp.maximum(search.index - 1, 0)]
-        previous_BJ = jnp.where(search.index == 0, start_tokens[:, None], previous_BJ)
-        logits, cache = step(previous_BJ.reshape(-1), search.cache)
+        logits, cache = step(search.last.reshape(-1), search.cache)
         length = search.index + 1
         candidates = _best_candidates(search, logits, eos_ids)
         finished_BJL, finished_scores_BJ = _merge_finished(search, candidates, length_penalty(length))
@@ -136,6 +140,7 @@ def beam_search(
         full_B = worst_B > -jnp.inf
         return _Search(
             index=length,
+            last=tokens_BJL[:, :, search.index],
             tokens=tokens_BJL,
             scores=scores_BJ,
             finished=jnp.where(search.done[:, None, None], search.finished, finished_BJL),
@@ -150,6 +155,7 @@ def beam_search(
     blank_BJL = jnp.full((num_rows, num_beams, max_new_tokens), pad_token_id, jnp.int32)
     start = _Search(
         index=jnp.zeros((), jnp.int32),
+        last=jnp.broadcast_to(start_tokens[:, None].astype(jnp.int32), (num_rows, num_beams)),
         tokens=blank_BJL,
         # All beams start alike: only the first may be continued, or they would stay alike.
         scores=jnp.full((num_rows, num_beams), IMPOSSIBLE, jnp.float32).at[:, 0].set(0.0),
@@ -158,7 +164,14 @@ def beam_search(
         done=jnp.zeros(num_rows, bool),
         cache=reorder(cache, jnp.zeros((num_rows, num_beams), jnp.int32)),
     )
-    search = jax.lax.while_loop(continues, advance, start)
+    search = decode_until_done(
+        continues,
+        advance,
+        start,
+        ended=lambda search: search.done,
+        keep_inputs=keep_inputs,
+        num_last_inputs=num_last_inputs,
+    )
     tokens_BJL, scores_BJ = _add_unfinished(search, length_penalty(search.index))
     return Beams(tokens_BJL[:, :num_return_sequences], scores_BJ[:, :num_return_sequences])
 

@@ -13,7 +13,10 @@ from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
 from t5x_like.model import parameters
 from t5x_like.model.layers.stack import unrolled
-from t5x_like.partitioning.shard import replicated
+from t5x_like.partitioning.shard import replicated, row_groups
+
+# Batches of fewer rows are computed whole to the end: a second loop would take longer to compile than it saves.
+_MIN_ROWS = 16
 
 
 @config_class
@@ -65,7 +68,14 @@ class GenerationConfig:
 
 
 def continue_prompts(
-    model: Any, prompts: jax.Array, mask: jax.Array, key: Any, *, start_id: int, settings: dict[str, Any]
+    model: Any,
+    prompts: jax.Array,
+    mask: jax.Array,
+    key: Any,
+    *,
+    start_id: int,
+    settings: dict[str, Any],
+    num_last_inputs: int | None = None,
 ) -> tuple[jax.Array, jax.Array | None]:
     """Encode prompts or read them into the cache, then generate their continuations; for ``jax.jit``.
 
@@ -76,12 +86,14 @@ def continue_prompts(
       key: Random key for sampling; without it, or at temperature 0, decoding is greedy.
       start_id: First id that an encoder-decoder's decoder reads; T5's is 0. The mask of an encoder that writes.
       settings: Arguments of ``beam_search``, if ``num_beams`` is among them, else of ``sample``.
+      num_last_inputs: See ``decode_until_done``.
 
     Returns:
       New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and the scores of beams.
     """
     model = unrolled(model)
     first, cache = model.prefill(prompts, mask, max_new_tokens=settings["max_new_tokens"], start_id=start_id)
+    settings = settings | {"keep_inputs": model.keep_inputs, "num_last_inputs": num_last_inputs}
     if "num_beams" in settings:
         beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)
         return beams.tokens, beams.scores
@@ -109,6 +121,7 @@ class Generator:
                 jax.random.key(config.seed),
                 start_id=start_id,
                 settings=config.search_settings(end_ids),
+                num_last_inputs=_num_last_inputs(len(prompts), mesh),
             )
             return tokens if scores is None else tokens[:, 0]
 
@@ -141,6 +154,12 @@ class Generator:
         placed = place_rows(padded, self._mesh)
         tokens = np.asarray(self._generate(params, *placed, config=config, end_ids=tuple(end_ids)))
         return [_before_end(row, end_ids) for row in tokens[: len(prompts)].tolist()]
+
+
+def _num_last_inputs(num_rows: int, mesh: Mesh) -> int | None:
+    """Return a quarter of the rows; ``None`` for few rows, and where the mesh would not divide it."""
+    num_last = num_rows // 4
+    return num_last if num_rows >= _MIN_ROWS and num_last % row_groups(mesh) == 0 else None
 
 
 def _before_end(ids: list[int], end_ids: Sequence[int]) -> list[int]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
+from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.model.layers.top_k import top_k as find_top_k
 
@@ -23,6 +24,16 @@ class Sample(NamedTuple):
     log_probs: Array
 
 
+class _Drawn(NamedTuple):
+    index: Array  # int32 [], tokens decoded so far
+    rows: Array  # [B] each row's index in the batch
+    last: Array  # [B] the token that is read next
+    ended: Array  # [B]
+    tokens: Array  # [B, L]
+    log_probs: Array  # [B]
+    cache: Cache
+
+
 def sample(
     step: Step,
     cache: Cache,
@@ -35,6 +46,8 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    keep_inputs: KeepInputs | None = None,
+    num_last_inputs: int | None = None,
 ) -> Sample:
     """Continue every row of the cache until its end or ``max_new_tokens``.
 
@@ -52,6 +65,8 @@ def sample(
       top_k: Keeps the best tokens (Fan et al. 2018, https://arxiv.org/abs/1805.04833); ``None`` for all.
       top_p: Then keeps the smallest set with this probability (Holtzman et al. 2020,
         https://arxiv.org/abs/1904.09751); ``None`` for all.
+      keep_inputs: See ``decode_until_done``.
+      num_last_inputs: See ``decode_until_done``.
     """
     check_length(max_new_tokens)
     if temperature < 0:
@@ -59,38 +74,47 @@ def sample(
     eos_ids = as_ids(eos_token_id)
     num_rows = start_tokens.shape[0]
 
-    def choose(index: Array, logits_BV: Array) -> Array:
+    def choose(index: Array, rows_B: Array, logits_BV: Array) -> Array:
         if key is None or temperature == 0:
             return argmax(logits_BV)
         now = jax.random.fold_in(key, index)
-        keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(jnp.arange(num_rows))
+        keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(rows_B)
         logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)
         return jax.vmap(jax.random.categorical)(keys_B, logits_BV).astype(jnp.int32)
 
-    def body(carry: tuple) -> tuple:
-        index, last_B, ended_B, tokens_BL, log_probs_B, cache = carry
-        logits_BV, cache = step(last_B, cache)
-        next_B = choose(index, logits_BV)
+    def advance(drawn: _Drawn) -> _Drawn:
+        logits_BV, cache = step(drawn.last, drawn.cache)
+        next_B = choose(drawn.index, drawn.rows, logits_BV)
         log_prob_B = jnp.take_along_axis(log_probabilities(logits_BV), next_B[:, None], 1)[:, 0]
-        next_B = jnp.where(ended_B, pad_token_id, next_B)
-        log_probs_B += jnp.where(ended_B, 0.0, log_prob_B)
-        ended_B |= is_any_of(next_B, eos_ids)
-        return index + 1, next_B, ended_B, tokens_BL.at[:, index].set(next_B), log_probs_B, cache
+        next_B = jnp.where(drawn.ended, pad_token_id, next_B)
+        return _Drawn(
+            index=drawn.index + 1,
+            rows=drawn.rows,
+            last=next_B,
+            ended=drawn.ended | is_any_of(next_B, eos_ids),
+            tokens=drawn.tokens.at[:, drawn.index].set(next_B),
+            log_probs=drawn.log_probs + jnp.where(drawn.ended, 0.0, log_prob_B),
+            cache=cache,
+        )
 
-    def continues(carry: tuple) -> Array:
-        index, _, ended_B, *_ = carry
-        return (index < max_new_tokens) & ~ended_B.all()
-
-    start = (
-        jnp.zeros((), jnp.int32),
-        start_tokens.astype(jnp.int32),
-        jnp.zeros(num_rows, bool),
-        jnp.full((num_rows, max_new_tokens), pad_token_id, jnp.int32),
-        jnp.zeros(num_rows, jnp.float32),
-        cache,
+    start = _Drawn(
+        index=jnp.zeros((), jnp.int32),
+        rows=jnp.arange(num_rows),
+        last=start_tokens.astype(jnp.int32),
+        ended=jnp.zeros(num_rows, bool),
+        tokens=jnp.full((num_rows, max_new_tokens), pad_token_id, jnp.int32),
+        log_probs=jnp.zeros(num_rows, jnp.float32),
+        cache=cache,
     )
-    _, _, _, tokens_BL, log_probs_B, _ = jax.lax.while_loop(continues, body, start)
-    return Sample(tokens_BL, log_probs_B)
+    drawn = decode_until_done(
+        lambda drawn: (drawn.index < max_new_tokens) & ~drawn.ended.all(),
+        advance,
+        start,
+        ended=lambda drawn: drawn.ended,
+        keep_inputs=keep_inputs,
+        num_last_inputs=num_last_inputs,
+    )
+    return Sample(drawn.tokens, drawn.log_probs)
 
 
 def truncate_logits(

@@ -74,7 +74,7 @@ def check_batch_size(batch_size: int, mesh: Mesh) -> None:
     Raises:
       ValueError: With the nearest sizes that it divides.
     """
-    groups = _row_groups(mesh)
+    groups = row_groups(mesh)
     if batch_size > 0 and batch_size % groups == 0:
         return
     below, above = batch_size // groups * groups, (batch_size // groups + 1) * groups
@@ -101,11 +101,11 @@ def row_share(mesh: Mesh) -> RowShare:
     if jax.process_count() == 1:
         return RowShare(0, 1)
     groups_of: dict[int, set[int]] = defaultdict(set)
-    for group, devices in enumerate(mesh.devices.reshape(_row_groups(mesh), -1)):
+    for group, devices in enumerate(mesh.devices.reshape(row_groups(mesh), -1)):
         for device in devices:
             groups_of[device.process_index].add(group)
     parts = sorted({tuple(sorted(groups)) for groups in groups_of.values()})
-    if sum(len(part) for part in parts) != _row_groups(mesh):
+    if sum(len(part) for part in parts) != row_groups(mesh):
         raise ValueError(
             "processes hold overlapping, unequal parts of the batch on this mesh; "
             "choose a model axis that divides the devices of a process, or is a multiple of them"
@@ -169,7 +169,7 @@ def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
 def _divided_by(activations: jax.Array, mesh_axis: str = "", *, axis: int = 0) -> bool:
     """Return whether a mesh is set that divides the rows, and whether one of its axes cuts a dimension evenly."""
     mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh) or len(activations) % _row_groups(mesh):
+    if not _has_rules(mesh) or len(activations) % row_groups(mesh):
         return False
     return not mesh_axis or (
         mesh.shape[mesh_axis] > 1 and activations.shape[axis] % mesh.shape[mesh_axis] == 0
@@ -193,7 +193,7 @@ def map_rows(function: Callable[..., Tree], shared: Any, *rows: jax.Array) -> Tr
       rows: Arrays of the batch's rows.
     """
     mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh) or _row_groups(mesh) == 1 or len(rows[0]) % _row_groups(mesh):
+    if not _has_rules(mesh) or row_groups(mesh) == 1 or len(rows[0]) % row_groups(mesh):
         return function(shared, *rows)
 
     def on_own_rows(shared: Any, *rows: jax.Array) -> Any:
@@ -215,7 +215,8 @@ def _has_rules(mesh: AbstractMesh) -> bool:
     return not mesh.empty and set(BATCH_MESH_AXES) <= set(mesh.axis_names)
 
 
-def _row_groups(mesh: Mesh | AbstractMesh) -> int:
+def row_groups(mesh: Mesh | AbstractMesh) -> int:
+    """Return the number of groups of devices that hold different rows of a batch."""
     return math.prod(mesh.shape[axis] for axis in BATCH_MESH_AXES)
 
 

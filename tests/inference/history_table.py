@@ -27,6 +27,9 @@ class HistoryTable:
         choose = jax.vmap(lambda beams, which: beams[which])
         return jax.tree.map(lambda leaf: choose(leaf.reshape(len(origins), -1), origins).ravel(), cache)
 
+    def keep_inputs(self, cache, inputs, num_inputs):
+        return jax.tree.map(lambda leaf: leaf.reshape(num_inputs, -1)[inputs].ravel(), cache)
+
     def log_probs_after(self, row: int, tokens: list[int]) -> np.ndarray:
         """Log-probabilities of the token after ``tokens``, in float32 like the model's."""
         state = 0

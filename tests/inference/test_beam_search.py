@@ -187,6 +187,29 @@ def test_the_best_candidates_are_found_without_sorting_the_vocabulary():
     assert all(int(width) <= 6 for _, width in sorted_shapes)
 
 
+@pytest.mark.parametrize("num_last", [1, 4])
+def test_inputs_that_are_done_may_leave_the_batch(num_last):
+    model = HistoryTable(seed=6, num_rows=6, vocab_size=9, sharpness=2.0)
+
+    def found(**more) -> Beams:
+        return beam_search(
+            model.step,
+            model.reorder,
+            model.start(),
+            start_tokens=jnp.full(6, START),
+            eos_token_id=EOS,
+            max_new_tokens=9,
+            num_beams=3,
+            num_return_sequences=3,
+            **more,
+        )
+
+    whole, few = found(), found(keep_inputs=model.keep_inputs, num_last_inputs=num_last)
+    assert len({len(as_lists(whole, row)[0]) for row in range(6)}) > 2
+    np.testing.assert_array_equal(few.tokens, whole.tokens)
+    np.testing.assert_allclose(few.scores, whole.scores, rtol=1e-6)
+
+
 def test_more_sequences_than_beams_are_refused():
     model = HistoryTable(seed=1, num_rows=1, vocab_size=6)
     with pytest.raises(ValueError, match="num_return_sequences is 3; 2 beams give 1 to 2"):

@@ -107,3 +107,22 @@ def test_impossible_settings_are_refused_in_words(model):
         draw(model, key=key, top_p=1.5)
     with pytest.raises(ValueError, match="temperature is -1"):
         draw(model, key=key, temperature=-1.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"key": jax.random.key(5), "temperature": 0.9, "top_k": 6}])
+def test_rows_that_end_may_leave_the_batch(options):
+    model = HistoryTable(seed=3, num_rows=9, vocab_size=12, sharpness=2.0)
+
+    def run(**more):
+        return sample(
+            model.step, model.start(), start_tokens=jnp.zeros(9, jnp.int32), max_new_tokens=14, eos_token_id=(1, 2),
+            **options, **more,
+        )  # fmt: skip
+
+    whole = run()
+    lengths = (np.asarray(whole.tokens) != 0).sum(1)
+    assert len(set(lengths.tolist())) > 3
+    for num_last in (1, 2, 5, 8):
+        few = run(keep_inputs=model.keep_inputs, num_last_inputs=num_last)
+        np.testing.assert_array_equal(few.tokens, whole.tokens)
+        np.testing.assert_allclose(few.log_probs, whole.log_probs, rtol=1e-6)

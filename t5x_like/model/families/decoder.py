@@ -19,7 +19,7 @@ from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_vi
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, reorder
+from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, reorder
 from t5x_like.model.layers.masks import AttentionMask, causal_mask, combine_masks, prefix_mask, real_tokens
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
@@ -200,6 +200,10 @@ class Decoder(PromptContinuation, nnx.Module):
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         return reorder(cache, origins)
+
+    def keep_inputs(self, cache: DecoderCache, inputs: Int[Array, " C"], num_inputs: int) -> DecoderCache:
+        """Return the cache of the inputs with the given indices, out of ``num_inputs``."""
+        return keep_inputs(cache, inputs, num_inputs)
 
     @property
     def _dtype(self) -> jnp.dtype:

@@ -84,6 +84,11 @@ class Ensemble(nnx.Module):
             member.reorder_cache(cache, origins) for member, cache in zip(self.members, caches, strict=True)
         ]
 
+    def keep_inputs(self, caches: list[Any], inputs: Int[Array, " C"], num_inputs: int) -> list[Any]:
+        """Return the caches of the inputs with the given indices, out of ``num_inputs``."""
+        pairs = zip(self.members, caches, strict=True)
+        return [member.keep_inputs(cache, inputs, num_inputs) for member, cache in pairs]
+
 
 def first_member(model: Any) -> Any:
     """Return the first model of an ensemble, and any other model as it is."""

@@ -21,7 +21,7 @@ from t5x_like.model.families.segment_memory import (
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
 from t5x_like.model.layers.dropout import fold
-from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.kv_cache import beam_rows, input_rows
 from t5x_like.model.layers.masks import combine_masks, segment_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
@@ -246,6 +246,11 @@ class Recurrent(PromptContinuation, nnx.Module):
     def reorder_cache(self, cache: RecurrentCache, origins: Int[Array, "B J"]) -> RecurrentCache:
         """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         rows = beam_rows(origins, num_rows=len(cache.real))
+        return RecurrentCache(cache.memory[:, rows], cache.real[rows])
+
+    def keep_inputs(self, cache: RecurrentCache, inputs: Int[Array, " C"], num_inputs: int) -> RecurrentCache:
+        """Return the cache of the inputs with the given indices, out of ``num_inputs``."""
+        rows = input_rows(inputs, num_rows=len(cache.real), num_inputs=num_inputs)
         return RecurrentCache(cache.memory[:, rows], cache.real[rows])
 
     def _advance(

@@ -21,7 +21,7 @@ from t5x_like.model.families.segment_memory import (
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.kv_cache import beam_rows, input_rows
 from t5x_like.model.layers.linear import initial_kernel
 from t5x_like.model.layers.masks import combine_masks, segment_mask, strict_rank_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
@@ -264,6 +264,11 @@ class TwoStream(PromptContinuation, nnx.Module):
     def reorder_cache(self, cache: TwoStreamCache, origins: Int[Array, "B J"]) -> TwoStreamCache:
         """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         rows = beam_rows(origins, num_rows=len(cache.tokens))
+        return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
+
+    def keep_inputs(self, cache: TwoStreamCache, inputs: Int[Array, " C"], num_inputs: int) -> TwoStreamCache:
+        """Return the cache of the inputs with the given indices, out of ``num_inputs``."""
+        rows = input_rows(inputs, num_rows=len(cache.tokens), num_inputs=num_inputs)
         return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
 
     def _context(

@@ -99,6 +99,17 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
     return cache._replace(layers=layers, **jax.tree.map(move, rows))
 
 
+def keep_inputs(cache: DecoderCache, inputs: Int[Array, " C"], num_inputs: int) -> DecoderCache:
+    """Return the cache of the inputs with the given indices, out of ``num_inputs``."""
+
+    def keep(rows: Array) -> Array:
+        return rows.reshape(num_inputs, -1, *rows.shape[1:])[inputs].reshape(-1, *rows.shape[1:])
+
+    layers = jax.tree.map(jax.vmap(keep), cache.layers)
+    rows = {name: getattr(cache, name) for name in (*_OF_ROWS, "encoded_mask")}
+    return cache._replace(layers=layers, **jax.tree.map(keep, rows))
+
+
 def arrange_right(real: Bool[Array, "B M"], rows: Shaped[Array, "B T"]) -> Shaped[Array, "B T"]:
     """Move padding to the left, so that all prompts end at the same place. Values beyond the prompt stay.
 
@@ -121,3 +132,9 @@ def beam_rows(origins: Int[Array, "B J"], *, num_rows: int) -> Int[Array, " R"]:
     """
     num_inputs = origins.shape[0]
     return (origins + num_rows // num_inputs * jnp.arange(num_inputs)[:, None]).reshape(-1)
+
+
+def input_rows(inputs: Int[Array, " C"], *, num_rows: int, num_inputs: int) -> Int[Array, " R"]:
+    """Return the indices of the rows of some inputs, all beams of each."""
+    num_beams = num_rows // num_inputs
+    return (inputs[:, None] * num_beams + jnp.arange(num_beams)[None]).reshape(-1)

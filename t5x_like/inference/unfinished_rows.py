@@ -1,0 +1,57 @@
+"""The loop over tokens, from which finished rows are taken once few others are left.
+
+Few rows of a batch write long answers. Without the others each of their tokens costs less.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from t5x_like.inference.decodable import Cache
+
+# A named tuple with the fields ``index`` and ``cache``; all others have an entry for each input.
+Search = TypeVar("Search", bound=Any)
+
+# Makes the cache of the inputs with the given indices: int32 [C]. The second argument is the number of inputs so far.
+KeepInputs: TypeAlias = Callable[[Cache, Array, int], Cache]
+
+
+def decode_until_done(
+    continues: Callable[[Search], Bool[Array, ""]],
+    advance: Callable[[Search], Search],
+    search: Search,
+    *,
+    ended: Callable[[Search], Bool[Array, " B"]],
+    keep_inputs: KeepInputs | None,
+    num_last_inputs: int | None,
+) -> Search:
+    """Return the state after the last token; its cache is of no use.
+
+    Args:
+      continues: Whether there is another token to decode.
+      advance: Decodes one token of each row.
+      search: State before the first token.
+      ended: Which inputs are finished.
+      keep_inputs: Takes inputs out of a cache.
+      num_last_inputs: With at most so many unfinished inputs, only so many are computed; ``None`` for all to the end.
+    """
+    num_inputs = len(ended(search))
+    if keep_inputs is None or num_last_inputs is None or num_last_inputs >= num_inputs:
+        return jax.lax.while_loop(continues, advance, search)
+
+    def many_continue(search: Search) -> Array:
+        return continues(search) & (jnp.sum(~ended(search)) > num_last_inputs)
+
+    search = jax.lax.while_loop(many_continue, advance, search)
+    unfinished: Int[Array, " C"] = jnp.argsort(ended(search), stable=True)[:num_last_inputs]
+    of_inputs = {name: each for name, each in search._asdict().items() if name not in ("index", "cache")}
+    last = search._replace(
+        cache=keep_inputs(search.cache, unfinished, num_inputs),
+        **{name: each[unfinished] for name, each in of_inputs.items()},
+    )
+    last = jax.lax.while_loop(continues, advance, last)
+    whole = {name: each.at[unfinished].set(getattr(last, name)) for name, each in of_inputs.items()}
+    return search._replace(index=last.index, **whole)
