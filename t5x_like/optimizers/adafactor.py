@@ -7,7 +7,7 @@ as one large array.)
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ NEVER_FACTORED = frozenset({"norm", "relpos_buckets"})
 
 
 class AdafactorState(NamedTuple):
-    """Float32 statistics in trees like the parameters'; ``None`` where a parameter has no such statistic.
+    """Statistics in trees like the parameters'; ``None`` where a parameter has no such statistic.
 
     Attributes:
       step: int32 [], updates done so far.
@@ -76,12 +76,13 @@ def adafactor(
     weight_decay_rate: float | None = None,
     weight_decay_rate_lr_exponent: float | None = None,
     step_offset: int = 0,
+    statistics_dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> optax.GradientTransformation:
     """Return Adafactor for parameters with named dimensions.
 
     Update ``t`` (from 0) averages squared gradients with rate ``(t - step_offset + 1) ** -decay_rate``. It divides the
     gradient by their root, limits the result's root mean square, and multiplies it by the learning rate and the
-    weight's own root mean square. Statistics are float32 even if the parameters are not.
+    weight's own root mean square. All is computed in float32, even if the parameters are not.
 
     Args:
       learning_rate: A number, or a function of the number of updates done.
@@ -98,7 +99,10 @@ def adafactor(
       weight_decay_rate: Part of the weight that each update takes away; ``None`` for none.
       weight_decay_rate_lr_exponent: Multiplies the decay by ``learning_rate ** exponent``.
       step_offset: Updates that don't count for the second moments' decay.
+      statistics_dtype: Type in which averages are kept between updates. Those in bfloat16 no longer follow changes
+        below a 256th of their value, as after some hundred updates.
     """
+    kept_dtype = jnp.dtype(statistics_dtype)
 
     def is_factored(shape: tuple[int, ...], names: Axes) -> bool:
         if len(names) != len(shape):
@@ -110,12 +114,12 @@ def adafactor(
 
     def init(params: Any) -> AdafactorState:
         def start(param: jax.Array, names: Axes) -> tuple:
-            m = None if momentum is None else jnp.zeros(param.shape, jnp.float32)
+            m = None if momentum is None else jnp.zeros(param.shape, kept_dtype)
             if not is_factored(param.shape, names):
-                return None, None, jnp.zeros(param.shape, jnp.float32), m
+                return None, None, jnp.zeros(param.shape, kept_dtype), m
             rows, columns = row_and_column_dimensions(names)
-            v_row = jnp.zeros(_without(param.shape, columns), jnp.float32)
-            return v_row, jnp.zeros(_without(param.shape, rows), jnp.float32), None, m
+            v_row = jnp.zeros(_without(param.shape, columns), kept_dtype)
+            return v_row, jnp.zeros(_without(param.shape, rows), kept_dtype), None, m
 
         leaves, tree = jax.tree.flatten(params)
         statistics = zip(*map(start, leaves, _names(tree, axes)), strict=True)
@@ -151,11 +155,12 @@ def adafactor(
             return -step, *moments, m
 
         leaves, tree = jax.tree.flatten(gradients)
-        trees = (params, state.v_row, state.v_col, state.v, state.m)
+        trees = (params, *jax.tree.map(lambda each: each.astype(jnp.float32), state[1:]))
         values, *statistics, m = (tree.flatten_up_to(branch) for branch in trees)
         moments = map(_Moments, *statistics)
         results = map(one, leaves, values, _names(tree, axes), moments, m)
         updates, *statistics = (tree.unflatten(column) for column in zip(*results, strict=True))
+        statistics = jax.tree.map(lambda each: each.astype(kept_dtype), statistics)
         return updates, AdafactorState(state.step + 1, *statistics)
 
     return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]

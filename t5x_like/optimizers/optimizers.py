@@ -1,7 +1,7 @@
 """Optimizers as frozen configurations, and the axis names of their state."""
 
 from dataclasses import field, fields
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -129,6 +129,7 @@ class Adafactor(OptimizerConfig):
       weight_decay_rate: Part of the weight that each update takes away; ``None`` for none.
       weight_decay_rate_lr_exponent: Multiplies the decay by ``learning_rate ** exponent``.
       step_offset: Updates that don't count for the second moments' decay.
+      statistics_dtype: Type in which averages are kept between updates; bfloat16 follows small changes no longer.
     """
 
     learning_rate: Schedule | float = field(default_factory=InverseSqrt)
@@ -144,6 +145,7 @@ class Adafactor(OptimizerConfig):
     weight_decay_rate: float | None = None
     weight_decay_rate_lr_exponent: float | None = None
     step_offset: int = 0
+    statistics_dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
         super().__post_init__()

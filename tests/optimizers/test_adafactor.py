@@ -172,6 +172,16 @@ def test_bfloat16_parameters_keep_float32_statistics():
     assert {leaf.dtype for leaf in jax.tree.leaves(state[1:])} == {jnp.dtype(jnp.float32)}
 
 
+def test_bfloat16_statistics_take_nearly_the_same_steps():
+    params, gradients = make_params_and_gradients()
+    options = {"axes": AXES, "min_dim_size_to_factor": 6, "momentum": 0.9}
+    expected, _ = run(adafactor(0.1, **options), params, gradients)
+    found, state = run(adafactor(0.1, statistics_dtype="bfloat16", **options), params, gradients)
+    assert {leaf.dtype for leaf in jax.tree.leaves(state[1:])} == {jnp.dtype(jnp.bfloat16)}
+    for start, exact, rounded in zip(*map(jax.tree.leaves, (params, expected, found)), strict=True):
+        assert np.abs(rounded - exact).max() < 0.02 * np.abs(exact - start).max()
+
+
 def test_the_learning_rate_is_asked_for_the_updates_already_done():
     seen = []
     optimizer = adafactor(lambda step: seen.append(int(step)) or 0.1, axes=("bias",))
