@@ -1,6 +1,6 @@
 """One optimizer step: the same on any mesh, in any number of parts, and it learns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -120,3 +120,18 @@ def test_validation_sums_each_task_and_draws_no_dropout():
     assert tokens.tolist() == [32.0, 40.0]
     mixed = (summary["cross_entropy/words"] * 32 + summary["cross_entropy/glosses"] * 40) / 72
     assert summary["cross_entropy"] == pytest.approx(mixed, rel=1e-6)
+
+
+def test_the_program_of_deep_models_is_not_longer():
+    """Layers run under scans, so compiling takes about as long for 48 as for 12."""
+
+    def num_operations(num_layers: int) -> int:
+        model = replace(MODEL, num_encoder_layers=num_layers, num_decoder_layers=num_layers)
+        mesh = MeshConfig().build(jax.devices()[:1])
+        plan = plan_state(model, OPTIMIZER, mesh, num_tasks=2)
+        batch = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), random_batch(0))
+        return (
+            jax.jit(train_step(plan, LossConfig(), seed=1)).lower(plan.abstract, batch).as_text().count("\n")
+        )
+
+    assert num_operations(48) == num_operations(12)
