@@ -18,6 +18,8 @@ from t5x_like.cli.arguments import (
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.partitioning.processes import initialize_processes
 
+DIVERGED = 3
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like train``."""
@@ -27,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Return 0 after the last step, or 130 if the run was asked to stop and has saved."""
+    """Return 0 after the last step, 130 if the run was asked to stop and has saved, or 3 if its numbers broke."""
     experiment, text = None, ""
     home = Path(arguments.model_dir or "")
     if arguments.model_dir and not arguments.gin_file and (home / "config.gin").is_file():
@@ -55,4 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
     if experiment is None:
         experiment = run_record.read_experiment(home, model_dir=str(home))
     finished = train.train(experiment, config_text=text)
+    if finished.diverged:
+        return DIVERGED
     return 0 if finished.completed else 130

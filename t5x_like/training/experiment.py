@@ -75,6 +75,8 @@ class Experiment:
       noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
       average: a moving average of trained weights, which is evaluated and saved next to them; ``None`` for none.
       distillation: a teacher whose predictions the model learns too; ``None`` for none.
+      max_skipped_steps: steps in a row without finite loss, gradients and update after which the run stops. Such steps
+        change no weight.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -100,12 +102,15 @@ class Experiment:
     noisy_tune: NoisyTune | None = None
     average: ExponentialMovingAverage | None = None
     distillation: Distillation | None = None
+    max_skipped_steps: int = 20
     seed: int = 0
     allow_compute_dtype_change: bool = False
 
     def __post_init__(self) -> None:
         if self.total_steps < 1:
             raise ValueError(f"total_steps is {self.total_steps}; a run needs at least 1 step")
+        if self.max_skipped_steps < 1:
+            raise ValueError(f"max_skipped_steps is {self.max_skipped_steps}; give at least 1")
         if self.trainable == ():
             raise ValueError(
                 "trainable is empty; give patterns of weights to train, or leave it out to train all"
@@ -132,7 +137,7 @@ class Experiment:
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"(total_steps|max_skipped_steps|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
     r"|allow_compute_dtype_change|model\.(remat|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"

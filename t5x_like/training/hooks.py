@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import optax
 
+from t5x_like.batch import Batch
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.evaluator import write_results
 from t5x_like.model.parameters import ModelConfig
@@ -34,6 +36,8 @@ class RunProgress:
       config: the run's configuration, flattened: ``{"optimizer.beta1": 0.9}``.
       stop_reason: why the run ends at this step; ``None`` while it continues.
       preempted: whether a signal stops the run, which then is not complete.
+      diverged: whether the run ends because its numbers are not finite any more.
+      batch: the batch of this step, on the devices; ``None`` before the first one.
       timer: measures training without what hooks do inside ``run.paused(…)``.
     """
 
@@ -54,6 +58,8 @@ class RunProgress:
         self.lines = list(lines)
         self.stop_reason: str | None = None
         self.preempted = False
+        self.diverged = False
+        self.batch: Batch | None = None
         self.timer = StepTimer()
         self.last: dict[str, dict[str, Any]] = {}
         self._writers = writers
@@ -76,6 +82,11 @@ class RunProgress:
             yield
         if self._writers is not None:
             self._writers.doing("training")
+
+    def say(self, text: str) -> None:
+        """Print one line to the terminal."""
+        if self._writers is not None:
+            self._writers.say(text)
 
     def log(self, split: str, line: dict[str, Any]) -> None:
         """Write numbers to ``metrics.jsonl``, TensorBoard and the terminal.
@@ -194,12 +205,16 @@ class Evaluation:
 
 
 class Save:
-    """Saves the trained part of the state, and the position in the data."""
+    """Saves the trained part of the state, and the position in the data; never weights that are not finite."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
+        self._is_finite = jax.jit(lambda params: jnp.isfinite(optax.tree.norm(params)))
 
     def __call__(self, run: RunProgress) -> None:
+        if not bool(self._is_finite(run.state["params"])):
+            run.say(f"step {run.step} is not saved: some weights are not finite")
+            return
         with run.paused("saving"):
             self._checkpoints.save(run.step, saved_part(run.state), loader_state=run.loader_state)
 

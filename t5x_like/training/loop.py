@@ -25,12 +25,14 @@ class Finished(NamedTuple):
       completed: False when a signal stopped the run before its last step; it was saved.
       last: the newest line of each split, such as ``{"train": {...}, "validation/king_james": {...}}``.
       stop_reason: why it ended before its last step; ``None`` if it did not.
+      diverged: whether it ended because its numbers were not finite any more.
     """
 
     step: int
     completed: bool
     last: dict[str, Any]
     stop_reason: str | None = None
+    diverged: bool = False
 
 
 class Loop:
@@ -93,6 +95,7 @@ class Loop:
                 if run.step > start_step and run.step in self._steps:
                     run.timer.begin_compiling(run.state["step"])
                 run.state = self._step_after(run.step)(run.state, prefetched.batch)
+                run.batch = prefetched.batch
                 run.step, run.loader_state = run.step + 1, prefetched.loader_state
                 compile_seconds = run.timer.tick(run.state["step"], prefetched.waited_seconds)
                 if self._writers is not None:
@@ -106,7 +109,7 @@ class Loop:
                 self._call_hooks(run)
         if run.stop_reason is not None and self._writers is not None:
             self._writers.say(run.stop_reason)
-        return Finished(run.step, not run.preempted, run.last, run.stop_reason)
+        return Finished(run.step, not run.preempted, run.last, run.stop_reason, run.diverged)
 
     def _step_after(self, num_steps: int) -> TrainStep:
         return self._steps[max(start for start in self._steps if start <= num_steps)]

@@ -25,6 +25,7 @@ class Totals(NamedTuple):
     balance_loss: jax.Array  # [] load-balancing loss of experts' routers, summed over steps
     gradient_norm: jax.Array  # [] sum over steps
     steps: jax.Array  # []
+    skipped: jax.Array  # [] steps that changed nothing, as they were not finite; the sums are without them
     task_loss: jax.Array  # [T] cross entropy summed for each task
     task_tokens: jax.Array  # [T]
     measures: dict[str, Measure]  # of models that have some of their own
@@ -32,7 +33,7 @@ class Totals(NamedTuple):
 
 def zero_totals(num_tasks: int, measures: Iterable[str] = ()) -> Totals:
     """Return sums of nothing; ``measures`` are the names of a model's own."""
-    scalars = (jnp.zeros((), jnp.float32) for _ in range(12))
+    scalars = (jnp.zeros((), jnp.float32) for _ in range(13))
     tasks = (jnp.zeros((num_tasks,), jnp.float32) for _ in range(2))
     own = {name: Measure(jnp.zeros((), jnp.float32), jnp.zeros((), jnp.float32)) for name in measures}
     return Totals(*scalars, *tasks, measures=own)
@@ -72,6 +73,8 @@ def summarize(
                 summary = {"target_tokens": 0.0}
             summary |= {"loss": means[0], **dict(zip(names, means, strict=True))}
         summary |= {f"sequence_{name}": mean for name, mean in zip(names, means, strict=True)}
+    if sums.skipped > 0:
+        summary["skipped_steps"] = float(sums.skipped)
     if sums.steps > 0:
         summary["gradient_norm"] = float(sums.gradient_norm) / float(sums.steps)
         if sums.balance_loss > 0:

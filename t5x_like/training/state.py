@@ -21,8 +21,9 @@ from t5x_like.training.unfreezing import GradualUnfreezing, StagedOptimizer, Unf
 from t5x_like.training.weight_average import ExponentialMovingAverage
 from t5x_like.weight_patterns import Selection
 
-# "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one;
-# "average" if the run averages its weights; "teacher_memory" if the run's teacher has a memory.
+# "step" [], "skipped" [] (steps in a row that changed nothing), "params" (trained weights), "frozen" (the others),
+# "opt_state", "totals"; "memory" if the model has one; "average" if the run averages its weights; "teacher_memory" if
+# the run's teacher has a memory.
 State = dict[str, Any]
 
 
@@ -112,6 +113,7 @@ def plan_state(
     measured = _measured(graphdef, params) + (distillation.MEASURES if teacher else ())
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
+        "skipped": jax.ShapeDtypeStruct((), jnp.int32),
         "params": trained,
         "frozen": frozen,
         "opt_state": opt_state,
@@ -119,6 +121,7 @@ def plan_state(
     }
     names = {
         "step": (),
+        "skipped": (),
         "params": trained_axes,
         "frozen": frozen_axes,
         "opt_state": opt_state_axes,

@@ -14,10 +14,10 @@ from t5x_like.model.families.segment_memory import memory_for
 from t5x_like.model.heads import defer_logits
 from t5x_like.training import losses
 from t5x_like.training.batch_ramp import RampSchedule
+from t5x_like.training.finite_guard import keep_if_finite
 from t5x_like.training.learned_weights import LearnedWeights
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.distillation import with_teacher
-from t5x_like.training.metrics import add
 from t5x_like.training.microbatches import Memories, Part, accumulate
 from t5x_like.training.state import State, StatePlan
 from t5x_like.training.teacher import Teacher
@@ -35,7 +35,8 @@ def train_step(
 ) -> Callable[..., State]:
     """Return the function ``(state, batch) -> state``; with a teacher it takes its weights or its predictions, too.
 
-    A state with a memory passes it on to the rows that continue those of the batch before.
+    A step that is not finite changes nothing (see ``keep_if_finite``). A state with a memory passes it on to the rows
+    that continue those of the batch before.
 
     Args:
       plan: the state's structure, and the optimizer.
@@ -112,15 +113,11 @@ def train_step(
         )
         learned: Any = optax.apply_updates(trained, updates)
         number, params = state["step"] + 1, learning.params(learned, others)
-        changed = {
-            "step": number,
-            "params": params,
-            "opt_state": opt_state,
-            "totals": add(state["totals"], totals),
-        }
+        changed = {"step": number, "params": params, "opt_state": opt_state}
         if plan.average is not None:
             changed["average"] = plan.average.update(state["average"], params, number)
         named = {"memory": memories.own, "teacher_memory": memories.teacher}
-        return state | changed | {name: memory for name, memory in named.items() if memory is not None}
+        after = state | changed | {name: memory for name, memory in named.items() if memory is not None}
+        return keep_if_finite(state, after, totals, updates)
 
     return step

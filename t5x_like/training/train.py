@@ -27,6 +27,7 @@ from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.batch_ramp import RampLoader, RampSchedule
+from t5x_like.training.divergence import ReportLossSpikes, StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
@@ -126,6 +127,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
                 hooks=[
                     Profile(f"{home}/profile", intervals.profile_steps),
                     Every(intervals.log_every_steps, TrainLog(plan, experiment.optimizer, loader)),
+                    StopOnSkippedSteps(plan, experiment.max_skipped_steps),
+                    ReportLossSpikes(),
                     Every(intervals.evaluate_every_steps, evaluate, when_preempted=False),
                     *experiment.hooks,
                     Every(intervals.save_every_steps, Save(checkpoints)),

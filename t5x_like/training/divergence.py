@@ -1,0 +1,111 @@
+"""Hooks that watch for divergence: steps that had to be skipped, and losses that jump."""
+
+import statistics
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
+from t5x_like.model import parameters
+from t5x_like.model.multiple_choice import flatten_choices
+from t5x_like.training.hooks import Hook, RunProgress
+from t5x_like.training.state import State, StatePlan
+
+_REMEDIES = (
+    "Try a lower LEARNING_RATE, more WARMUP_STEPS, COMPUTE_DTYPE='float32' or other data, in another MODEL_DIR "
+    "with INITIAL_CHECKPOINT={run}; the same command goes on with the next batches"
+)
+
+
+class StopOnSkippedSteps(Hook):
+    """Ends a run after ``limit`` skipped steps in a row (see ``keep_if_finite``), and says where numbers break first.
+
+    The number is read from the device every ``limit // 2`` steps, and at each step once one was skipped.
+    """
+
+    def __init__(self, plan: StatePlan, limit: int) -> None:
+        self._plan, self._limit = plan, limit
+        self._num_skipped = 0
+
+    def start(self, run: RunProgress) -> None:
+        """Count a continued run's skipped steps anew: it goes on with other batches."""
+        run.state = run.state | {"skipped": jnp.zeros_like(run.state["skipped"])}
+
+    def after_step(self, run: RunProgress) -> None:
+        """Stop the run if too many steps were skipped."""
+        if not self._num_skipped and run.step % max(self._limit // 2, 1) and not run.is_last:
+            return
+        before, self._num_skipped = self._num_skipped, int(run.state["skipped"])
+        if self._num_skipped and not before:
+            run.say(
+                f"step {run.step}: loss, gradients or update are not finite; weights stay as they were "
+                f"({self._num_skipped} in a row)"
+            )
+        if self._num_skipped >= self._limit and not run.diverged:
+            run.diverged = True
+            run.stop(
+                f"stopped at step {run.step}: {self._num_skipped} steps in a row had no finite loss, gradients and "
+                f"update. The weights are those of step {run.step - self._num_skipped}. In the batch of step "
+                f"{run.step}, {first_not_finite(self._plan, run.state, run.batch)}. "
+                + _REMEDIES.format(run=run.model_dir)
+            )
+
+
+def first_not_finite(plan: StatePlan, state: State, batch: Batch | None) -> str:
+    """Return the first part of the forward pass, without dropout, that is not finite, in words."""
+    weights = plan.weights(state)
+    for path, leaf in parameters.flatten(weights).items():
+        if not bool(jnp.isfinite(leaf).all()):
+            return f"the weight {path} is not finite"
+
+    @jax.jit
+    def finite(weights: Any, batch: Batch) -> dict[str, Any]:
+        found = parameters.merge(plan.graphdef, weights)(flatten_choices(batch), collect_hidden=True)
+        hidden = {"encoder": found.encoder_hidden, "decoder": found.decoder_hidden}
+        return {
+            stack: jnp.isfinite(each).all(axis=tuple(range(1, each.ndim)))
+            for stack, each in hidden.items()
+            if each is not None
+        }
+
+    for stack, inputs in ({} if batch is None else finite(weights, batch)).items():
+        for layer, is_finite in enumerate(inputs.tolist()):
+            if not is_finite:
+                last = len(inputs) - 1
+                where = f"the input of layer {layer}" if layer < last else f"the output of layer {last - 1}"
+                return f"{where} of the {stack} is the first that is not finite"
+    return "all layers' outputs are finite without dropout, so the loss, a gradient or the update is not"
+
+
+@config_class
+class ReportLossSpikes(Hook):
+    """Reports a logged training loss that is far above those before it.
+
+    Attributes:
+      window: Log lines to compare with.
+      threshold: Least distance from their median, in robust standard deviations: 1.4826 times the median distance.
+    """
+
+    window: int = 50
+    threshold: float = 10.0
+
+    def after_step(self, run: RunProgress) -> None:
+        """Compare the step's log line with those before it."""
+        if not run.lines or run.lines[-1]["step"] != run.step:
+            return
+        losses = [line["loss"] for line in run.lines if line["split"] == "train" and "loss" in line]
+        *before, now = losses[-self.window - 1 :] or [0.0]
+        if len(before) < _FEWEST_LINES or run.last["train"]["step"] != run.step:
+            return
+        median = statistics.median(before)
+        deviation = 1.4826 * statistics.median(abs(each - median) for each in before)
+        if deviation > 0 and now - median > self.threshold * deviation:
+            run.say(
+                f"step {run.step}: loss {now:.4g} is {(now - median) / deviation:.0f} robust standard deviations above "
+                f"the median of {len(before)} log lines before it, {median:.4g}"
+            )
+
+
+_FEWEST_LINES = 10
