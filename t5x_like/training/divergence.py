@@ -15,7 +15,7 @@ from t5x_like.training.state import State, StatePlan
 
 _REMEDIES = (
     "Try a lower LEARNING_RATE, more WARMUP_STEPS, COMPUTE_DTYPE='float32' or other data, in another MODEL_DIR "
-    "with INITIAL_CHECKPOINT={run}; the same command goes on with the next batches"
+    "with INITIAL_CHECKPOINT={run}; the same command continues with the next batches"
 )
 
 
@@ -30,7 +30,7 @@ class StopOnSkippedSteps(Hook):
         self._num_skipped = 0
 
     def start(self, run: RunProgress) -> None:
-        """Count a continued run's skipped steps anew: it goes on with other batches."""
+        """Count a continued run's skipped steps anew: it continues with other batches."""
         run.state = run.state | {"skipped": jnp.zeros_like(run.state["skipped"])}
 
     def after_step(self, run: RunProgress) -> None:

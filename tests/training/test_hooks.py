@@ -53,7 +53,7 @@ def test_a_hook_is_called_at_its_interval_and_at_the_last_step():
     seen = []
     finished = run([Every(3, lambda run: seen.append((run.step, int(run.state["sum"]), run.loader_state)))])
     assert seen == [(3, 6, {"position": 3}), (6, 21, {"position": 6}), (7, 28, {"position": 7})]
-    assert finished == (7, True, {}, None)
+    assert finished == (7, True, {}, None, False)
 
 
 def test_an_interval_of_zero_is_the_last_step_only():
@@ -72,7 +72,7 @@ def test_a_hook_that_stops_the_run_lets_those_before_and_after_it_finish_once():
         ]
     )
     assert seen == [("before", 2), ("after", 3), ("before", 4), ("before", 5), ("after", 5)]
-    assert finished == (5, True, {}, "enough")
+    assert finished == (5, True, {}, "enough", False)
 
 
 def test_what_is_due_is_done_once_at_the_step_that_a_hook_stops():
