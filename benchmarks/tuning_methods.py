@@ -122,7 +122,7 @@ def tune(task: str, method: str, seed: int, arguments: argparse.Namespace) -> di
         "parameters": whole,
         "median_step_seconds": round(1 / statistics.median(line["steps_per_second"] for line in logged), 3),
         "peak_mib": cost["peak_mib"],
-        "checkpoint_mib": round(folder_bytes(run / "checkpoints") / 2**20, 1),
+        "checkpoint_mib": round(folder_bytes(run / str(steps)) / 2**20, 1),
         "commit": cost["commit"],
         "date": cost["date"],
         "load_average_before": cost["load_average"],
