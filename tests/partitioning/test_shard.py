@@ -99,7 +99,7 @@ def test_tokens_of_a_batch_are_cut_along_context():
         decoder_input_tokens=P(rows, "context"),
         encoder_input_tokens=P(rows, None, "context"),
         decoder_segment_ids=P(rows),
-        attention_mask=P(rows, "context", None),
+        attention_mask=P(rows, "context"),
         sequence_labels=P(rows),
         sequence_spans=P(rows),
     )
