@@ -99,9 +99,11 @@ def main() -> None:
     result = {
         **about(),
         "jax": jax.__version__,
-        "attention": attention,
-        "loss": loss_shape | {"runs": in_chunks},
     }
+    if arguments.models:
+        result["attention"] = attention
+    if not arguments.skip_loss:
+        result["loss"] = loss_shape | {"runs": in_chunks}
 
     def keep(where: dict[str, Any], name: str, *words: Any, **measured: Any) -> None:
         where[name] = measure(**measured, **limits)
@@ -118,9 +120,9 @@ def main() -> None:
                 loss = LossConfig(logits_chunk_length=512)
                 keep(row, implementation, name, length, model=model, rows=1, length=length, loss=loss)
     for context in arguments.context:
-        rings = result.setdefault(f"llama, {max(arguments.lengths)} tokens, by context", {})
-        rings[context] = measure_ring(max(arguments.lengths), context)
-        print("context", context, rings[context], flush=True)
+        rings = result.setdefault("context", {})
+        rings[str(context)] = measure_ring(max(arguments.lengths), context)
+        print("context", context, rings[str(context)], flush=True)
         if arguments.output:
             write_json(arguments.output, result)
     for chunk_length in () if arguments.skip_loss else (None, 128, 32):
