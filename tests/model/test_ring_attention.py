@@ -10,7 +10,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters import PrefixTuning, PromptTuning
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import blockwise_attention
-from t5x_like.model.layers.attention_blocks import Blocks
+from t5x_like.model.layers.attention_blocks import BlockSizes
 from t5x_like.model.layers.attention_ring import Visit, visits_of
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow
 from t5x_like.partitioning.mesh import MeshConfig
@@ -69,7 +69,7 @@ def test_all_parts_see_a_learned_prefix(adapter):
 def blocks_of(length):
     sizes = {"query_length": length, "key_length": length, "num_keys": 2 * length}
     rest = {"scale": 1.0, "soft_cap": None, "varying_axes": ()}
-    return Blocks(**sizes, **rest, causal=False, window=None)
+    return BlockSizes(**sizes, **rest, causal=False, window=None)
 
 
 def test_keys_travel_as_far_as_a_mask_lets_them_be_seen():

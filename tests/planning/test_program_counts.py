@@ -116,6 +116,19 @@ def test_the_larger_branch_of_a_condition_counts():
     assert count(text, MeshShape(("data",), (1,))).flops == 2 * 2 * WIDTH**3
 
 
+def test_devices_of_a_manual_axis_do_work_of_their_own_and_others_share_it(mesh):
+    def square(x):
+        return jax.shard_map(
+            lambda x: x @ x,
+            in_specs=PartitionSpec("fsdp"),
+            out_specs=PartitionSpec("fsdp"),
+            axis_names={"fsdp"},
+        )(x)
+
+    with jax.set_mesh(mesh):
+        assert traced_flops(square, jnp.ones((FSDP, 8, 8))) == FSDP * 2 * 8**3
+
+
 def test_batched_products_and_gradients_agree_with_the_traced_form():
     def loss(weights, x):
         scores = jnp.einsum("bqhd,bkhd->bhqk", x @ weights[0], x @ weights[1])

@@ -26,7 +26,7 @@ Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class BlockSizes:
     """Sizes of one attention, known when it is compiled.
 
     Attributes:
@@ -70,7 +70,7 @@ class Sides(NamedTuple):
     """Inputs without a gradient; those of keys are whole rows, of which the keys may be a part.
 
     Attributes:
-      mask: Arrays of the mask, padded to whole blocks, and ``None`` for what is in ``Blocks``.
+      mask: Arrays of the mask, padded to whole blocks, and ``None`` for what is in ``BlockSizes``.
       keep: Factor of each head's weight of a key: 0 where dropout drops it.
     """
 
@@ -115,7 +115,7 @@ class Outcome(NamedTuple):
     total: Float[Array, "B G J L"]
 
 
-def no_keys(blocks: Blocks, queries: Float[Array, "B L G J K"]) -> Average:
+def no_keys(blocks: BlockSizes, queries: Float[Array, "B L G J K"]) -> Average:
     """Return the averages over no keys."""
     batch_size, length, num_groups, num_shared, _ = queries.shape
     rows = (batch_size, num_groups, num_shared, length)
@@ -124,7 +124,7 @@ def no_keys(blocks: Blocks, queries: Float[Array, "B L G J K"]) -> Average:
 
 
 def add_keys(
-    blocks: Blocks, pairs: Pairs, average: Average, inputs: Inputs, sides: Sides, starts: Starts
+    blocks: BlockSizes, pairs: Pairs, average: Average, inputs: Inputs, sides: Sides, starts: Starts
 ) -> Average:
     """Return the averages over these keys, too."""
     if not pairs:
@@ -156,14 +156,14 @@ def add_keys(
     return jax.lax.scan(body, average, _as_array(pairs, inputs.queries))[0]
 
 
-def no_gradients(blocks: Blocks, inputs: Tree) -> Tree:
+def no_gradients(blocks: BlockSizes, inputs: Tree) -> Tree:
     """Return zeros in float32, to which gradients are added."""
     zeros = jax.tree.map(lambda array: jnp.zeros(array.shape, jnp.float32), inputs)
     return jax.lax.pcast(zeros, blocks.varying_axes, to="varying")
 
 
 def add_gradients(
-    blocks: Blocks,
+    blocks: BlockSizes,
     pairs: Pairs,
     sums: Inputs,
     inputs: Inputs,
@@ -236,7 +236,7 @@ def _as_array(pairs: Pairs, queries: Array) -> Array:
 
 
 def _scores(
-    blocks: Blocks, query: Array, key: Array, sides: Sides, starts: Starts
+    blocks: BlockSizes, query: Array, key: Array, sides: Sides, starts: Starts
 ) -> Callable[[Array, Array, Array | None], Float[Array, "B G J L M"]]:
     """Return the function that scores the block of queries at ``query`` and keys at ``key``, masked."""
 
@@ -257,7 +257,7 @@ def _scores(
     return scores
 
 
-def _bias(blocks: Blocks, query: Array, key: Array, bias: Float[Array, "H R"]) -> Float[Array, "H L M"]:
+def _bias(blocks: BlockSizes, query: Array, key: Array, bias: Float[Array, "H R"]) -> Float[Array, "H L M"]:
     """Return the bias between blocks at places in the row, which depends on the distance alone."""
     num_distances = blocks.query_length + blocks.key_length - 1
     smallest = key - (query + blocks.query_length - 1)
@@ -267,7 +267,7 @@ def _bias(blocks: Blocks, query: Array, key: Array, bias: Float[Array, "H R"]) -
 
 
 def _mask(
-    blocks: Blocks, query: Array, key: Array, mask: AttentionMask, starts: Starts
+    blocks: BlockSizes, query: Array, key: Array, mask: AttentionMask, starts: Starts
 ) -> Bool[Array, "..."] | None:
     """Return the mask between blocks."""
     of_queries = partial(_cut, start=query, length=blocks.query_length)
@@ -278,7 +278,7 @@ def _mask(
 
 
 def _dropped(
-    blocks: Blocks, key: Array, weights: Float[Array, "B G J L M"], sides: Sides, starts: Starts
+    blocks: BlockSizes, key: Array, weights: Float[Array, "B G J L M"], sides: Sides, starts: Starts
 ) -> Array:
     """Apply dropout to weights, or to their gradients."""
     if sides.keep is None:
@@ -287,7 +287,7 @@ def _dropped(
     return weights * keep.reshape(*weights.shape[:3], 1, -1)
 
 
-def _at_keys(blocks: Blocks, key: Array, inputs: Inputs) -> list[Array]:
+def _at_keys(blocks: BlockSizes, key: Array, inputs: Inputs) -> list[Array]:
     return [_cut(array, 1, start=key, length=blocks.key_length) for array in (inputs.keys, inputs.values)]
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from t5x_like.model.layers.attention_blocks import (
     Average,
-    Blocks,
+    BlockSizes,
     Inputs,
     Outcome,
     Pairs,
@@ -61,17 +61,17 @@ class Ring:
     Attributes:
       size: Number of devices, each with a part of the queries and of the keys.
       num_queries: Queries of a part.
-      blocks: Blocks between queries of one part and keys of one.
+      blocks: Sizes between queries of one part and keys of one.
       visits: Of each step; at step ``n`` device ``i`` has the keys of device ``i - n``. Steps after the last visit with
         any pairs are left out.
-      prefix: Blocks between queries and the prefix; ``None`` without one.
+      prefix: Sizes between queries and the prefix; ``None`` without one.
     """
 
     size: int
     num_queries: int
-    blocks: Blocks
+    blocks: BlockSizes
     visits: tuple[Visit, ...]
-    prefix: Blocks | None
+    prefix: BlockSizes | None
 
     def prefix_pairs(self, queries: Array) -> Pairs:
         """Return the pairs of all blocks of queries and the prefix, which is one block."""
@@ -93,7 +93,7 @@ class Others(NamedTuple):
 
 
 def visits_of(
-    mask: AttentionMask, size: int, *, num_queries: int, num_keys: int, blocks: Blocks
+    mask: AttentionMask, size: int, *, num_queries: int, num_keys: int, blocks: BlockSizes
 ) -> tuple[Visit, ...]:
     """Return the pairs of blocks between which there is attention, step by step.
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from t5x_like.model.layers.attention_blocks import Blocks, Inputs, Sides, map_axes
+from t5x_like.model.layers.attention_blocks import BlockSizes, Inputs, Sides, map_axes
 from t5x_like.model.layers.attention_ring import KeysOfPart, Others, Ring, attend, visits_of
 from t5x_like.model.layers.masks import AttentionMask
 from t5x_like.model.layers.positions import DistanceBias
@@ -23,7 +23,6 @@ from t5x_like.partitioning.shard import num_context_parts
 # Longest block of queries and of keys.
 BLOCK_LENGTH = 512
 
-_RING_AXES = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS)
 _NO_FLAGS = {"causal": None, "window": None}  # as arrays they couldn't be known when compiled
 
 
@@ -88,55 +87,74 @@ def blockwise_attention(
     )
     size = num_context_parts(len(queries), queries.shape[1], arrays.keys.shape[1])
 
-    def attend_to_all(own: int | Int[Array, ""], arrays: _Arrays) -> Float[Array, "B L H K"]:
+    def attend_to_all(
+        own: int | Int[Array, ""], arrays: _Arrays, axes: tuple[str, ...]
+    ) -> Float[Array, "B L H K"]:
         whole_mask = arrays.mask._replace(causal=mask.causal, window=mask.window)
         arrays = arrays._replace(mask=whole_mask)
-        return _attend(arrays, size=size, own=own, scale=scale, soft_cap=soft_cap)
+        return _attend(arrays, size=size, own=own, axes=axes, scale=scale, soft_cap=soft_cap)
 
     if size == 1:
-        return attend_to_all(0, arrays)
-
-    specs = _specs(arrays)
+        return attend_to_all(0, arrays, ())
+    # Left to itself the compiler may gather heads in each step of the loops over blocks.
+    heads = "model" if keys.shape[2] % jax.sharding.get_abstract_mesh().shape["model"] == 0 else None
+    axes = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS, *([heads] if heads else []))
+    specs = _specs(arrays, heads)
 
     def vary(spec: PartitionSpec, arrays: Any) -> Any:
         # The gradient of what devices share is summed over them once, at the transpose of this line.
-        missing = tuple(axis for axis in _RING_AXES if axis not in jax.tree.leaves(tuple(spec)))
+        missing = tuple(axis for axis in axes if axis not in jax.tree.leaves(tuple(spec)))
         return jax.lax.pcast(arrays, missing, to="varying")
 
     def on_own_part(own: Array, arrays: _Arrays) -> Array:
-        is_spec = {"is_leaf": lambda node: isinstance(node, PartitionSpec)}
-        return attend_to_all(own[0], jax.tree.map(vary, specs, arrays, **is_spec))
+        arrays = jax.tree.map(vary, specs, arrays, is_leaf=lambda node: isinstance(node, PartitionSpec))
+        return attend_to_all(own[0], arrays, axes)
 
     return jax.shard_map(
         on_own_part,
         in_specs=(PartitionSpec(CONTEXT_MESH_AXIS), specs),
-        out_specs=PartitionSpec(BATCH_MESH_AXES, CONTEXT_MESH_AXIS),
-        axis_names=set(_RING_AXES),
+        out_specs=specs.queries,
+        axis_names=set(axes),
     )(jnp.arange(size), arrays)
 
 
-def _specs(arrays: _Arrays) -> _Arrays:
-    """Return partition specs: queries, keys and values are split by length; masks and dropout by queries only."""
+def _specs(arrays: _Arrays, heads: str | None) -> Any:
+    """Return partition specs: queries, keys and values are split by length; masks and dropout by queries only.
+
+    Args:
+      arrays: Whole arrays.
+      heads: Mesh axis that splits heads; ``None`` leaves them to the compiler.
+    """
     rows, tokens = PartitionSpec(BATCH_MESH_AXES), PartitionSpec(BATCH_MESH_AXES, CONTEXT_MESH_AXIS)
     allowed, of_allowed = arrays.mask.allowed, rows
     if allowed is not None:
-        axes: list[str | tuple[str, ...] | None] = [None] * allowed.ndim
-        axes[0] = BATCH_MESH_AXES if len(allowed) > 1 else None
-        axes[-2] = CONTEXT_MESH_AXIS if allowed.shape[-2] > 1 else None
-        of_allowed = PartitionSpec(*axes)
+        axes = (BATCH_MESH_AXES, heads, CONTEXT_MESH_AXIS, None)
+        of_allowed = PartitionSpec(
+            *(axis if size > 1 else None for axis, size in zip(axes, allowed.shape, strict=True))
+        )
     of_mask = {"query_segment_ids": tokens, "query_ranks": tokens, "allowed": of_allowed}
-    specs = {
-        "queries": tokens,
-        "keys": tokens,
-        "values": tokens,
-        "bias": PartitionSpec(),
+    of_heads = PartitionSpec(*tokens, heads)
+    specs: dict[str, Any] = {
+        "queries": of_heads,
+        "keys": of_heads,
+        "values": of_heads,
+        "bias": PartitionSpec(heads),
+        "prefix": PartitionSpec(BATCH_MESH_AXES, None, heads),
         "mask": AttentionMask(**{name: of_mask.get(name, rows) for name in AttentionMask._fields}),  # pyright: ignore[reportArgumentType]
+        "keep": PartitionSpec(BATCH_MESH_AXES, heads),
+        "prefix_keep": PartitionSpec(BATCH_MESH_AXES, heads),
     }
-    return _Arrays(**{name: specs.get(name, rows) for name in _Arrays._fields})  # pyright: ignore[reportArgumentType]
+    return _Arrays(**specs)
 
 
 def _attend(
-    arrays: _Arrays, *, size: int, own: int | Int[Array, ""], scale: float, soft_cap: float | None
+    arrays: _Arrays,
+    *,
+    size: int,
+    own: int | Int[Array, ""],
+    axes: tuple[str, ...],
+    scale: float,
+    soft_cap: float | None,
 ) -> Float[Array, "B L H K"]:
     """Attend from a device's queries to the keys of all devices.
 
@@ -144,12 +162,13 @@ def _attend(
       arrays: Queries, keys and values of this device; what belongs to keys in a mask is of all devices.
       size: Number of devices.
       own: Number of this device.
+      axes: See ``BlockSizes.varying_axes``.
       scale: Multiplies scores.
       soft_cap: See ``scale_and_cap``.
     """
     queries, mask, prefix = arrays.queries, arrays.mask, arrays.prefix
     (num_rows, length, num_heads, head_dim), (_, num_keys, num_groups, _) = queries.shape, arrays.keys.shape
-    blocks = Blocks(
+    blocks = BlockSizes(
         query_length=min(BLOCK_LENGTH, length),
         key_length=min(BLOCK_LENGTH, num_keys),
         num_keys=num_keys,
@@ -157,7 +176,7 @@ def _attend(
         window=mask.window,
         scale=scale,
         soft_cap=soft_cap,
-        varying_axes=_RING_AXES if size > 1 else (),
+        varying_axes=axes,
     )
     of_prefix = None
     if prefix is not None:
