@@ -272,6 +272,13 @@ def test_a_tpu_program_is_counted_as_its_compiler_writes_it():
     assert not counts.custom_calls
 
 
+def test_a_collective_that_goes_on_during_a_loop_is_counted_where_it_starts():
+    start = "%before = bf16[64,128]{1,0} fusion(%a), kind=kCustom, calls=%start"
+    started = TPU_TEXT.replace("  %start.t =", f"  {start}\n  %start.t =")
+    counts = count(started, MeshShape(("fsdp",), (4,)))
+    assert counts.collectives[CollectiveKind("all-gather", ("fsdp",))].times == 1
+
+
 def test_fusions_that_a_collective_passes_through_do_not_read_or_write_its_arrays():
     counter, product, scattered = 3 * 4, 64 * 16 * 2, 16 * 16 * 2
     counts = count(TPU_TEXT, MeshShape(("fsdp",), (4,)))
