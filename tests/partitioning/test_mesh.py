@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import jax
 import pytest
 from jax.sharding import AxisType
@@ -23,6 +25,27 @@ def test_the_default_mesh_is_data_parallel():
 
 def test_a_mesh_can_use_some_devices_only():
     assert MeshConfig(fsdp=-1, data=1).build(jax.devices()[:3]).devices.shape == (1, 3, 1, 1)
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A chip of a TPU that isn't here."""
+
+    id: int
+    slice_index: int
+    coords: tuple[int, int, int]
+    platform: str = "tpu"
+    device_kind: str = "TPU v4"
+    core_on_chip: int = 0
+    process_index: int = 0
+
+
+def test_tpu_slices_are_joined_along_a_batch_axis_and_share_no_row():
+    chips = [Chip(number, number // 4, (number // 2 % 2, number % 2, 0)) for number in range(8)]
+    devices = MeshConfig(data=2, context=2, model=2).build(chips).devices
+    assert [{chip.slice_index for chip in rows.flat} for rows in devices] == [{0}, {1}]
+    with pytest.raises(ValueError, match=r"2 TPU slices are joined along data or fsdp; .* \(1, 1\)"):
+        MeshConfig(data=1, context=4, model=2).build(chips)
 
 
 @pytest.mark.parametrize(
