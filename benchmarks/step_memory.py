@@ -1,9 +1,11 @@
 """Measure memory and seconds of a training step with attention and losses computed whole, and in parts.
 
     python -m benchmarks.step_memory --output benchmarks/results/step_memory_cpu.json
+    python -m benchmarks.step_memory --models --skip_loss --context 1 2 4 8 --output …/step_memory_context_cpu.json
 
 Small models and one row: temporary memory is what the compiler plans for the step next to weights and optimizer.
-Steps that need more than ``--max_gib`` are compiled but not run.
+Steps that need more than ``--max_gib`` are compiled but not run. With ``--context`` the row of the longest length is
+split over so many simulated devices, and memory is that of each.
 """
 
 import argparse
@@ -22,6 +24,8 @@ from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.planning.chips import GIB
+from t5x_like.planning.device_groups import MeshShape
+from t5x_like.planning.program_counts import count
 from t5x_like.training.losses import LossConfig
 
 _SIZE: dict[str, Any] = {"model_dim": 128, "mlp_dim": 256, "num_heads": 2, "remat": "full"}
@@ -53,6 +57,23 @@ def measure(
     return measured | {"seconds": round(statistics.median(seconds), 3)}
 
 
+def measure_ring(length: int, context: int) -> dict[str, Any]:
+    """Compile a step of LLaMA with one row that is split over ``context`` devices; memory and traffic of each."""
+    mesh = MeshConfig(data=1, context=context).build(jax.devices()[:context])
+    model, loss = MODELS["llama"], LossConfig(logits_chunk_length=512)
+    batch = random_batch(empty_rows(0, length), batch_size=1, vocab_size=model.vocab_size)
+    model = replace(model, attention_implementation="blockwise")
+    program = compile_step(model, AdamW(learning_rate=1e-3), batch, mesh, loss=loss).program
+    counts = count(program.as_text() or "", MeshShape(tuple(mesh.axis_names), tuple(mesh.devices.shape)))
+    return {
+        "temporary_gib": round(program.memory_analysis().temp_size_in_bytes / GIB, 4),
+        "sent_gib": {
+            f"{kind.kind} along {', '.join(kind.axes)}": round(each.sent_bytes / GIB, 4)
+            for kind, each in sorted(counts.collectives.items())
+        },
+    }
+
+
 def main() -> None:
     """Read the flags, measure, print and keep the result."""
     parser = argparse.ArgumentParser(
@@ -65,8 +86,11 @@ def main() -> None:
         "--max_gib", type=float, default=3.0, help="temporary memory of steps that are run (3)"
     )
     parser.add_argument("--skip_loss", action="store_true", help="measure attention alone")
+    parser.add_argument("--context", type=int, nargs="*", default=(), help="devices that share a row (none)")
     parser.add_argument("--output", help="a JSON file to write")
     arguments = parser.parse_args()
+    if arguments.context:
+        jax.config.update("jax_num_cpu_devices", max(arguments.context))
     limits = {"num_steps": arguments.steps, "max_gib": arguments.max_gib}
     wide = replace(MODELS["llama"], vocab_size=32_128, remat="none")
     attention: dict[str, Any] = {}
@@ -75,9 +99,11 @@ def main() -> None:
     result = {
         **about(),
         "jax": jax.__version__,
-        "attention": attention,
-        "loss": loss_shape | {"runs": in_chunks},
     }
+    if arguments.models:
+        result["attention"] = attention
+    if not arguments.skip_loss:
+        result["loss"] = loss_shape | {"runs": in_chunks}
 
     def keep(where: dict[str, Any], name: str, *words: Any, **measured: Any) -> None:
         where[name] = measure(**measured, **limits)
@@ -93,6 +119,12 @@ def main() -> None:
                 # Only attention shall differ: the loss is computed in chunks in both.
                 loss = LossConfig(logits_chunk_length=512)
                 keep(row, implementation, name, length, model=model, rows=1, length=length, loss=loss)
+    for context in arguments.context:
+        rings = result.setdefault("context", {})
+        rings[str(context)] = measure_ring(max(arguments.lengths), context)
+        print("context", context, rings[str(context)], flush=True)
+        if arguments.output:
+            write_json(arguments.output, result)
     for chunk_length in () if arguments.skip_loss else (None, 128, 32):
         loss = LossConfig(logits_chunk_length=chunk_length)
         name = f"logits_chunk_length={chunk_length}"

@@ -59,6 +59,21 @@ class Batch(NamedTuple):
     sequence_spans: Array = None
 
 
+# Fields with values of whole rows.
+_OF_ROWS = ("sequence_labels", "continues", "sequence_values", "sequence_spans")
+
+
+def token_axis(field: str) -> int | None:
+    """Return the axis of a field's tokens, counted from the last; ``None`` for values of whole rows.
+
+    >>> token_axis("target_tokens"), token_axis("attention_mask"), token_axis("continues")
+    (-1, -2, None)
+    """
+    if field not in Batch._fields or field in _OF_ROWS:
+        return None
+    return -2 if field == "attention_mask" else -1
+
+
 def bucket_length(needed: int, limit: int, *, shortest: int = 32) -> int:
     """Return the shortest of ``limit`` and its halves, down to ``shortest``, that holds ``needed`` tokens.
 

@@ -122,6 +122,14 @@ FILES = (
         },
     ),
     ResultFile(
+        name="step_memory_context_cpu",
+        title="Memory of one row on several devices",
+        words="Temporary memory of each device in GiB, as the compiler plans it, for a training step of a LLaMA of 2 "
+        "layers and width 128 on one row of 32,768 tokens, which so many devices share.",
+        rows=("context",),
+        columns={"GiB": ("temporary_gib",)},
+    ),
+    ResultFile(
         name="against_pytorch_cpu",
         title="Beside PyTorch",
         words="How many times as fast as transformers in PyTorch: the same weights and tokens in one run, in "

@@ -16,7 +16,6 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
 from t5x_like.pretrained.weight_sources import checkpoint_format, find_weights
@@ -26,7 +25,7 @@ from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import tasks_and_rates
 from t5x_like.training.experiment import Experiment
-from t5x_like.training.model_checks import check_model, check_vocabulary
+from t5x_like.training.model_checks import check_model, check_split, check_vocabulary
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.state import StatePlan, plan_state
 from t5x_like.training.train import with_model
@@ -108,9 +107,7 @@ class _ExperimentChecks:
         except ValueError as error:
             self.notes.append(str(error))
             return
-        self._try(
-            check_batch_size, self.experiment.train.batch_size // self.experiment.num_microbatches, mesh
-        )
+        self._try(check_split, self.experiment, mesh)
 
     def _resolve_model(self) -> None:
         """Take the model of ``start_from`` where the experiment has none, and plan the state.

@@ -35,8 +35,9 @@ RULES: dict[str, tuple[str, ...]] = {
     "adapter": (),
 }
 
-# Activations and batches: rows are cut along both axes that carry data.
+# Activations and batches: rows are cut along both axes that carry data, and along their length.
 BATCH_MESH_AXES = ("data", "fsdp")
+CONTEXT_MESH_AXIS = "context"
 
 
 class UnsplitDimension(NamedTuple):

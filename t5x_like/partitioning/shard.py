@@ -9,7 +9,8 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from t5x_like.partitioning.rules import BATCH_MESH_AXES, UnsplitDimension, spec_for
+from t5x_like.batch import token_axis
+from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, UnsplitDimension, spec_for
 
 Tree = TypeVar("Tree")
 
@@ -68,6 +69,27 @@ def batch_sharding(mesh: Mesh, *, axis: int = 0) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, BATCH_MESH_AXES))
 
 
+def batch_shardings(batch: Tree, mesh: Mesh) -> Tree:
+    """Return the sharding of each array: rows as in ``batch_sharding``, tokens of a ``Batch`` along ``context``.
+
+    Tokens that ``context`` doesn't divide stay whole, as those of other tuples than a ``Batch`` do.
+
+    Args:
+      batch: Arrays or shapes.
+      mesh: Devices.
+    """
+    parts = mesh.shape[CONTEXT_MESH_AXIS]
+
+    def sharding(path: Any, leaf: Any) -> NamedSharding:
+        axis = token_axis(getattr(path[-1], "name", "")) if path else None
+        if parts == 1 or axis is None or leaf.shape[axis] % parts:
+            return batch_sharding(mesh)
+        between = (None,) * (len(leaf.shape) + axis - 1)
+        return NamedSharding(mesh, PartitionSpec(BATCH_MESH_AXES, *between, CONTEXT_MESH_AXIS))
+
+    return jax.tree_util.tree_map_with_path(sharding, batch)
+
+
 def check_batch_size(batch_size: int, mesh: Mesh) -> None:
     """Refuse a global batch (or microbatch) whose rows the mesh does not divide.
 
@@ -86,6 +108,26 @@ def check_batch_size(batch_size: int, mesh: Mesh) -> None:
     )
 
 
+def check_sequence_length(length: int, mesh: Mesh | AbstractMesh) -> None:
+    """Refuse rows that ``context`` doesn't divide, or not together with ``model``, which splits tokens too.
+
+    Raises:
+      ValueError: With the nearest lengths that it divides.
+    """
+    axes = (CONTEXT_MESH_AXIS, "model")
+    parts = math.prod(mesh.shape[axis] for axis in axes)
+    if mesh.shape[CONTEXT_MESH_AXIS] == 1 or length % parts == 0:
+        return
+    below, above = length // parts * parts, (length // parts + 1) * parts
+    sizes = " × ".join(f"{axis} {mesh.shape[axis]}" for axis in axes if mesh.shape[axis] > 1)
+    sizes = f"{sizes} = {parts} parts" if "×" in sizes else f"{sizes} parts"
+    nearest = f"{below} or {above}" if below else f"{above}"
+    raise ValueError(
+        f"rows of {length} tokens can't be split evenly into {sizes}; use {nearest} tokens (INPUTS_LENGTH, "
+        "TARGETS_LENGTH), or other mesh sizes"
+    )
+
+
 class RowShare(NamedTuple):
     """Rows of this process: part ``index`` of ``count`` equal, contiguous parts of every global batch."""
 
@@ -96,7 +138,8 @@ class RowShare(NamedTuple):
 def row_share(mesh: Mesh) -> RowShare:
     """Return the part of each batch that this process must read.
 
-    Usually each process has its own. Processes whose devices differ along ``model`` only read the same part.
+    Usually each process has its own. Processes whose devices differ along ``context`` or ``model`` only read the same
+    part.
     """
     if jax.process_count() == 1:
         return RowShare(0, 1)
@@ -108,19 +151,22 @@ def row_share(mesh: Mesh) -> RowShare:
     if sum(len(part) for part in parts) != row_groups(mesh):
         raise ValueError(
             "processes hold overlapping, unequal parts of the batch on this mesh; "
-            "choose a model axis that divides the devices of a process, or is a multiple of them"
+            "choose context and model axes whose product divides the devices of a process, or is a multiple of them"
         )
     return RowShare(parts.index(tuple(sorted(groups_of[jax.process_index()]))), len(parts))
 
 
 def place(batch: Tree, mesh: Mesh) -> Tree:
-    """Return a global batch on the mesh from the rows that this process has read (see :func:`row_share`)."""
-    sharding, count = batch_sharding(mesh), row_share(mesh).count
+    """Return a global batch on the mesh from the rows that this process has read (see :func:`row_share`).
 
-    def to_mesh(rows: np.ndarray) -> jax.Array:
+    Processes that differ along ``context`` have read the same rows, and place the tokens of their devices.
+    """
+    count = row_share(mesh).count
+
+    def to_mesh(rows: np.ndarray, sharding: NamedSharding) -> jax.Array:
         return jax.make_array_from_process_local_data(sharding, rows, (len(rows) * count, *rows.shape[1:]))
 
-    return jax.tree.map(to_mesh, batch)
+    return jax.tree.map(to_mesh, batch, batch_shardings(batch, mesh))
 
 
 def constrain_rows(activations: jax.Array) -> jax.Array:
@@ -134,80 +180,96 @@ def constrain_rows(activations: jax.Array) -> jax.Array:
 
 
 def constrain_tokens(activations: jax.Array) -> jax.Array:
-    """Shard [rows, tokens, ...] between layers: rows like the batch, and tokens along ``model``; inside jit.
+    """Shard [rows, tokens, ...] between layers, inside jit: tokens along ``context`` and ``model``.
 
-    Layers gather the tokens and scatter their sums. In the forward pass this moves as many bytes as summing on all
-    devices; the backward pass gathers once more. Norms and activations that it needs are then split, too (Korthikanti
-    et al. 2022, §4.2.2). Where ``model`` doesn't divide the tokens, only rows are sharded.
+    Layers gather the tokens that ``model`` splits and scatter their sums. In the forward pass this moves as many bytes
+    as summing on all devices; the backward pass gathers once more. Norms and activations that it needs are then split,
+    too (Korthikanti et al. 2022, §4.2.2). Where ``model`` doesn't divide the tokens, ``context`` alone splits them;
+    where it doesn't either, only rows are sharded.
     """
-    if _divided_by(activations, "model", axis=1):
-        return _constrain(activations, "model")
+    for axes in ((CONTEXT_MESH_AXIS, "model"), (CONTEXT_MESH_AXIS,)):
+        if _divided_by(activations, *axes, axis=1):
+            return _constrain(activations, axes)
     return constrain_rows(activations)
 
 
 def gather_tokens(activations: jax.Array) -> jax.Array:
-    """Undo the split of tokens by ``constrain_tokens`` for a layer that is itself split along ``model``; inside jit.
+    """Undo the split of tokens along ``model`` for a layer that is itself split along ``model``; inside jit.
 
     Otherwise the compiler may keep the tokens split, gather the layer's weights instead, and exchange its results.
+    Along ``context`` they stay split.
     """
-    return _constrain(activations) if _divided_by(activations, "model", axis=1) else activations
+    if _divided_by(activations, CONTEXT_MESH_AXIS, "model", axis=1):
+        return _constrain(activations, CONTEXT_MESH_AXIS)
+    return activations
 
 
 def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
     """Shard activations inside a layer: ``axis`` along ``model``, and the others whole but for the first; inside jit.
 
-    The first axis is left to the compiler: of experts it is no rows of the batch. Does nothing where ``model`` is 1 or
-    doesn't divide the axis.
+    The first axis is left to the compiler: of experts it is no rows of the batch. So are the others where ``context``
+    may split them. Does nothing where ``model`` is 1 or doesn't divide the axis.
     """
     if not _divided_by(activations, "model", axis=axis):
         return activations
-    between = (None,) * (axis % activations.ndim - 1)
+    has_context = jax.sharding.get_abstract_mesh().shape[CONTEXT_MESH_AXIS] > 1
+    between = (PartitionSpec.UNCONSTRAINED if has_context else None,) * (axis % activations.ndim - 1)
     spec = PartitionSpec(PartitionSpec.UNCONSTRAINED, *between, "model")
     return jax.lax.with_sharding_constraint(activations, spec)
 
 
-def _divided_by(activations: jax.Array, mesh_axis: str = "", *, axis: int = 0) -> bool:
-    """Return whether a mesh is set that divides the rows, and whether one of its axes cuts a dimension evenly."""
+def num_context_parts(num_rows: int, *lengths: int) -> int:
+    """Return the number of parts that ``context`` splits rows into; 1 where it doesn't divide one of the lengths."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if not _has_rules(mesh) or num_rows % row_groups(mesh):
+        return 1
+    parts = mesh.shape[CONTEXT_MESH_AXIS]
+    return 1 if any(length % parts for length in lengths) else parts
+
+
+def _divided_by(activations: jax.Array, *mesh_axes: str, axis: int = 0) -> bool:
+    """Return whether a mesh is set that divides the rows, and whether its axes cut a dimension evenly."""
     mesh = jax.sharding.get_abstract_mesh()
     if not _has_rules(mesh) or len(activations) % row_groups(mesh):
         return False
-    return not mesh_axis or (
-        mesh.shape[mesh_axis] > 1 and activations.shape[axis] % mesh.shape[mesh_axis] == 0
-    )
+    parts = math.prod(mesh.shape[name] for name in mesh_axes)
+    return not mesh_axes or (parts > 1 and activations.shape[axis] % parts == 0)
 
 
 def _constrain(activations: jax.Array, *rest: Any) -> jax.Array:
     return jax.lax.with_sharding_constraint(activations, PartitionSpec(BATCH_MESH_AXES, *rest))
 
 
-def map_rows(function: Callable[..., Tree], shared: Any, *rows: jax.Array) -> Tree:
-    """Return ``function(shared, *rows)``, run on every group of devices for its own rows; inside jit.
+def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -> Tree:
+    """Return ``function(shared, *tokens)``, run on every group of devices for its own rows and tokens; inside jit.
 
-    ``shared`` is gathered along ``data`` and ``fsdp`` once, and its gradient is summed over them once. The compiler
-    would do both in each pass of a loop in ``function``. Without a mesh, or where the rows don't divide, the function
-    runs as it is.
+    ``shared`` is gathered along ``data`` and ``fsdp`` once, and its gradient is summed over them and ``context`` once.
+    The compiler would do both in each pass of a loop in ``function``. Without a mesh, or where the rows don't divide,
+    the function runs as it is.
 
     Args:
-      function: Called with ``shared`` and arrays with rows on the first axis; returns such arrays.
+      function: Called with ``shared`` and arrays [rows, tokens, ...]; returns such arrays.
       shared: Weights; cut along ``model`` as the compiler chooses.
-      rows: Arrays of the batch's rows.
+      tokens: Arrays of the batch's tokens.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh) or row_groups(mesh) == 1 or len(rows[0]) % row_groups(mesh):
-        return function(shared, *rows)
+    num_rows, length = tokens[0].shape[:2]
+    mesh, parts = jax.sharding.get_abstract_mesh(), num_context_parts(num_rows, length)
+    if not _has_rules(mesh) or row_groups(mesh) * parts == 1 or num_rows % row_groups(mesh):
+        return function(shared, *tokens)
+    axes = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS) if parts > 1 else BATCH_MESH_AXES
 
-    def on_own_rows(shared: Any, *rows: jax.Array) -> Any:
+    def on_own_tokens(shared: Any, *tokens: jax.Array) -> Any:
         # Varying from here on: the sum over devices is then the transpose of this line, outside of all loops.
-        varying = jax.tree.map(lambda leaf: jax.lax.pcast(leaf, BATCH_MESH_AXES, to="varying"), shared)
-        return function(varying, *rows)
+        varying = jax.tree.map(lambda leaf: jax.lax.pcast(leaf, axes, to="varying"), shared)
+        return function(varying, *tokens)
 
-    of_rows = PartitionSpec(BATCH_MESH_AXES)
+    of_tokens = PartitionSpec(BATCH_MESH_AXES, CONTEXT_MESH_AXIS if parts > 1 else None)
     return jax.shard_map(
-        on_own_rows,
-        in_specs=(PartitionSpec(), *(of_rows,) * len(rows)),
-        out_specs=of_rows,
-        axis_names=set(BATCH_MESH_AXES),
-    )(shared, *rows)
+        on_own_tokens,
+        in_specs=(PartitionSpec(), *(of_tokens,) * len(tokens)),
+        out_specs=of_tokens,
+        axis_names=set(axes),
+    )(shared, *tokens)
 
 
 def _has_rules(mesh: AbstractMesh) -> bool:

@@ -1,14 +1,20 @@
 """Refusal of meshes that divide the devices, the batch or the model unevenly, with the nearest that don't."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
+from jax.sharding import AbstractMesh
+
 from t5x_like.model import parameters
-from t5x_like.partitioning.mesh import MESH_AXES
+from t5x_like.partitioning.mesh import MESH_AXES, mesh_text
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, RULES
+from t5x_like.partitioning.shard import check_sequence_length
 from t5x_like.planning.search import meshes
 from t5x_like.planning.step_plan import resolved
+from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.model_checks import row_lengths
 
 _MAX_SUGGESTED = 3
 
@@ -24,19 +30,26 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
     Raises:
       ValueError: With the nearest meshes that do.
     """
-    fitting = [mesh for mesh in meshes(num_devices) if _divides_batch(experiment, mesh)]
+    registry.register(experiment.tasks)
+    fitting = list(meshes(experiment, num_devices))
     try:
         sizes = experiment.mesh.sizes(num_devices)
     except ValueError as error:
         wanted = tuple(max(getattr(experiment.mesh, name), 1) for name in MESH_AXES)
         raise ValueError(f"{error}. {_suggestion(fitting, wanted)}") from None
-    if not _divides_batch(experiment, sizes):
-        groups = " x ".join(f"{axis} {sizes[MESH_AXES.index(axis)]}" for axis in BATCH_MESH_AXES)
-        rows = experiment.train.batch_size // experiment.num_microbatches
+    rows = experiment.train.batch_size // experiment.num_microbatches
+    named = dict(zip(MESH_AXES, sizes, strict=True))
+    if rows % math.prod(named[axis] for axis in BATCH_MESH_AXES):
+        groups = " x ".join(f"{axis} {named[axis]}" for axis in BATCH_MESH_AXES)
         raise ValueError(
             f"{rows} rows of a {'micro' * (experiment.num_microbatches > 1)}batch can't be shared out evenly over "
             f"{groups} devices. {_suggestion(fitting, sizes)}"
         )
+    for length in row_lengths(experiment):
+        try:
+            check_sequence_length(length, AbstractMesh(sizes, MESH_AXES))
+        except ValueError as error:
+            raise ValueError(f"{error}. {_suggestion(fitting, sizes)}") from None
     if not is_given:
         return
     dimensions = _cut_along_model(experiment)
@@ -44,14 +57,6 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
     if undivided:
         even = [mesh for mesh in fitting if not _undivided(dimensions, mesh)]
         raise ValueError(f"{'; '.join(undivided)}. {_suggestion(even, sizes)}")
-
-
-def _divides_batch(experiment: Experiment, mesh: tuple[int, ...]) -> bool:
-    rows = experiment.train.batch_size // experiment.num_microbatches
-    groups = 1
-    for axis in BATCH_MESH_AXES:
-        groups *= mesh[MESH_AXES.index(axis)]
-    return rows % groups == 0
 
 
 def _cut_along_model(experiment: Experiment) -> set[tuple[str, int]]:
@@ -87,7 +92,5 @@ def _suggestion(fitting: Iterable[tuple[int, ...]], wanted: tuple[int, ...]) -> 
     nearest = sorted(fitting, key=distance)[:_MAX_SUGGESTED]
     if not nearest:
         return "No mesh of these devices divides the batch; change BATCH_SIZE or the topology"
-    texts = (
-        ",".join(f"{name}={size}" for name, size in zip(MESH_AXES, mesh, strict=True)) for mesh in nearest
-    )
+    texts = (mesh_text(dict(zip(MESH_AXES, mesh, strict=True))) for mesh in nearest)
     return f"The nearest that do: {', '.join(f'--mesh {text}' for text in texts)}"

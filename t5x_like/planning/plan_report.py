@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 import jax
 
+from t5x_like.partitioning.mesh import mesh_text
 from t5x_like.planning.decode_plan import DecodePlan
 from t5x_like.planning.device_program import DeviceProgram
 from t5x_like.planning.program_counts import ProgramCounts
 from t5x_like.planning.search import SearchResult, StepSettings
-from t5x_like.planning.step_plan import StepPlan, gib, mesh_text
+from t5x_like.planning.step_plan import StepPlan, gib
 from t5x_like.planning.topology import Topology
 
 Origin = Literal["compiled", "counts", "shapes", "traced", "data sheet", "recipe"]
@@ -36,7 +37,7 @@ def plan_text(plan: StepPlan, *, title: str) -> str:
     remat = f", remat {plan.remat}" if plan.remat else ""
     parts = f", {plan.num_microbatches} microbatches" if plan.num_microbatches > 1 else ""
     lines = [
-        f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh)}{remat}{parts}",
+        f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh.shape)}{remat}{parts}",
         f"batch of {plan.batch_size:,} rows, {plan.num_tokens:,} positions; compiled in {plan.compile_seconds:.0f} s",
         "",
         "memory of each device",
@@ -76,7 +77,7 @@ def decode_text(plan: DecodePlan, *, title: str) -> str:
     capacity = plan.topology.chip.memory_bytes
     fits = "" if not capacity else f", {plan.peak / capacity:.0%} of the chip's {gib(capacity)} [data sheet]"
     lines = [
-        f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh)}",
+        f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh.shape)}",
         f"{plan.num_rows:,} prompts of {plan.prompt_length:,} tokens and {plan.max_new_tokens:,} new ones, greedy",
         "",
         "memory of each device",

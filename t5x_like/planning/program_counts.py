@@ -4,6 +4,7 @@ XLA's own ``cost_analysis`` counts the body of a loop once, so it misses all but
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -190,10 +191,18 @@ class _Counter:
         self._bytes_read = cache(self._uncached_bytes_read)
         self._fused_flops = cache(self._uncached_fused_flops)
 
-    def computation(self, computation: Computation, *, times: int) -> ProgramCounts:
-        """Count a computation that runs ``times`` times in a step."""
+    def computation(
+        self, computation: Computation, *, times: int, channels: Collection[int] = ()
+    ) -> ProgramCounts:
+        """Count a computation that runs ``times`` times in a step.
+
+        Args:
+          computation: The computation.
+          times: How often it runs.
+          channels: Those of collectives that the caller has started, which a loop may only continue.
+        """
         counts = ProgramCounts()
-        fused_channels: set[int] = set()
+        fused_channels = set(channels)
         for instruction in computation.instructions.values():
             self._count(computation, instruction, times, counts, fused_channels)
         return counts
@@ -211,13 +220,13 @@ class _Counter:
             rounds = self._program.trip_count(computation, instruction)
             counts.num_open_loops += rounds is None
             (body,) = instruction.called("body")
-            counts.add(self._of(body, times * (1 if rounds is None else rounds)))
+            counts.add(self._of(body, times * (1 if rounds is None else rounds), fused_channels))
         elif opcode == "conditional":
-            branches = [self._of(name, times) for name in _called(instruction)]
+            branches = [self._of(name, times, fused_channels) for name in _called(instruction)]
             counts.add(max(branches, key=lambda branch: (branch.flops, branch.num_bytes)))
         elif opcode == "call" or (opcode == "async-start" and instruction.called("calls")):
             for name in instruction.called("to_apply") or instruction.called("calls"):
-                counts.add(self._of(name, times))
+                counts.add(self._of(name, times, fused_channels))
         elif opcode == "fusion":
             (name,) = instruction.called("calls")
             fused = self._program.computations[name]
@@ -236,8 +245,8 @@ class _Counter:
             moved = bytes_moved(computation, instruction)
             counts.operations.append(Operation(flops, moved, times, host_bytes(instruction)))
 
-    def _of(self, name: str, times: int) -> ProgramCounts:
-        return self.computation(self._program.computations[name], times=times)
+    def _of(self, name: str, times: int, channels: Collection[int]) -> ProgramCounts:
+        return self.computation(self._program.computations[name], times=times, channels=channels)
 
     def _count_collective(
         self, kind: str, computation: Computation, instruction: Instruction, times: int, counts: ProgramCounts
@@ -265,7 +274,7 @@ class _Counter:
         """Count the collectives in a fusion.
 
         TPU programs fuse an asynchronous collective with the work that it overlaps: several fusions of one computation,
-        from its start to its end, hold the same channel.
+        from its start to its end, hold the same channel, also those of loops in between.
         """
         for instruction in fused.instructions.values():
             kind = instruction.opcode.removesuffix("-start")

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, get_args
 import jax
 
 from t5x_like.model.layers.remat import Remat
-from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
-from t5x_like.partitioning.rules import BATCH_MESH_AXES
+from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig, mesh_text
 from t5x_like.planning.step_plan import (
     StepPlan,
     bytes_per_device,
@@ -21,12 +20,13 @@ from t5x_like.planning.step_plan import (
 )
 from t5x_like.planning.topology import Topology
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.model_checks import row_lengths
 
 _MAX_MODEL_AXIS = 16  # more would leave too little work for each chip between two all-reduces
+_MIN_TOKENS_OF_PART = 4096  # rows are not split along context into shorter parts, unless the recipe does
 _MORE_MICROBATCHES = (1, 2, 4)  # times the recipe's
-_NOT_RANKED = (
-    "minimal_offloaded",
-)  # the time of copies to the host is unknown, so its rank would be too good
+# The time of copies to the host is unknown, so its rank would be too good.
+_NOT_RANKED = ("minimal_offloaded",)
 
 
 class StepSettings(NamedTuple):
@@ -45,7 +45,7 @@ class StepSettings(NamedTuple):
         return replace(experiment, model=model, mesh=mesh, num_microbatches=self.num_microbatches)
 
     def __str__(self) -> str:
-        mesh = ",".join(f"{name}={size}" for name, size in zip(MESH_AXES, self.mesh, strict=True))
+        mesh = mesh_text(dict(zip(MESH_AXES, self.mesh, strict=True)))
         remat = f", REMAT={self.remat}" if self.remat else ""
         return f"--mesh {mesh}{remat}, NUM_MICROBATCHES={self.num_microbatches}"
 
@@ -120,7 +120,7 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
     try:
         own_mesh = experiment.mesh.sizes(num_devices)
     except ValueError:  # the recipe is for other devices
-        own_mesh = (1, num_devices, 1)
+        own_mesh = (1, num_devices, 1, 1)
     own_remat, own_parts = remat_of(experiment), experiment.num_microbatches
     remats = [each for each in get_args(Remat) if each not in _NOT_RANKED or each == own_remat]
     remats = remats if _has_remat(experiment) else [""]
@@ -137,25 +137,31 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
 
     found = [
         StepSettings(mesh, remat, own_parts * factor)
-        for mesh in meshes(num_devices)
-        for remat, factor in itertools.product(remats, _MORE_MICROBATCHES)
+        for factor in _MORE_MICROBATCHES
         if experiment.train.batch_size % (own_parts * factor) == 0
-        and (experiment.train.batch_size // (own_parts * factor)) % _row_groups(mesh) == 0
+        for mesh in meshes(replace(experiment, num_microbatches=own_parts * factor), num_devices)
+        for remat in remats
     ]
     return sorted(found, key=distance)
 
 
-def meshes(num_devices: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes of meshes of all devices, with a model axis of at most 16."""
+def meshes(experiment: Experiment, num_devices: int) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes of meshes of all devices that divide the batch, with a model axis of at most 16.
+
+    Args:
+      experiment: The recipe, whose tasks are registered.
+      num_devices: Number of devices.
+    """
     divisors = [size for size in range(1, num_devices + 1) if num_devices % size == 0]
-    for model in (size for size in divisors if size <= _MAX_MODEL_AXIS):
-        for data in divisors:
-            if num_devices % (model * data) == 0:
-                yield data, num_devices // (model * data), model
-
-
-def _row_groups(mesh: tuple[int, ...]) -> int:
-    return math.prod(mesh[MESH_AXES.index(axis)] for axis in BATCH_MESH_AXES)
+    lengths, rows = row_lengths(experiment), experiment.train.batch_size // experiment.num_microbatches
+    max_context = max(experiment.mesh.context, max(lengths) // _MIN_TOKENS_OF_PART)
+    for model, context, data in itertools.product(divisors, repeat=3):
+        fsdp, left = divmod(num_devices, model * context * data)
+        if left or model > _MAX_MODEL_AXIS or (context > 1 and context > max_context):
+            continue
+        divides_lengths = context == 1 or not any(length % (context * model) for length in lengths)
+        if rows % (data * fsdp) == 0 and divides_lengths:
+            yield data, fsdp, context, model
 
 
 def _has_remat(experiment: Experiment) -> bool:

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 
 from t5x_like.batch import Batch
-from t5x_like.partitioning.mesh import MESH_AXES
-from t5x_like.partitioning.shard import batch_sharding, check_batch_size
+from t5x_like.partitioning.shard import batch_shardings
 from t5x_like.planning.chips import GIB
 from t5x_like.planning.device_program import compile_program
 from t5x_like.planning.program_counts import LargeArray, ProgramCounts
@@ -22,6 +21,7 @@ from t5x_like.planning.traced_flops import traced_flops
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.model_checks import check_split
 from t5x_like.training.state import StatePlan, plan_state
 from t5x_like.training.train import compiled_steps, ramp_schedule, with_model
 
@@ -106,7 +106,7 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
     """
     experiment = resolved(experiment)
     mesh = experiment.mesh.build(devices)
-    check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
+    check_split(experiment, mesh)
     plan = state_plan(experiment, mesh)
     batch = abstract_batch(experiment, mesh)
     last_step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
@@ -164,12 +164,13 @@ def state_plan(experiment: Experiment, mesh: Mesh) -> StatePlan:
 
 def abstract_batch(experiment: Experiment, mesh: Mesh) -> Batch:
     """Return the shapes and shardings of a training batch; rows have their full length."""
-    sharding, rows = batch_sharding(mesh), experiment.train.batch_size
+    row = empty_row(experiment.train)
 
-    def shape(stream: np.ndarray) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((rows, *stream.shape[1:]), stream.dtype, sharding=sharding)
+    def shape(stream: np.ndarray, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
+        dims = (experiment.train.batch_size, *stream.shape[1:])
+        return jax.ShapeDtypeStruct(dims, stream.dtype, sharding=sharding)
 
-    return jax.tree.map(shape, empty_row(experiment.train))
+    return jax.tree.map(shape, row, batch_shardings(row, mesh))
 
 
 def num_tokens(batch: Batch) -> int:
@@ -222,8 +223,3 @@ def gib(num_bytes: float) -> str:
         if num_bytes >= 0.1 * size:
             return f"{num_bytes / size:.2f} {unit}"
     return f"{num_bytes / 2**10:.2f} KiB"
-
-
-def mesh_text(mesh: Mesh) -> str:
-    """Return the sizes of a mesh, such as ``data=1,fsdp=16,model=4``."""
-    return ",".join(f"{name}={mesh.shape[name]}" for name in MESH_AXES)

@@ -37,7 +37,9 @@ def _flops_of(equation: Any) -> float:
         return inner * parameters["length"]
     if name == "shard_map":
         mesh = parameters["mesh"]
-        return inner * math.prod(mesh.shape[axis] for axis in parameters.get("manual_axes", mesh.axis_names))
+        return inner * math.prod(
+            mesh.shape[axis] for axis in parameters.get("newly_manual_axes", mesh.axis_names)
+        )
     if name == "pallas_call":
         return inner * math.prod(parameters["grid_mapping"].grid)
     return inner

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from t5x_like.model.parameters import ModelConfig, abstract, flatten, unflatten
+from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 from t5x_like.reports.score_tables import aligned
 
@@ -48,7 +49,7 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
     total = sum(math.prod(weight.shape) for weight in found.values())
     lines = [f"{type(config).__name__}: {total:,} parameters, {_size(total)} in float32"]
     if mesh is not None:
-        sizes = " × ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
+        sizes = " × ".join(f"{axis} {size}" for axis, size in shown_sizes(mesh.shape).items())
         held = _size(sum(math.prod(weight.part) for weight in found.values()))
         lines.append(
             f"{sizes} = {mesh.size} devices: {held} on each; optimizer state and gradients come on top"

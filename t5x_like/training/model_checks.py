@@ -1,13 +1,38 @@
-"""Checks that model, data and teacher of an experiment fit each other, before an accelerator is busy."""
+"""Checks that model, data, mesh and teacher of an experiment fit each other, before an accelerator is busy."""
 
 from typing import Any
 
+from jax.sharding import Mesh
+
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
+from t5x_like.partitioning.shard import check_batch_size, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
-from t5x_like.text.batches.loader import Loader
+from t5x_like.text.batches.loader import Loader, empty_row
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.teacher import check_teacher
+
+
+def check_split(experiment: Experiment, mesh: Mesh) -> None:
+    """Check that a mesh divides the rows of training batches, and their lengths along ``context``.
+
+    Args:
+      experiment: The configuration, whose tasks are registered.
+      mesh: Devices.
+
+    Raises:
+      ValueError: It doesn't; with the nearest sizes that it divides.
+    """
+    check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
+    for length in row_lengths(experiment) if mesh.shape["context"] > 1 else ():
+        check_sequence_length(length, mesh)
+
+
+def row_lengths(experiment: Experiment) -> list[int]:
+    """Return the lengths of a training batch's streams: of the encoder, of the decoder, or of both."""
+    row = empty_row(experiment.train)
+    streams = (row.encoder_input_tokens, row.decoder_input_tokens)
+    return [stream.shape[-1] for stream in streams if stream is not None]
 
 
 def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:

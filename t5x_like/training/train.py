@@ -14,7 +14,8 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
-from t5x_like.partitioning.shard import check_batch_size, row_share
+from t5x_like.partitioning.mesh import shown_sizes
+from t5x_like.partitioning.shard import row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.initial_weights import (
     CheckpointModel,
@@ -31,7 +32,7 @@ from t5x_like.training.divergence import ReportLossSpikes, StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
-from t5x_like.training.model_checks import check_model
+from t5x_like.training.model_checks import check_model, check_split
 from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, keep_compiled_programs, refuse_another_run
 from t5x_like.training.state import (
@@ -70,7 +71,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     refuse_another_run(experiment)
     keep_compiled_programs(experiment.model_dir)
     mesh = experiment.mesh.build()
-    check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
+    check_split(experiment, mesh)
 
     ramp = ramp_schedule(experiment)
     loader = training_loader(experiment, mesh, ramp)
@@ -269,7 +270,7 @@ def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_ste
             )
     elif start_step:
         steps = f"resumed at step {start_step}, {experiment.total_steps} steps in all"
-    sizes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
+    sizes = " x ".join(f"{name} {size}" for name, size in shown_sizes(mesh.shape).items())
     devices = f"{mesh.size} {mesh.devices.flat[0].platform} device{'s' * (mesh.size > 1)} ({sizes})"
     return "\n".join(
         [

@@ -124,7 +124,7 @@ def test_a_hugging_face_directory_tells_its_model_without_weights(
     ("arguments", "parts"),
     [
         (["--mesh=fdsp=2"], ["there is no mesh axis 'fdsp'", "did you mean 'fsdp'?"]),
-        (["--mesh=expert=2"], ["there is no mesh axis 'expert'", "choose from: data, fsdp, model"]),
+        (["--mesh=expert=2"], ["there is no mesh axis 'expert'", "choose from: context, data, fsdp, model"]),
         (["--mesh=data=0"], ["data is 0", "at least 1"]),
         (["--mesh=data=-1"], ["data is -1", "at least 1"]),
         (["--mesh=data"], ["data is not given"]),

@@ -39,7 +39,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "--gin_file", T5, "--mesh", "fsdp=4,model=2")
-    assert plan["mesh"] == {"data": 1, "fsdp": 4, "model": 2}
+    assert plan["mesh"] == {"data": 1, "fsdp": 4, "context": 1, "model": 2}
     assert plan["positions_per_step"] == 8 * (64 + 24)
     assert plan["memory"]["fits"]
     sizes = plan["memory"]["bytes"]
@@ -55,10 +55,34 @@ def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str
     assert "time" not in plan, "a CPU has no data sheet"
 
 
+def test_rows_that_devices_share_send_keys_and_values_around(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--gin_file", GPT, "--mesh", "data=2,context=4", "--search", "--max_programs", "1")
+    assert plan["mesh"] == {"data": 2, "fsdp": 1, "context": 4, "model": 1}
+    assert plan["program"]["loops_without_trip_count"] == 0
+    along = {(each["kind"], *each["axes"]) for each in plan["program"]["collectives"]}
+    assert ("collective-permute", "context") in along
+    assert not any("?" in kind for kind in along)
+    # 64 positions of 8 rows, 4 bytes in each of six streams, and as much on each device.
+    assert plan["memory"]["bytes"]["batch"] * 8 == 6 * 4 * 8 * 64
+    # No recipe's rows of 64 tokens are cut but by itself.
+    waiting = plan["search"]["not_compiled"]
+    assert any("context=2" in setting for setting in waiting)
+    assert not any("context=8" in setting for setting in waiting)
+
+
+def test_a_length_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ("--mesh", "data=2,context=4", "--set", "TARGETS_LENGTH=62")
+    message = refusal(capsys, "--gin_file", GPT, "--topology", "cpu:8", *flags)
+    assert "rows of 62 tokens can't be split evenly into context 4 parts; use 60 or 64 tokens" in message
+    assert "The nearest that do: --mesh data=2,fsdp=2,context=2,model=1" in message
+
+
 @pytest.mark.parametrize("recipe", [GPT, BERT])
 def test_a_decoder_and_an_encoder_are_counted(capsys: pytest.CaptureFixture[str], recipe: str) -> None:
     plan = planned(capsys, "--gin_file", recipe)
-    assert plan["mesh"] == {"data": 8, "fsdp": 1, "model": 1}
+    assert plan["mesh"] == {"data": 8, "fsdp": 1, "context": 1, "model": 1}
     assert plan["positions_per_step"] == 8 * 64
     assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=0.05)
     (gradients,) = [each for each in plan["program"]["collectives"] if each["payload_bytes"] > 1e5]

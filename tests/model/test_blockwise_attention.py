@@ -1,5 +1,6 @@
 """Attention block by block equals attention with all scores at once."""
 
+import contextlib
 from dataclasses import replace
 
 import jax
@@ -94,31 +95,44 @@ def test_bfloat16_differs_by_its_rounding_only():
     assert distance(blocks) < 1.2 * distance(plain)
 
 
-LENGTH, NUM_KEYS = 13, 17
-SEGMENTS = np.asarray([[1] * 4 + [2] * 7 + [0] * 2, [1] * 13])
-KEY_SEGMENTS = np.asarray([[1] * 6 + [2] * 9 + [0] * 2, [1] * 17])
 DRAW = np.random.default_rng(0)
-CASES = {
-    "everything is visible": (AttentionMask(), NUM_KEYS),
-    "segments": (AttentionMask(query_segment_ids=SEGMENTS, key_segment_ids=KEY_SEGMENTS), NUM_KEYS),
-    "padded keys": (AttentionMask(key_segment_ids=KEY_SEGMENTS), NUM_KEYS),
-    "causal": (AttentionMask(causal=True), LENGTH),
-    "causal segments": (
-        AttentionMask(query_segment_ids=SEGMENTS, key_segment_ids=SEGMENTS, causal=True),
-        LENGTH,
-    ),
-    "a prefix": (AttentionMask(causal=True, prefix=np.asarray([[1] * 8 + [0] * 5, [0] * 13])), LENGTH),
-    "a causal window": (AttentionMask(causal=True, window=SlidingWindow(left=3)), LENGTH),
-    "a window": (AttentionMask(window=SlidingWindow(left=2, right=4)), LENGTH),
-    "ranks": (AttentionMask(query_ranks=SEGMENTS[:, ::-1], key_ranks=SEGMENTS[:, ::-1]), LENGTH),
-    "a mask of the batch": (AttentionMask(allowed=DRAW.random((2, 1, 13, 13)) < 0.6), LENGTH),
-    "a mask of keys": (AttentionMask(allowed=DRAW.random((2, 1, 1, 17)) < 0.6), NUM_KEYS),
-}
 
 
-@pytest.mark.parametrize("case", CASES)
+def cases(length: int, num_keys: int) -> dict[str, tuple[AttentionMask, int]]:
+    """Every kind of mask between so many queries and as many keys, or in cross-attention ``num_keys``."""
+
+    def segments(size: int) -> np.ndarray:
+        padded = [1] * (size // 3) + [2] * (size - size // 3 - 2) + [0] * 2
+        return np.asarray([padded, [1] * size])
+
+    own, others = segments(length), segments(num_keys)
+    prefix = np.asarray([[1] * (length // 2 + 2) + [0] * (length - length // 2 - 2), [0] * length])
+    return {
+        "everything is visible": (AttentionMask(), num_keys),
+        "segments": (AttentionMask(query_segment_ids=own, key_segment_ids=others), num_keys),
+        "padded keys": (AttentionMask(key_segment_ids=others), num_keys),
+        "causal": (AttentionMask(causal=True), length),
+        "causal segments": (
+            AttentionMask(query_segment_ids=own, key_segment_ids=own, causal=True),
+            length,
+        ),
+        "a prefix": (AttentionMask(causal=True, prefix=prefix), length),
+        "a causal window": (AttentionMask(causal=True, window=SlidingWindow(left=3)), length),
+        "a window": (AttentionMask(window=SlidingWindow(left=2, right=4)), length),
+        "ranks": (AttentionMask(query_ranks=own[:, ::-1], key_ranks=own[:, ::-1]), length),
+        "a mask of the batch": (AttentionMask(allowed=DRAW.random((2, 1, length, length)) < 0.6), length),
+        "a mask of keys": (AttentionMask(allowed=DRAW.random((2, 1, 1, num_keys)) < 0.6), num_keys),
+    }
+
+
+@pytest.mark.parametrize("case", cases(3, 3))
 def test_every_mask_by_blocks_with_a_bias_or_without(case):
-    mask, num_keys = CASES[case]
+    assert_mask_by_blocks(case, length=13, num_keys=17)
+
+
+def assert_mask_by_blocks(case: str, *, length: int, num_keys: int, mesh=None) -> None:
+    """Outputs and gradients of blocks are those of attention with all scores at once on one device."""
+    mask, num_keys = cases(length, num_keys)[case]
     with_bias = case not in ("everything is visible", "a causal window")
     mask = jax.tree.map(jnp.asarray, mask._replace(causal=None, window=None))._replace(
         causal=mask.causal, window=mask.window
@@ -129,9 +143,9 @@ def test_every_mask_by_blocks_with_a_bias_or_without(case):
         RelativeBuckets(num_buckets=8, max_distance=10), num_heads=4, key=jax.random.key(1)
     )
     x, seen = (
-        jax.random.normal(jax.random.key(n), (2, size, 16)) * 3 for n, size in ((2, LENGTH), (3, num_keys))
+        jax.random.normal(jax.random.key(n), (2, size, 16)) * 3 for n, size in ((2, length), (3, num_keys))
     )
-    places = jnp.arange(LENGTH), jnp.arange(num_keys)
+    places = jnp.arange(length), jnp.arange(num_keys)
 
     def total(parts, implementation):
         attention, relative, x, seen = parts
@@ -139,7 +153,7 @@ def test_every_mask_by_blocks_with_a_bias_or_without(case):
         output = attention(
             x,
             attention.project_keys_values(seen),
-            mask=mask if by_distance else as_array(mask, num_queries=LENGTH, num_keys=num_keys),
+            mask=mask if by_distance else as_array(mask, num_queries=length, num_keys=num_keys),
             bias=relative.between(*places, bidirectional=True, by_distance=by_distance)
             if with_bias
             else None,
@@ -149,11 +163,12 @@ def test_every_mask_by_blocks_with_a_bias_or_without(case):
         )
         return jnp.sum(jnp.sin(output) * weights), output
 
-    weights = jax.random.normal(jax.random.key(4), (2, LENGTH, 16))
+    weights = jax.random.normal(jax.random.key(4), (2, length, 16))
     parts = attention, relative, x, seen
     gradient = jax.jit(jax.value_and_grad(total, has_aux=True), static_argnums=1)
     (_, expected), expected_gradients = gradient(parts, "plain")
-    (_, found), gradients = gradient(parts, "blockwise")
+    with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
+        (_, found), gradients = gradient(parts, "blockwise")
     np.testing.assert_allclose(found, expected, atol=2e-5)
     for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(expected_gradients), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5, rtol=2e-5)

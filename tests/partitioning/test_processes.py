@@ -24,7 +24,13 @@ _CHILD = textwrap.dedent("""
 
     initialize_processes()
     whole = Batch(target_tokens=np.arange(48, dtype=np.int32).reshape(8, 6))
-    for sizes in ({"data": 2, "fsdp": 2}, {"data": 1, "fsdp": 2, "model": 2}, {"data": 1, "model": 4}):
+    for sizes in (
+        {"data": 2, "fsdp": 2},
+        {"data": 1, "fsdp": 2, "model": 2},
+        {"data": 1, "model": 4},
+        {"data": 2, "context": 2},
+        {"data": 1, "context": 2, "model": 2},
+    ):
         mesh = MeshConfig(**sizes).build()
         index, count = row_share(mesh)
         rows = len(whole.target_tokens) // count
@@ -32,6 +38,8 @@ _CHILD = textwrap.dedent("""
         placed = place(mine, mesh)
         everywhere = jax.jit(lambda batch: batch, out_shardings=replicated(mesh))(placed)
         np.testing.assert_array_equal(everywhere.target_tokens, whole.target_tokens)
+        parts = {shard.data.shape for shard in placed.target_tokens.addressable_shards}
+        assert parts == {(8 // (mesh.shape["data"] * mesh.shape["fsdp"]), 6 // mesh.shape["context"])}
         total = jax.jit(lambda batch: batch.target_tokens.sum())(placed)
         print("saw", jax.process_index(), len(jax.devices()), count, int(total), flush=True)
     jax.distributed.shutdown()
@@ -79,7 +87,7 @@ def test_two_processes_assemble_the_batch_of_one(description):
         output = child.communicate(timeout=120)[0]
         assert child.returncode == 0, output
         seen = [line for line in output.splitlines() if line.startswith("saw")]
-        assert seen == [f"saw {index} 4 2 1128", f"saw {index} 4 2 1128", f"saw {index} 4 1 1128"]
+        assert seen == [f"saw {index} 4 {count} 1128" for count in (2, 2, 1, 2, 1)]
 
 
 def test_nothing_set_means_one_process(monkeypatch):

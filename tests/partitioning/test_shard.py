@@ -13,7 +13,9 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import (
     RowShare,
     batch_sharding,
+    batch_shardings,
     check_batch_size,
+    check_sequence_length,
     constrain_inner,
     constrain_rows,
     constrain_tokens,
@@ -26,6 +28,7 @@ from t5x_like.partitioning.shard import (
 )
 
 MESH = MeshConfig(data=2, fsdp=2, model=2).build()
+LONG = MeshConfig(data=2, context=2, model=2).build()
 
 
 class Moments(NamedTuple):
@@ -82,6 +85,44 @@ def test_a_batch_is_cut_by_rows_over_data_and_fsdp():
     np.testing.assert_array_equal(placed.target_tokens, batch.target_tokens)
 
 
+def test_tokens_of_a_batch_are_cut_along_context():
+    batch = Batch(
+        decoder_input_tokens=np.zeros((8, 4), np.int32),
+        encoder_input_tokens=np.zeros((8, 3, 6), np.int32),  # of multiple choice
+        decoder_segment_ids=np.zeros((8, 5), np.int32),  # 2 don't divide it
+        attention_mask=np.zeros((8, 4, 6), bool),
+        sequence_labels=np.zeros(8, np.int32),
+        sequence_spans=np.zeros((8, 2), np.int32),
+    )
+    rows = ("data", "fsdp")
+    assert jax.tree.map(lambda sharding: sharding.spec, batch_shardings(batch, LONG)) == Batch(
+        decoder_input_tokens=P(rows, "context"),
+        encoder_input_tokens=P(rows, None, "context"),
+        decoder_segment_ids=P(rows),
+        attention_mask=P(rows, "context"),
+        sequence_labels=P(rows),
+        sequence_spans=P(rows),
+    )
+    tokens = np.arange(32, dtype=np.int32).reshape(8, 4)
+    placed = place(Batch(target_tokens=tokens), LONG).target_tokens
+    assert {shard.data.shape for shard in placed.addressable_shards} == {(4, 2)}
+    np.testing.assert_array_equal(placed, tokens)
+
+
+@pytest.mark.parametrize(
+    ("length", "mesh", "message"),
+    [
+        (10, LONG, "rows of 10 tokens .* into context 2 × model 2 = 4 parts; use 8 or 12 tokens"),
+        (3, MeshConfig(data=2, context=4).build(), "3 tokens .* into context 4 parts; use 4 tokens"),
+    ],
+)
+def test_a_length_that_does_not_divide_names_the_nearest(length, mesh, message):
+    with pytest.raises(ValueError, match=message):
+        check_sequence_length(length, mesh)
+    check_sequence_length(8, mesh)
+    check_sequence_length(length, MESH)
+
+
 def test_one_process_reads_the_whole_batch():
     assert row_share(MESH) == RowShare(0, 1)
 
@@ -111,9 +152,33 @@ def test_constraining_rows_does_nothing_without_a_mesh_or_an_even_cut():
         assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
 
 
-def _sharded(function, *arguments):
-    with jax.set_mesh(MESH):
+def _sharded(function, *arguments, mesh=MESH):
+    with jax.set_mesh(mesh):
         return jax.jit(function)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("function", "length", "spec"),
+    [
+        (constrain_tokens, 4, P(("data", "fsdp"), ("context", "model"))),
+        (constrain_tokens, 6, P(("data", "fsdp"), "context")),  # model doesn't divide 3 tokens
+        (constrain_tokens, 3, P(("data", "fsdp"))),
+        (gather_tokens, 4, P(("data", "fsdp"), "context")),
+    ],
+)
+def test_tokens_of_activations_are_cut_along_context(function, length, spec):
+    array = jnp.arange(8.0 * length * 6).reshape(8, length, 6)
+    out = _sharded(function, array, mesh=LONG)
+    assert out.sharding.is_equivalent_to(NamedSharding(LONG, spec), 3)
+    np.testing.assert_array_equal(out, array)
+
+
+def test_layers_leave_the_tokens_where_context_has_cut_them():
+    def heads(x):
+        return constrain_inner(gather_tokens(x), axis=2)
+
+    out = _sharded(heads, jnp.zeros((8, 4, 6, 2)), mesh=LONG)
+    assert out.sharding.is_equivalent_to(NamedSharding(LONG, P(("data", "fsdp"), "context", "model")), 4)
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,19 @@ def test_the_larger_branch_of_a_condition_counts():
     assert count(text, MeshShape(("data",), (1,))).flops == 2 * 2 * WIDTH**3
 
 
+def test_devices_of_a_manual_axis_do_work_of_their_own_and_others_share_it(mesh):
+    def square(x):
+        return jax.shard_map(
+            lambda x: x @ x,
+            in_specs=PartitionSpec("fsdp"),
+            out_specs=PartitionSpec("fsdp"),
+            axis_names={"fsdp"},
+        )(x)
+
+    with jax.set_mesh(mesh):
+        assert traced_flops(square, jnp.ones((FSDP, 8, 8))) == FSDP * 2 * 8**3
+
+
 def test_batched_products_and_gradients_agree_with_the_traced_form():
     def loss(weights, x):
         scores = jnp.einsum("bqhd,bkhd->bhqk", x @ weights[0], x @ weights[1])
@@ -257,6 +270,13 @@ def test_a_tpu_program_is_counted_as_its_compiler_writes_it():
     assert (scattered.times, scattered.sent_bytes) == (7, 7 * 64 * 16 * 2 * 3 / 4)
     assert not counts.collectives
     assert not counts.custom_calls
+
+
+def test_a_collective_that_goes_on_during_a_loop_is_counted_where_it_starts():
+    start = "%before = bf16[64,128]{1,0} fusion(%a), kind=kCustom, calls=%start"
+    started = TPU_TEXT.replace("  %start.t =", f"  {start}\n  %start.t =")
+    counts = count(started, MeshShape(("fsdp",), (4,)))
+    assert counts.collectives[CollectiveKind("all-gather", ("fsdp",))].times == 1
 
 
 def test_fusions_that_a_collective_passes_through_do_not_read_or_write_its_arrays():

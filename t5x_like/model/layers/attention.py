@@ -9,7 +9,8 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.blockwise_attention import blockwise_attention, scale_and_cap
+from t5x_like.model.layers.attention_blocks import scale_and_cap
+from t5x_like.model.layers.blockwise_attention import blockwise_attention
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array

@@ -24,7 +24,7 @@ from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
-from t5x_like.partitioning.shard import constrain_tokens
+from t5x_like.partitioning.shard import constrain_tokens, num_context_parts
 
 Model = TypeVar("Model", bound=nnx.Module)
 
@@ -175,7 +175,7 @@ class Stack(nnx.Module):
             assert context.segment_ids is not None
             assert self.global_bias is not None
             summaries = globals_of(context.segment_ids, block.transient_global, self.global_bias)
-        implementation = self.config.attention_implementation
+        implementation = self._implementation(x)
         if implementation == "plain":  # masks of all layers are made once
             encoded = context.encoded
             context = context._replace(
@@ -251,6 +251,20 @@ class Stack(nnx.Module):
 
     def _blocks(self) -> list[Block]:
         return [self.layers[str(slot)] for slot in range(len(self.layers))]
+
+    def _implementation(self, x: Array) -> AttentionImplementation:
+        """Return the computation of attention: blocks wherever the mesh splits rows along their length.
+
+        Raises:
+          ValueError: Another computation was asked for there.
+        """
+        implementation, parts = self.config.attention_implementation, num_context_parts(*x.shape[:2])
+        if implementation == "cudnn" and parts > 1:
+            raise ValueError(
+                f"attention_implementation='cudnn' on a mesh with context={parts}: rows that are split by length need "
+                "'blockwise' (or 'plain', which is the same there)"
+            )
+        return "blockwise" if parts > 1 else implementation
 
     def _bias(self, queries: Array, keys: Array, context: AttentionContext, *, by_distance: bool) -> Any:
         if self.relative_bias is None:

@@ -12,7 +12,7 @@ from t5x_like.model.heads import DeferredLogits, Words
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.top_k import argmax
-from t5x_like.partitioning.shard import map_rows
+from t5x_like.partitioning.shard import map_tokens
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
@@ -112,16 +112,17 @@ def measure_tokens(
     if not isinstance(logits, DeferredLogits):
         losses, z_losses = token_losses(logits, target_tokens, config)
         return TokenMeasures(losses, z_losses, argmax(logits) == target_tokens)
-    length = target_tokens.shape[1]
-    chunk_length = min(config.logits_chunk_length or length, length)
-
-    def chunks_of(rows: jax.Array) -> jax.Array:
-        rows = jnp.pad(rows, ((0, 0), (0, -length % chunk_length), *((0, 0),) * (rows.ndim - 2)))
-        return jnp.moveaxis(rows.reshape(len(rows), -1, chunk_length, *rows.shape[2:]), 1, 0)
 
     def measure(
         layer: tuple[Words, Embedding | None], hidden: jax.Array, targets: jax.Array
     ) -> TokenMeasures:
+        length = targets.shape[1]
+        chunk_length = min(config.logits_chunk_length or length, length)
+
+        def chunks_of(rows: jax.Array) -> jax.Array:
+            rows = jnp.pad(rows, ((0, 0), (0, -length % chunk_length), *((0, 0),) * (rows.ndim - 2)))
+            return jnp.moveaxis(rows.reshape(len(rows), -1, chunk_length, *rows.shape[2:]), 1, 0)
+
         @partial(jax.checkpoint, prevent_cse=False)
         def measure_chunk(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
             words, table = layer
@@ -133,7 +134,7 @@ def measure_tokens(
             lambda each: jnp.moveaxis(each, 0, 1).reshape(len(hidden), -1)[:, :length], measured
         )
 
-    return map_rows(measure, (logits.words, logits.table), logits.hidden, target_tokens)
+    return map_tokens(measure, (logits.words, logits.table), logits.hidden, target_tokens)
 
 
 def weigh_tokens(
