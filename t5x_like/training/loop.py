@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
+from t5x_like.partitioning.process_watch import READING_DATA
+from t5x_like.partitioning.processes import report_activity
 from t5x_like.partitioning.shard import place
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.preemption import Preemption
@@ -89,7 +91,10 @@ class Loop:
             while not run.is_last:
                 for hook in self._hooks:
                     hook.before_step(run)
+                # The first batch may take long on one process only, as caches differ.
+                report_activity(READING_DATA if run.step > start_step else "preparing the first batch")
                 prefetched = next(batches)
+                report_activity(f"at step {run.step + 1}")
                 if run.step > start_step and run.step in self._steps:
                     run.timer.begin_compiling(run.state["step"])
                 run.state = self._step_after(run.step)(run.state, prefetched.batch)

@@ -1,7 +1,6 @@
 """Two real processes on this machine see one mesh."""
 
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -9,7 +8,7 @@ import textwrap
 import pytest
 
 from t5x_like.partitioning.processes import initialize_processes
-from tests.references import xla_flags
+from tests.references import free_port, xla_flags
 
 _CHILD = textwrap.dedent("""
     import sys
@@ -61,9 +60,7 @@ def _as_slurm_describes(index: int, port: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("description", [_described, _as_slurm_describes])
 def test_two_processes_assemble_the_batch_of_one(description):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     two_devices = {"XLA_FLAGS": xla_flags(num_devices=2)}
     children = [
         subprocess.Popen(
