@@ -16,10 +16,14 @@ if [[ ${T5X_LIKE_NUM_PROCESSES:-1} == 1 ]]; then
 fi
 
 trap '' INT # Ctrl-C reaches this whole group: the local launcher turns it into one SIGTERM for each process
+if [[ ${T5X_LIKE_PROCESS_ID:-0} != 0 ]]; then
+  exec >/dev/null # process 0 speaks for all; errors still go to standard error
+fi
 "${command[@]}" &
 process=$!
 
 signals=0
+# shellcheck disable=SC2329 # the trap calls it
 on_signal() {
   signals=$((signals + 1))
   if ((signals == 1)); then kill -TERM "${process}"; else kill -KILL "${process}"; fi

@@ -44,6 +44,8 @@ on_every_worker "cd t5x_like
   first=\${workers%%,*} commas=\${workers//[^,]/}
   export T5X_LIKE_COORDINATOR=\${first##*:}:8482 T5X_LIKE_NUM_PROCESSES=\$((\${#commas} + 1))
   export T5X_LIKE_PROCESS_ID=\$index PATH=\$PWD/.venv/bin:\$PATH
-  nohup ${command} > train.log 2>&1 &
+  : > train.log
+  nohup ${command} >> train.log 2>&1 &
   echo \$! > train.pid
-  tail --pid=\$! --lines=+1 --follow train.log"
+  tail --pid=\$! --lines=+1 --follow train.log
+  wait \$!"

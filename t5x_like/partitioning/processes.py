@@ -1,5 +1,6 @@
 """Connects this process to the others of its run, as environment variables describe them."""
 
+import logging
 import os
 import re
 import sys
@@ -106,6 +107,8 @@ def _connect(place: _Place) -> None:
         return
     initialization, heartbeat = _seconds(INITIALIZATION_TIMEOUT), _seconds(HEARTBEAT_TIMEOUT)
     places = meet(place.coordinator, place.num_processes, place.index, initialization)
+    if place.index:  # process 0 speaks for all
+        logging.disable(logging.WARNING)
     import jax  # takes seconds; a run of one process may never need it
 
     jax.distributed.initialize(

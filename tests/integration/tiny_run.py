@@ -1,6 +1,6 @@
 """A real run small enough for tests: bytes, two layers, a corpus of counting words. Also a program, to be killed.
 
-python tests/integration/tiny_run.py MODEL_DIR TRAIN_STEPS
+python tests/integration/tiny_run.py MODEL_DIR TRAIN_STEPS [data=2 fsdp=2 model=2]
 """
 
 import sys
@@ -80,4 +80,6 @@ def run(directory: Path, *, model_dir: str, total_steps: int, **changes) -> Fini
 
 if __name__ == "__main__":
     initialize_processes()
-    run(Path(sys.argv[1]).parent, model_dir=sys.argv[1], total_steps=int(sys.argv[2]))
+    model_dir, steps, *mesh = sys.argv[1:]
+    sizes = {name: int(size) for part in mesh for name, _, size in [part.partition("=")]}
+    run(Path(model_dir).parent, model_dir=model_dir, total_steps=int(steps), mesh=MeshConfig(**sizes))
