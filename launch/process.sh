@@ -33,13 +33,13 @@ trap on_signal TERM
 status=0
 while
   before=${signals}
-  wait "${process}"
+  wait "${process}" 2>/dev/null # without the shell's own line about a killed process
   status=$?
   ((signals != before)) # then a signal ended the wait, not the process
 do :; done
 
 # 0: finished; 2: it has said what is wrong; 75: it has named another process; 130: saved as asked.
-if [[ ! ${status} =~ ^(0|2|75|130)$ ]]; then
+if [[ ! ${status} =~ ^(0|2|75|130)$ ]] && ((signals < 2)); then
   echo "process ${T5X_LIKE_PROCESS_ID:-} of ${T5X_LIKE_NUM_PROCESSES} (host ${HOSTNAME}, pid ${process})" \
     "ended with exit code ${status}" >&2
 fi

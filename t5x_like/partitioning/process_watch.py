@@ -2,12 +2,15 @@
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+log = logging.getLogger(__name__)
 
 LOST_PROCESS = 75  # exit code; EX_TEMPFAIL of sysexits.h: the same command may succeed later
 READING_DATA = "reading data"
@@ -100,12 +103,17 @@ class ProcessWatch:
       index: Number of this process.
       places: Host and process id of each process, for people.
       timeout: As for ``SignHistory``.
-      exchange: Shows this process's sign to the others and returns signs by number: on process 0 those of all, elsewhere
-        that of process 0. Raises RuntimeError if process 0, which keeps them, can't be reached.
+      exchange: Shows this process's sign to the others and returns signs by number: on process 0 those of all,
+        elsewhere that of process 0; ``None`` when the processes have parted. Raises RuntimeError if process 0, which
+        keeps the signs, can't be reached.
     """
 
     def __init__(
-        self, index: int, places: Sequence[str], timeout: float, exchange: Callable[[str], dict[int, str]]
+        self,
+        index: int,
+        places: Sequence[str],
+        timeout: float,
+        exchange: Callable[[str], dict[int, str] | None],
     ):
         self._index, self._exchange = index, exchange
         self._interval = min(_SECONDS_BETWEEN_SIGNS, timeout / 10)
@@ -113,6 +121,7 @@ class ProcessWatch:
         watched = range(len(places)) if index == 0 else (0, index)
         self._history = SignHistory(places, timeout, time.monotonic(), watched)
         self._lock = threading.RLock()
+        self._parted = threading.Event()
         # Two threads: the exchange itself may hang if process 0 does.
         for work in (self._exchange_signs, self._look_for_lost):
             threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True).start()
@@ -132,19 +141,22 @@ class ProcessWatch:
         with self._lock:
             self._sign = self._sign._replace(number=self._sign.number + 1)
             mine = json.dumps(self._sign)
-        signs = self._exchange(mine) | {self._index: mine}
+        signs = self._exchange(mine)
+        if signs is None:
+            self._parted.set()
+            return
         with self._lock:
-            for index, sign in signs.items():
+            for index, sign in (signs | {self._index: mine}).items():
                 self._history.add(index, ProcessSign(*json.loads(sign)), time.monotonic())
 
     def _exchange_signs(self) -> None:
-        while True:
+        while not self._parted.is_set():
             with contextlib.suppress(RuntimeError):  # process 0 can't be reached; it will be missed
                 self._exchange_once()
             time.sleep(self._interval)
 
     def _look_for_lost(self) -> None:
-        while True:
+        while not self._parted.is_set():
             before = time.monotonic()
             time.sleep(self._interval)
             now = time.monotonic()
@@ -157,10 +169,9 @@ class ProcessWatch:
                 self._sign = self._sign._replace(lost=lost)
             # Others may fail at the same moment, so that one of them must be chosen to speak.
             if self._index == (1 if lost.index == 0 else 0):
-                print(
-                    f"t5x-like: {lost.message}; this run ends, and the same command continues it from its last "
-                    "checkpoint",
-                    file=sys.stderr,
+                log.error(
+                    "t5x-like: %s; this run ends, and the same command continues it from its last checkpoint",
+                    lost.message,
                 )
             self._leave(LOST_PROCESS)
 

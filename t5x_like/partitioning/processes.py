@@ -116,7 +116,8 @@ def _connect(place: _Place) -> None:
         num_processes=place.num_processes,
         process_id=place.index,
         initialization_timeout=initialization,
-        heartbeat_timeout_seconds=max(100, 2 * heartbeat),  # a last resort: it ends processes with a stack trace
+        # A last resort, later than ours: JAX ends processes with a stack trace.
+        heartbeat_timeout_seconds=max(100, 2 * heartbeat),
     )
     global _watch
     _watch = ProcessWatch(place.index, places, heartbeat, _exchange_signs(place.index))
@@ -127,10 +128,10 @@ def _exchange_signs(index: int) -> Any:
     """Return the function that ``ProcessWatch`` asks for."""
     from jax._src.distributed import global_state  # JAX has no public way to its key-value store
 
-    def exchange(sign: str) -> dict[int, str]:
+    def exchange(sign: str) -> dict[int, str] | None:
         client = global_state.client
-        if client is None:  # this process has finished
-            return {}
+        if client is None:  # after jax.distributed.shutdown()
+            return None
         client.key_value_set(f"t5x_like/signs/{index}", sign, allow_overwrite=True)
         if index:
             return {0: client.key_value_try_get("t5x_like/signs/0")}
@@ -145,8 +146,8 @@ def _end_after_error(
 ) -> None:
     import jax  # already imported
 
-    # A lost process breaks the communication of the others: an error with a status of XLA. The watch has time to name it
-    # and to end this process.
+    # A lost process breaks the communication of the others: an error with a status of XLA. Meanwhile the watch has time
+    # to name it and to end this process.
     if isinstance(error, jax.errors.JaxRuntimeError) or re.match(r"[A-Z_]+: ", str(error)):
         time.sleep(1.5 * _seconds(HEARTBEAT_TIMEOUT))
     sys.__excepthook__(kind, error, traceback)

@@ -12,15 +12,18 @@ from typing import NamedTuple
 
 _RETRY_SECONDS = 0.5
 _GREETING_SECONDS = 5.0  # a scanner of ports may connect and say nothing
-_MAX_MESSAGE = 1 << 20
+_MAX_MESSAGE_BYTES = 1 << 20
 
 
 class Member(NamedTuple):
-    """A process as it introduces itself: its number, how many it expects, and where it is, for people."""
+    """A process as it introduces itself: its number, how many it expects, its host and process id."""
 
     index: int
     num_processes: int
     place: str
+
+    def __str__(self) -> str:
+        return f"process {self.index} of {self.num_processes} ({self.place})"
 
 
 class Answer(NamedTuple):
@@ -62,12 +65,12 @@ def _receive_all(me: Member, coordinator: str, timeout: float, deadline: float) 
             try:
                 connection = opened.enter_context(server.accept()[0])
             except TimeoutError:
-                complaint = _missing(members, me, coordinator, timeout)
+                complaint = _missing(members, coordinator, timeout)
                 break
             member = _greeting(connection)
             if member is not None:
                 connections.append(connection)
-                complaint = _complaint(member, members, me)
+                complaint = _complaint(member, members)
                 members.setdefault(member.index, member)
         answer = Answer(complaint, [members[index].place for index in sorted(members)])
         for connection in connections:
@@ -77,40 +80,42 @@ def _receive_all(me: Member, coordinator: str, timeout: float, deadline: float) 
 
 
 def _introduce(me: Member, coordinator: str, timeout: float, deadline: float) -> Answer:
-    host, _, port = coordinator.rpartition(":")
-    while True:
-        try:
-            connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_GREETING_SECONDS)
-            break
-        except OSError as error:
-            if time.monotonic() + _RETRY_SECONDS > deadline:
-                raise ValueError(
-                    f"process {me.index} of {me.num_processes} ({me.place}) could not reach process 0 at {coordinator} for "
-                    f"{timeout:.0f} s ({error}); start process 0, or correct the address"
-                ) from error
-            time.sleep(_RETRY_SECONDS)
-    with connection:
+    with _connect(me, coordinator, timeout, deadline) as connection:
         connection.settimeout(timeout + _GREETING_SECONDS)  # process 0 may have started later
         try:
             connection.sendall(json.dumps(me).encode() + b"\n")
             return Answer(*json.loads(_line(connection)))
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(
-                f"process {me.index} of {me.num_processes} ({me.place}) got no answer that it knows from {coordinator}: a run "
-                "has begun there without it, or the port is another program's"
+                f"{me} got no answer that it knows from {coordinator}: a run has begun there without it, or the port "
+                "is another program's"
             ) from error
+
+
+def _connect(me: Member, coordinator: str, timeout: float, deadline: float) -> socket.socket:
+    host, _, port = coordinator.rpartition(":")
+    while True:
+        try:
+            return socket.create_connection((host.strip("[]"), int(port)), timeout=_GREETING_SECONDS)
+        except OSError as error:
+            if time.monotonic() + _RETRY_SECONDS > deadline:
+                raise ValueError(
+                    f"{me} could not reach process 0 at {coordinator} for {timeout:.0f} s ({error}); start process 0, "
+                    "or correct the address"
+                ) from error
+            time.sleep(_RETRY_SECONDS)
 
 
 def _listen(coordinator: str) -> socket.socket:
     port = int(coordinator.rpartition(":")[2])
     both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     try:
-        return socket.create_server(
-            ("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both
-        )
+        return socket.create_server(("", port), family=family, dualstack_ipv6=both)
     except OSError as error:
         raise ValueError(
-            f"process 0 can't listen at {coordinator}: {error.strerror}; another process has number 0, or choose another port"
+            f"process 0 can't listen at {coordinator}: {error.strerror}; another process has number 0, or choose "
+            "another port"
         ) from error
 
 
@@ -126,7 +131,7 @@ def _greeting(connection: socket.socket) -> Member | None:
 
 def _line(connection: socket.socket) -> bytes:
     received = b""
-    while not received.endswith(b"\n") and len(received) < _MAX_MESSAGE:
+    while not received.endswith(b"\n") and len(received) < _MAX_MESSAGE_BYTES:
         more = connection.recv(4096)
         if not more:
             break
@@ -134,23 +139,18 @@ def _line(connection: socket.socket) -> bytes:
     return received
 
 
-def _complaint(member: Member, members: dict[int, Member], me: Member) -> str:
-    if member.num_processes != me.num_processes:
-        return (
-            f"process {member.index} ({member.place}) was told of {member.num_processes} processes, process 0 ({me.place}) "
-            f"of {me.num_processes}; give all the same number"
-        )
+def _complaint(member: Member, members: dict[int, Member]) -> str:
+    if member.num_processes != members[0].num_processes:
+        return f"{member} doesn't fit {members[0]}; give all the same number of processes"
     if member.index in members:
-        return (
-            f"two processes have number {member.index} of {me.num_processes}: ({members[member.index].place}) and "
-            f"({member.place}); give each its own"
-        )
+        return f"two processes have one number: {members[member.index]} and {member}; give each its own"
     return ""
 
 
-def _missing(members: dict[int, Member], me: Member, coordinator: str, timeout: float) -> str:
-    missing = [str(index) for index in range(me.num_processes) if index not in members]
+def _missing(members: dict[int, Member], coordinator: str, timeout: float) -> str:
+    count = members[0].num_processes
+    missing = [str(index) for index in range(count) if index not in members]
     return (
-        f"process{'es' * (len(missing) > 1)} {', '.join(missing)} of {me.num_processes} did not connect to {coordinator} "
+        f"process{'es' * (len(missing) > 1)} {', '.join(missing)} of {count} did not connect to {coordinator} "
         f"within {timeout:.0f} s; start all of them, or correct their numbers"
     )

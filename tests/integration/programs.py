@@ -29,15 +29,19 @@ def start(
 
 
 def start_several(
-    model_dir: Path, total_steps: int, count: int, *, mesh: Sequence[str] = (), **environment: str
+    model_dir: Path, total_steps: int, count: int, *, mesh: Sequence[str] = ()
 ) -> list[subprocess.Popen]:
     """Processes of one run, of one device each."""
-    described = {
-        "T5X_LIKE_COORDINATOR": f"localhost:{free_port()}",
-        "T5X_LIKE_NUM_PROCESSES": str(count),
-    } | environment
+    coordinator = f"localhost:{free_port()}"
     return [
-        start(model_dir, total_steps, mesh=mesh, **described, T5X_LIKE_PROCESS_ID=str(index))
+        start(
+            model_dir,
+            total_steps,
+            mesh=mesh,
+            T5X_LIKE_COORDINATOR=coordinator,
+            T5X_LIKE_NUM_PROCESSES=str(count),
+            T5X_LIKE_PROCESS_ID=str(index),
+        )
         for index in range(count)
     ]
 

@@ -53,12 +53,19 @@ esac
 # `git archive`, of a folder that is no repository.
 GIT = """#!/usr/bin/env bash
 [[ $1 == -C && $3 == archive ]] || exit 1
-tar -czf "${6}" -C "$2" --transform 's,^,t5x_like/,' launch .venv
+tar -czf "${6}" -C "$2" --transform 's,^,t5x_like/,' launch
 """
 
 NOTHING = "#!/bin/sh\n"
 
-PROGRAMS = {"srun": SRUN, "scontrol": SCONTROL, "gcloud": GCLOUD, "curl": CURL, "git": GIT, "python3": NOTHING}
+PROGRAMS = {
+    "srun": SRUN,
+    "scontrol": SCONTROL,
+    "gcloud": GCLOUD,
+    "curl": CURL,
+    "git": GIT,
+    "python3": NOTHING,
+}
 
 
 def run_pods(manifest: str, repository: Path, environment: dict[str, str]) -> list[str]:
