@@ -91,8 +91,7 @@ class Loop:
             while not run.is_last:
                 for hook in self._hooks:
                     hook.before_step(run)
-                # The first batch may take long on one process only, as caches differ.
-                report_activity(READING_DATA if run.step > start_step else "preparing the first batch")
+                self._report_reading(run.step + 1, is_first=run.step == start_step)
                 prefetched = next(batches)
                 report_activity(f"at step {run.step + 1}")
                 if run.step > start_step and run.step in self._steps:
@@ -112,6 +111,10 @@ class Loop:
         if run.stop_reason is not None and self._writers is not None:
             self._writers.say(run.stop_reason)
         return Finished(run.step, not run.preempted, run.last, run.stop_reason)
+
+    def _report_reading(self, step: int, *, is_first: bool) -> None:
+        # The first batch may take one process much longer than others: its caches may be empty.
+        report_activity("preparing the first batch" if is_first else f"{READING_DATA} of step {step}")
 
     def _step_after(self, num_steps: int) -> TrainStep:
         return self._steps[max(start for start in self._steps if start <= num_steps)]

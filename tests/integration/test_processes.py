@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from t5x_like.io.files import read_jsonl
 from tests.integration.programs import finish, losses, start, start_several
 
 STEPS = 6
@@ -46,6 +47,21 @@ def test_weights_may_be_split_over_processes(directory, count, mesh):
         for index in range(count)
     ]
     assert min(sizes) > sum(sizes) / count / 2, f"every process writes its part: {sizes}"
+
+
+@pytest.mark.slow
+def test_processes_write_one_log_and_one_evaluation(directory):
+    home = train_both_ways(directory, 2, ["fsdp=2", "evaluate"])
+    lines = [(line["step"], line["split"]) for line in read_jsonl(home / "metrics.jsonl")]
+    assert sorted(set(lines)) == sorted(lines)
+    assert (STEPS, "evaluation/capitals") in lines
+    [evaluation] = (home / "evaluations").iterdir()
+    ours, alone = (
+        list(read_jsonl(folder / "evaluations" / evaluation.name / "capitals" / "predictions.jsonl"))
+        for folder in (home, directory / "alone_2_fsdp=2_evaluate")
+    )
+    assert len({row["number"] for row in ours}) == len(ours) == len(alone) > 0
+    assert [row["prediction"] for row in ours] == [row["prediction"] for row in alone]
 
 
 @pytest.mark.slow
