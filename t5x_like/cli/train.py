@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         import_users_modules(arguments)
 
-    # These import JAX.
-    import jax
+    import jax  # takes seconds
 
+    # These import JAX.
     from t5x_like.training import run_record, train
 
     initialize_processes()
