@@ -19,22 +19,24 @@ trap '' INT # Ctrl-C reaches this whole group: the local launcher turns it into 
 if [[ ${T5X_LIKE_PROCESS_ID:-0} != 0 ]]; then
   exec >/dev/null # process 0 speaks for all; errors still go to standard error
 fi
-"${command[@]}" &
-process=$!
-
-signals=0
+signals=0 process=
 # shellcheck disable=SC2329 # the trap calls it
 on_signal() {
   signals=$((signals + 1))
+  if [[ -z ${process} ]]; then return; fi
   if ((signals == 1)); then kill -TERM "${process}"; else kill -KILL "${process}"; fi
 }
 trap on_signal TERM
+"${command[@]}" &
+process=$!
+if ((signals)); then kill -TERM "${process}"; fi # it came before the process
 
-status=0
+status=127
 while
   before=${signals}
   wait "${process}" 2>/dev/null # without the shell's own line about a killed process
-  status=$?
+  code=$?
+  ((code == 127)) || status=${code} # there may be nothing left to wait for
   ((signals != before)) # then a signal ended the wait, not the process
 do :; done
 

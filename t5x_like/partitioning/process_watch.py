@@ -16,7 +16,9 @@ LOST_PROCESS = 75  # exit code; EX_TEMPFAIL of sysexits.h: the same command may 
 READING_DATA = "reading data"
 
 _SECONDS_BETWEEN_SIGNS = 1.0
-_PATIENCE = 10  # times as long where one process may have more to do than others: compiling, writing results
+_PATIENCE = (
+    40  # times as long where one process may have more to do: compiling what others have cached takes minutes
+)
 
 
 class LostProcess(NamedTuple):

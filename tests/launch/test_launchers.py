@@ -19,7 +19,7 @@ SCRIPTS = sorted(LAUNCH.glob("*/train.sh"))
 
 # Standard error, as the launchers keep the standard output of process 0 only.
 _REPEATS_ITS_CALL = """#!/bin/bash
-trap 'echo "$T5X_LIKE_PROCESS_ID saves" >&2; exit 130' TERM
+trap 'echo "$T5X_LIKE_PROCESS_ID saves" >&2; test -n "$STUBBORN" || exit 130' TERM
 echo "$T5X_LIKE_PROCESS_ID of $T5X_LIKE_NUM_PROCESSES at $T5X_LIKE_COORDINATOR: $*" >&2
 test "$T5X_LIKE_PROCESS_ID" != "$FAILS" || kill -KILL $$
 while test -n "$FAILS$WAITS"; do sleep 0.1; done
@@ -110,6 +110,21 @@ def test_sigterm_asks_every_local_process_once(launch, tmp_path):
     said = running.communicate(timeout=30)[1]
     assert sorted(said.splitlines()) == ["0 saves", "1 saves", "2 saves"]
     assert running.returncode == 130
+
+
+def test_a_second_sigterm_ends_a_local_process_at_once(launch, tmp_path):
+    running = subprocess.Popen(
+        [tmp_path / "launch/local/train.sh", "--processes", "2", "recipe.gin"],
+        env=os.environ | {"WAITS": "yes", "STUBBORN": "yes"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(2):
+        running.stderr.readline()
+        running.stderr.readline()
+        running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=30)
+    assert running.returncode == 128 + signal.SIGKILL
 
 
 def test_slurm_numbers_tasks_and_the_first_node_runs_process_0(launch, tmp_path):

@@ -158,15 +158,19 @@ def test_a_stopped_process_is_named_and_ended(folder, whole):
     assert not Path(f"/proc/{stopped[0]}").exists()
 
 
-def test_sigterm_saves_and_the_run_continues_to_the_bit(folder, whole):
-    code, said = interrupt(folder, "asked", lambda run: run.send_signal(signal.SIGTERM))
+@pytest.mark.parametrize("asked", ["the launcher", "process 3"])
+def test_sigterm_saves_and_the_run_continues_to_the_bit(folder, whole, asked):
+    def ask(run: subprocess.Popen) -> None:
+        os.kill(run.pid if asked == "the launcher" else child(run, 3), signal.SIGTERM)
+
+    code, said = interrupt(folder, asked, ask)
     assert code == 130, said
     assert len(re.findall(r"stopped at step \d+ as asked", said)) == 1
     assert "ended with exit code" not in said
-    last = max(losses(folder / "asked"))
-    assert (folder / "asked" / str(last) / "manifest.json").is_file()
-    finish(start(folder, "asked"))
-    assert losses(folder / "asked") == whole
+    last = max(losses(folder / asked))
+    assert (folder / asked / str(last) / "manifest.json").is_file()
+    finish(start(folder, asked))
+    assert losses(folder / asked) == whole
 
 
 def test_a_mistake_ends_all_without_a_traceback(folder):

@@ -91,6 +91,13 @@ def test_when_process_0_is_stopped_process_1_names_it():
 
 
 @pytest.mark.slow
+def test_when_process_0_is_killed_jax_aborts_the_others():
+    _, (code, said, _) = ends_of("SIGKILL", victim=0)
+    assert code == -signal.SIGABRT
+    assert "the JAX distributed service detected fatal errors" in said
+
+
+@pytest.mark.slow
 def test_a_process_that_is_stuck_in_its_data_is_named_and_ends_too():
     (code, said, _), (stuck_code, stuck_said, stuck) = ends_of("stuck")
     assert f", pid {stuck}) has kept the others waiting for " in said
