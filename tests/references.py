@@ -1,6 +1,7 @@
 """Where tests find the repository, its reference values, and the larger sets that may lie beside it."""
 
 import os
+import socket
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def xla_flags(num_devices: int = 1) -> str:
             "false"  # a process ends at a flag that its version doesn't know
         )
     return " ".join(f"--{name}={value}" for name, value in flags.items())
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
 
 
 def references() -> Path:

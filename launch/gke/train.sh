@@ -15,8 +15,7 @@ shift
 : "${ACCELERATOR:?node label cloud.google.com/gke-tpu-accelerator}" "${TOPOLOGY:?node label gke-tpu-topology}"
 NAME=${NAME:-t5x-like}
 
-command=$(printf '%q ' t5x-like train --gin_file="${GIN_FILE}" "$@")
-quoted=$(printf '%s' "exec ${command}" | python3 -c 'import json, sys; print(json.dumps(sys.stdin.read()))')
+command=$(python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))' launch/process.sh "${GIN_FILE}" "$@")
 
 cat <<EOF
 apiVersion: v1
@@ -43,8 +42,12 @@ spec:
       containers:
         - name: train
           image: ${IMAGE}
-          env: [{name: T5X_LIKE_DISTRIBUTED, value: auto}]
-          ports: [{containerPort: 8471}, {containerPort: 8476}]
+          env:
+            - {name: T5X_LIKE_COORDINATOR, value: "${NAME}-0.${NAME}:8482"}
+            - {name: T5X_LIKE_NUM_PROCESSES, value: "${HOSTS}"}
+            - name: T5X_LIKE_PROCESS_ID
+              valueFrom: {fieldRef: {fieldPath: "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+          ports: [{containerPort: 8471}, {containerPort: 8482}]
           resources: {requests: {google.com/tpu: ${CHIPS:-4}}, limits: {google.com/tpu: ${CHIPS:-4}}}
-          command: ["bash", "-c", ${quoted}]
+          command: ${command}
 EOF

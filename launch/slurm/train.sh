@@ -21,7 +21,10 @@ GIN_FILE=${1:?usage: sbatch launch/slurm/train.sh RECIPE.gin [--set NAME=VALUE .
 shift
 export PATH="${VENV:-${SLURM_SUBMIT_DIR:-.}/.venv}/bin:${PATH}"
 
-# JAX reads the processes and their addresses from SLURM. It gives each task the GPU of its number on the node, so
-# every task must see all GPUs of its node: --gpus-per-node, not --gpus-per-task.
-export T5X_LIKE_DISTRIBUTED=auto
-srun --kill-on-bad-exit=1 t5x-like train --gin_file="${GIN_FILE}" "$@"
+# The first node runs process 0. Each process drives the GPU of its number on the node (JAX asks SLURM), so every task
+# must see all GPUs of its node: --gpus-per-node, not --gpus-per-task.
+first_node=$(scontrol show hostnames "${SLURM_JOB_NODELIST}" | head -n 1)
+export T5X_LIKE_COORDINATOR=${first_node}:$((61000 + SLURM_JOB_ID % 4000))
+# shellcheck disable=SC2016 # expands in each task
+srun --kill-on-bad-exit=1 bash -c 'T5X_LIKE_NUM_PROCESSES=${SLURM_NTASKS} T5X_LIKE_PROCESS_ID=${SLURM_PROCID} exec "$@"' \
+  bash "${SLURM_SUBMIT_DIR:-.}/launch/process.sh" "${GIN_FILE}" "$@"

@@ -35,9 +35,17 @@ on_every_worker 'set -e
   test -d .venv || python3 -m uv venv --quiet --python 3.11 .venv
   python3 -m uv pip install --quiet --python .venv/bin/python --constraint requirements.lock --editable ".[tpu]"'
 
-command=$(printf '%q ' t5x-like train --gin_file="${GIN_FILE}" "$@")
+command=$(printf '%q ' launch/process.sh "${GIN_FILE}" "$@")
+# Each worker learns its number and the others' addresses (HOST, or NAME:ID:HOST) from the TPU's metadata.
 on_every_worker "cd t5x_like
-  export T5X_LIKE_DISTRIBUTED=auto PATH=\$PWD/.venv/bin:\$PATH
-  nohup ${command} > train.log 2>&1 &
+  metadata=http://metadata.google.internal/computeMetadata/v1/instance/attributes
+  attribute() { curl --silent --show-error --fail --header 'Metadata-Flavor: Google' \$metadata/\$1; }
+  workers=\$(attribute worker-network-endpoints) index=\$(attribute agent-worker-number) || exit
+  first=\${workers%%,*} commas=\${workers//[^,]/}
+  export T5X_LIKE_COORDINATOR=\${first##*:}:8482 T5X_LIKE_NUM_PROCESSES=\$((\${#commas} + 1))
+  export T5X_LIKE_PROCESS_ID=\$index PATH=\$PWD/.venv/bin:\$PATH
+  : > train.log
+  nohup ${command} >> train.log 2>&1 &
   echo \$! > train.pid
-  tail --pid=\$! --lines=+1 --follow train.log"
+  tail --pid=\$! --lines=+1 --follow train.log
+  wait \$!"

@@ -18,6 +18,7 @@ import t5x_like
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError, message_of, nearest
+from t5x_like.partitioning.processes import end_if_one_of_several
 
 # Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
 VERBS = {
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except KeyboardInterrupt:
         print("t5x-like: interrupted", file=sys.stderr)
+        end_if_one_of_several(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:  # `t5x-like tasks list | head` is not a failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_for_people(error) or "--traceback" in arguments:
             raise
         print(f"t5x-like: {message_of(error)}", file=sys.stderr)
+        end_if_one_of_several(USER_ERROR)
         return USER_ERROR
 
 

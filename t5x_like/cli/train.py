@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 after the last step, 130 if the run was asked to stop and has saved, or 3 if its numbers broke."""
-    experiment, text = None, ""
+    experiment, text, notes = None, "", []
     home = Path(arguments.model_dir or "")
     if arguments.model_dir and not arguments.gin_file and (home / "config.gin").is_file():
         arguments.gin_file = [str(home / "config.gin")]
@@ -39,9 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.dry_run:
             print(loaded.annotated_text)
             return 0
-        for line in loaded.unused:
-            print(f"t5x-like: note: {line}", file=sys.stderr)
-        experiment, text = loaded.value, loaded.text
+        experiment, text, notes = loaded.value, loaded.text, loaded.unused
     elif arguments.overrides or arguments.dry_run:
         raise UserError(
             f"--model_dir {home}: the run was configured in Python, so gin's flags can't change it",
@@ -50,10 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         import_users_modules(arguments)
 
+    import jax  # takes seconds
+
     # These import JAX.
     from t5x_like.training import run_record, train
 
     initialize_processes()
+    if jax.process_index() == 0:
+        for line in notes:
+            print(f"t5x-like: note: {line}", file=sys.stderr)
     if experiment is None:
         experiment = run_record.read_experiment(home, model_dir=str(home))
     finished = train.train(experiment, config_text=text)

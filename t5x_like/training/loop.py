@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
+from t5x_like.partitioning.process_watch import READING_DATA
+from t5x_like.partitioning.processes import report_activity
 from t5x_like.partitioning.shard import place
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.preemption import Preemption
@@ -91,7 +93,9 @@ class Loop:
             while not run.is_last:
                 for hook in self._hooks:
                     hook.before_step(run)
+                self._report_reading(run.step + 1, is_first=run.step == start_step)
                 prefetched = next(batches)
+                report_activity(f"at step {run.step + 1}")
                 if run.step > start_step and run.step in self._steps:
                     run.timer.begin_compiling(run.state["step"])
                 run.state = self._step_after(run.step)(run.state, prefetched.batch)
@@ -110,6 +114,10 @@ class Loop:
         if run.stop_reason is not None and self._writers is not None:
             self._writers.say(run.stop_reason)
         return Finished(run.step, not run.preempted, run.last, run.stop_reason, run.diverged)
+
+    def _report_reading(self, step: int, *, is_first: bool) -> None:
+        # The first batch may take one process much longer than others: its caches may be empty.
+        report_activity("preparing the first batch" if is_first else f"{READING_DATA} of step {step}")
 
     def _step_after(self, num_steps: int) -> TrainStep:
         return self._steps[max(start for start in self._steps if start <= num_steps)]

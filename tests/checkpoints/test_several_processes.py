@@ -1,7 +1,6 @@
 """Two real processes save and restore one checkpoint together."""
 
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from tests.references import xla_flags
+from tests.references import free_port, xla_flags
 
 _CHILD = textwrap.dedent("""
     import pathlib
@@ -54,9 +53,7 @@ _CHILD = textwrap.dedent("""
 
 
 def test_two_processes_save_and_agree_on_what_to_restore(tmp_path):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     children = [
         subprocess.Popen(
             [sys.executable, "-c", _CHILD, tmp_path],

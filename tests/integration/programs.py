@@ -3,26 +3,47 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from t5x_like.io.files import read_jsonl
 from tests.integration import tiny_run
-from tests.references import xla_flags
+from tests.references import free_port, xla_flags
 
 
-def start(model_dir: Path, total_steps: int, *, num_devices: int = 1, **environment: str) -> subprocess.Popen:
+def start(
+    model_dir: Path, total_steps: int, *, num_devices: int = 1, mesh: Sequence[str] = (), **environment: str
+) -> subprocess.Popen:
     """The same step is compiled once for all programs that write beside each other."""
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(model_dir.parent / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
     return subprocess.Popen(
-        [sys.executable, tiny_run.__file__, str(model_dir), str(total_steps)],
+        [sys.executable, tiny_run.__file__, str(model_dir), str(total_steps), *mesh],
         env=os.environ | {"XLA_FLAGS": xla_flags(num_devices)} | cache | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def start_several(
+    model_dir: Path, total_steps: int, count: int, *, mesh: Sequence[str] = ()
+) -> list[subprocess.Popen]:
+    """Processes of one run, of one device each."""
+    coordinator = f"localhost:{free_port()}"
+    return [
+        start(
+            model_dir,
+            total_steps,
+            mesh=mesh,
+            T5X_LIKE_COORDINATOR=coordinator,
+            T5X_LIKE_NUM_PROCESSES=str(count),
+            T5X_LIKE_PROCESS_ID=str(index),
+        )
+        for index in range(count)
+    ]
 
 
 def finish(process: subprocess.Popen) -> None:

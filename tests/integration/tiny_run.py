@@ -1,11 +1,13 @@
 """A real run small enough for tests: bytes, two layers, a corpus of counting words. Also a program, to be killed.
 
-python tests/integration/tiny_run.py MODEL_DIR TRAIN_STEPS
+python tests/integration/tiny_run.py MODEL_DIR TRAIN_STEPS [data=2 fsdp=2 model=2] [evaluate]
 """
 
 import sys
 from pathlib import Path
 
+from t5x_like.evaluation.evaluator import TaskEvaluation
+from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.optimizers.schedules import Constant
@@ -29,6 +31,14 @@ MODEL = T5Config(
     num_encoder_layers=2,
     num_decoder_layers=2,
     dropout_rate=0.1,
+)
+
+CAPITALS = TaskEvaluation(
+    mixture="capitals",
+    inputs_length=32,
+    targets_length=8,
+    batch_size=16,
+    generation=GenerationConfig(max_new_tokens=4),
 )
 
 
@@ -80,4 +90,9 @@ def run(directory: Path, *, model_dir: str, total_steps: int, **changes) -> Fini
 
 if __name__ == "__main__":
     initialize_processes()
-    run(Path(sys.argv[1]).parent, model_dir=sys.argv[1], total_steps=int(sys.argv[2]))
+    model_dir, steps, *options = sys.argv[1:]
+    parts = [option.partition("=") for option in options]
+    changes = {"mesh": MeshConfig(**{axis: int(size) for axis, _, size in parts if size})}
+    if "evaluate" in options:
+        changes["evaluations"] = (CAPITALS,)
+    run(Path(model_dir).parent, model_dir=model_dir, total_steps=int(steps), **changes)

@@ -1,15 +1,15 @@
 """Two real processes on this machine see one mesh."""
 
 import os
-import socket
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
+from t5x_like.cli.main import main
 from t5x_like.partitioning.processes import initialize_processes
-from tests.references import xla_flags
+from tests.references import ROOT, free_port, xla_flags
 
 _CHILD = textwrap.dedent("""
     import sys
@@ -69,9 +69,7 @@ def _as_slurm_describes(index: int, port: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("description", [_described, _as_slurm_describes])
 def test_two_processes_assemble_the_batch_of_one(description):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     two_devices = {"XLA_FLAGS": xla_flags(num_devices=2)}
     children = [
         subprocess.Popen(
@@ -97,6 +95,22 @@ def test_nothing_set_means_one_process(monkeypatch):
     initialize_processes()
 
 
+def test_a_command_that_finds_no_coordinator_ends_with_exit_code_2(monkeypatch, capsys, tmp_path):
+    settings = {
+        "COORDINATOR": f"localhost:{free_port()}",
+        "NUM_PROCESSES": "2",
+        "PROCESS_ID": "1",
+        "INITIALIZATION_TIMEOUT_SECONDS": "1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(f"T5X_LIKE_{name}", value)
+    recipe = f"--gin_file={ROOT}/gin/recipes/quickstart/pretrain.gin"
+    assert main(["train", recipe, "--model_dir", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert f"could not reach process 0 at {settings['COORDINATOR']} for 1 s" in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -104,6 +118,11 @@ def test_nothing_set_means_one_process(monkeypatch):
         ({"COORDINATOR": "a", "NUM_PROCESSES": "2", "PROCESS_ID": "0"}, "'a'; write host:port"),
         ({"COORDINATOR": "a:1", "NUM_PROCESSES": "two", "PROCESS_ID": "0"}, "'two' is not a whole number"),
         ({"COORDINATOR": "a:1", "NUM_PROCESSES": "2", "PROCESS_ID": "2"}, "PROCESS_ID=2 must lie in 0 … 1"),
+        (
+            {"COORDINATOR": "a:1", "NUM_PROCESSES": "2", "PROCESS_ID": "0", "HEARTBEAT_TIMEOUT_SECONDS": "0"},
+            "HEARTBEAT_TIMEOUT_SECONDS=0; give a number of seconds above 0",
+        ),
+        ({"DISTRIBUTED": "auto"}, "JAX finds no TPU pod, SLURM job"),
         ({"DISTRIBUTED": "yes"}, "the only mode is 'auto'"),
         ({"DISTRIBUTED": "auto", "PROCESS_ID": "2"}, "auto and T5X_LIKE_PROCESS_ID are both set"),
     ],

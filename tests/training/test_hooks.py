@@ -56,6 +56,13 @@ def test_a_hook_is_called_at_its_interval_and_at_the_last_step():
     assert finished == (7, True, {}, None, False)
 
 
+def test_other_processes_learn_what_the_loop_begins(monkeypatch):
+    begun = []
+    monkeypatch.setattr("t5x_like.training.loop.report_activity", begun.append)
+    run([], total_steps=2)
+    assert begun == ["preparing the first batch", "at step 1", "reading data of step 2", "at step 2"]
+
+
 def test_an_interval_of_zero_is_the_last_step_only():
     seen = []
     run([Every(0, lambda run: seen.append(run.step))])

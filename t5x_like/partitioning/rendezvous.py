@@ -1,0 +1,156 @@
+"""Checks that all processes of a run are there, once each, before JAX connects them.
+
+JAX's own connection ends a process with a stack trace, and does not notice all of these mistakes.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import time
+from typing import NamedTuple
+
+_RETRY_SECONDS = 0.5
+_GREETING_SECONDS = 5.0  # a scanner of ports may connect and say nothing
+_MAX_MESSAGE_BYTES = 1 << 20
+
+
+class Member(NamedTuple):
+    """A process as it introduces itself: its number, how many it expects, its host and process id."""
+
+    index: int
+    num_processes: int
+    place: str
+
+    def __str__(self) -> str:
+        return f"process {self.index} of {self.num_processes} ({self.place})"
+
+
+class Answer(NamedTuple):
+    """Answer of process 0 to all: what is wrong, or the place of each process."""
+
+    complaint: str
+    places: list[str]
+
+
+def meet(coordinator: str, num_processes: int, index: int, timeout: float) -> list[str]:
+    """Wait until all processes have connected to process 0; returns the host and process id of each.
+
+    Args:
+      coordinator: ``host:port`` of process 0, which listens there until all have come.
+      num_processes: Number of processes.
+      index: Number of this one.
+      timeout: Seconds to wait for the others.
+
+    Raises:
+      ValueError: A process is missing, has another's number, or expects another number of processes. All processes that
+        have connected raise the same.
+    """
+    deadline = time.monotonic() + timeout
+    me = Member(index, num_processes, f"host {socket.gethostname()}, pid {os.getpid()}")
+    meet_here = _receive_all if index == 0 else _introduce
+    answer = meet_here(me, coordinator, timeout, deadline)
+    if answer.complaint:
+        raise ValueError(answer.complaint)
+    return answer.places
+
+
+def _receive_all(me: Member, coordinator: str, timeout: float, deadline: float) -> Answer:
+    members, complaint = {0: me}, ""
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(_listen(coordinator))
+        connections = []
+        while len(members) < me.num_processes and not complaint:
+            server.settimeout(max(deadline - time.monotonic(), 0.01))
+            try:
+                connection = opened.enter_context(server.accept()[0])
+            except TimeoutError:
+                complaint = _missing(members, coordinator, timeout)
+                break
+            member = _greeting(connection)
+            if member is not None:
+                connections.append(connection)
+                complaint = _complaint(member, members)
+                members.setdefault(member.index, member)
+        answer = Answer(complaint, [members[index].place for index in sorted(members)])
+        for connection in connections:
+            with contextlib.suppress(OSError):  # one that has left gets no answer
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+        return answer
+
+
+def _introduce(me: Member, coordinator: str, timeout: float, deadline: float) -> Answer:
+    with _connect(me, coordinator, timeout, deadline) as connection:
+        connection.settimeout(timeout + _GREETING_SECONDS)  # process 0 may have started later
+        try:
+            connection.sendall(json.dumps(me).encode() + b"\n")
+            return Answer(*json.loads(_line(connection)))
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(
+                f"{me} got no answer that it knows from {coordinator}: a run has begun there without it, or the port "
+                "is another program's"
+            ) from error
+
+
+def _connect(me: Member, coordinator: str, timeout: float, deadline: float) -> socket.socket:
+    host, _, port = coordinator.rpartition(":")
+    while True:
+        try:
+            return socket.create_connection((host.strip("[]"), int(port)), timeout=_GREETING_SECONDS)
+        except OSError as error:
+            if time.monotonic() + _RETRY_SECONDS > deadline:
+                raise ValueError(
+                    f"{me} could not reach process 0 at {coordinator} for {timeout:.0f} s ({error}); start process 0, "
+                    "or correct the address"
+                ) from error
+            time.sleep(_RETRY_SECONDS)
+
+
+def _listen(coordinator: str) -> socket.socket:
+    port = int(coordinator.rpartition(":")[2])
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    try:
+        return socket.create_server(("", port), family=family, dualstack_ipv6=both)
+    except OSError as error:
+        raise ValueError(
+            f"process 0 can't listen at {coordinator}: {error.strerror}; another process has number 0, or choose "
+            "another port"
+        ) from error
+
+
+def _greeting(connection: socket.socket) -> Member | None:
+    """Return who has connected; ``None`` if it is none of ours."""
+    connection.settimeout(_GREETING_SECONDS)
+    try:
+        index, num_processes, place = json.loads(_line(connection))
+        return Member(int(index), int(num_processes), str(place))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _line(connection: socket.socket) -> bytes:
+    received = b""
+    while not received.endswith(b"\n") and len(received) < _MAX_MESSAGE_BYTES:
+        more = connection.recv(4096)
+        if not more:
+            break
+        received += more
+    return received
+
+
+def _complaint(member: Member, members: dict[int, Member]) -> str:
+    if member.num_processes != members[0].num_processes:
+        return f"{member} doesn't fit {members[0]}; give all the same number of processes"
+    if member.index in members:
+        return f"two processes have one number: {members[member.index]} and {member}; give each its own"
+    return ""
+
+
+def _missing(members: dict[int, Member], coordinator: str, timeout: float) -> str:
+    count = members[0].num_processes
+    missing = [str(index) for index in range(count) if index not in members]
+    return (
+        f"process{'es' * (len(missing) > 1)} {', '.join(missing)} of {count} did not connect to {coordinator} "
+        f"within {timeout:.0f} s; start all of them, or correct their numbers"
+    )
