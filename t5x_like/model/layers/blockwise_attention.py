@@ -91,12 +91,6 @@ def blockwise_attention(
     (_, length, num_heads, head_dim), num_groups = queries.shape, keys.shape[2]
     query_length, key_length = min(BLOCK_LENGTH, length), min(BLOCK_LENGTH, keys.shape[1])
     num_query_blocks, num_key_blocks = -(-length // query_length), -(-keys.shape[1] // key_length)
-
-    def may_see(query: int, key: int) -> bool:
-        first = key * key_length - num_prefix
-        queries = range(query * query_length, (query + 1) * query_length)
-        return first < 0 or mask.may_see(queries, range(first, first + key_length))
-
     blocks = _Blocks(
         query_length=query_length,
         key_length=key_length,
@@ -104,11 +98,8 @@ def blockwise_attention(
         num_prefix=num_prefix,
         causal=mask.causal,
         window=mask.window,
-        pairs=tuple(
-            (query, key)
-            for query in range(num_query_blocks)
-            for key in range(num_key_blocks)
-            if may_see(query, key)
+        pairs=visible_pairs(
+            mask, range(0, length, query_length), range(-num_prefix, keys.shape[1] - num_prefix, key_length)
         ),
         scale=scale,
         soft_cap=soft_cap,
@@ -133,6 +124,26 @@ def blockwise_attention(
     by_distance = None if bias is None else _padded(bias.values, 1, margin, margin)
     averages: Array = _attend(blocks, grouped, pad_keys(keys), pad_keys(values), by_distance, sides)
     return averages.reshape(len(queries), -1, num_heads, head_dim)[:, :length]
+
+
+def visible_pairs(mask: AttentionMask, queries: range, keys: range) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of blocks of queries and keys between which there is attention, whatever the batch contains.
+
+    Args:
+      mask: Mask between queries and keys.
+      queries: Place of each block's first query, with the length of blocks as its step.
+      keys: The same of keys; places below 0 belong to a prefix that all queries see.
+    """
+
+    def may_see(query: int, key: int) -> bool:
+        return key < 0 or mask.may_see(range(query, query + queries.step), range(key, key + keys.step))
+
+    return tuple(
+        (query_block, key_block)
+        for query_block, query in enumerate(queries)
+        for key_block, key in enumerate(keys)
+        if may_see(query, key)
+    )
 
 
 def _map_axes(

@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.layers.attention import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache
@@ -194,7 +194,7 @@ class Stack(nnx.Module):
                     num_keys=0 if encoded is None else encoded.shape[1],
                 ),
             )
-        by_distance = implementation == "blockwise" and length is None
+        by_distance = implementation in IN_BLOCKS and length is None
         context = context._replace(
             bias=self._bias(queries, keys, context, by_distance=by_distance),
             implementation=implementation,
