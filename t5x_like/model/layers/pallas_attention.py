@@ -178,7 +178,7 @@ def _run_forward(
     *,
     interpret: bool,
 ) -> tuple[Array, Array]:
-    inputs = Inputs(*map(_swapped, (queries, keys, values)), _rows_of(blocks, bias, blocks.num_query_blocks), sides)
+    inputs = Inputs(*map(_swapped, (queries, keys, values)), _in_rows(blocks, bias), sides)
     averages, statistics = pallas_kernels.forward(blocks, inputs, interpret=interpret)
     return _swapped(averages), statistics
 
@@ -200,30 +200,28 @@ def _run_backward(
     common = jnp.einsum("blhk,blhk->bhl", gradient, averages, preferred_element_type=jnp.float32)
     inputs = Inputs(
         *map(_swapped, (queries, keys, values)),
-        _rows_of(blocks, bias, blocks.num_query_blocks),
+        _in_rows(blocks, bias),
         sides,
         averages_gradient=_swapped(gradient),
         statistics=jnp.stack([statistics[:, :, 0], 1 / statistics[:, :, 1], common], axis=2),
     )
     by_queries, by_rows = pallas_kernels.backward_queries(blocks, inputs, interpret=interpret)
-    flipped = None if bias is None else bias[:, ::-1]
-    inputs = inputs._replace(bias=_rows_of(blocks, flipped, blocks.num_key_blocks))
     by_keys, by_values = pallas_kernels.backward_keys(blocks, inputs, interpret=interpret)
     by_bias = None
     if bias is not None and by_rows is not None:
-        start = blocks.num_query_blocks * blocks.key_length - bias.shape[1] // 2
-        by_bias = by_rows.reshape(len(bias), -1)[None, :, start : start + bias.shape[1]]
+        start = blocks.num_key_blocks * blocks.key_length - bias.shape[1] // 2
+        by_bias = by_rows.reshape(len(bias), -1)[None, :, start : start + bias.shape[1]][..., ::-1]
     return *map(_swapped, (by_queries, by_keys, by_values)), by_bias
 
 
-def _rows_of(blocks: Blocks, bias: Float[Array, "H R"] | None, zero_row: int) -> Float[Array, "H T C"] | None:
-    """Cut the bias into rows of a block's length; the distance 0 is at the start of ``zero_row``."""
+def _in_rows(blocks: Blocks, bias: Float[Array, "H R"] | None) -> Float[Array, "H T C"] | None:
+    """Return the bias as ``Inputs`` has it."""
     if bias is None:
         return None
-    before = zero_row * blocks.key_length - bias.shape[1] // 2
+    before = blocks.num_key_blocks * blocks.key_length - bias.shape[1] // 2
     num_rows = blocks.num_query_blocks + blocks.num_key_blocks
     after = num_rows * blocks.key_length - before - bias.shape[1]
-    return jnp.pad(bias, ((0, 0), (before, after))).reshape(len(bias), num_rows, blocks.key_length)
+    return jnp.pad(bias[:, ::-1], ((0, 0), (before, after))).reshape(len(bias), num_rows, blocks.key_length)
 
 
 def _swapped(array: Array) -> Array:

@@ -85,8 +85,7 @@ class Inputs(NamedTuple):
       queries: Queries.
       keys: Keys.
       values: Values.
-      bias: Bias by distance, in rows of a block's length; distance 0 starts row ``num_query_blocks``. The kernel of keys
-        takes distances from a key to a query, of which 0 starts row ``num_key_blocks``.
+      bias: Bias by distance from a key to a query, in rows of a block's length; 0 starts row ``num_key_blocks``.
       sides: See there.
       averages_gradient: Gradient of the averages; for backward kernels.
       statistics: Of each query the largest score, the inverse sum of exponentials, and what the softmax takes off each
@@ -114,7 +113,7 @@ def forward(
             (inputs.queries.shape, inputs.queries.dtype, grid.queries_spec),
             ((batch_size, num_heads, 2, length), jnp.float32, grid.statistics_spec(2)),
         ),
-        scratch=((blocks.query_length, LANES), (blocks.query_length, LANES), (blocks.query_length, head_dim)),
+        scratch=((1, blocks.query_length), (1, blocks.query_length), (head_dim, blocks.query_length)),
         interpret=interpret,
     )
 
@@ -128,7 +127,7 @@ def backward_queries(
     by_queries, *rest = grid.call(
         _queries_kernel,
         outputs=((inputs.queries.shape, inputs.queries.dtype, grid.queries_spec), *by_bias),
-        scratch=((blocks.query_length, inputs.queries.shape[-1]),),
+        scratch=((inputs.queries.shape[-1], blocks.query_length),),
         interpret=interpret,
     )
     return by_queries, rest[0] if rest else None
@@ -265,7 +264,14 @@ class _Grid:
 
 
 def _forward_kernel(
-    blocks: Blocks, at: _Place, inputs: Inputs, averages: Any, statistics: Any, largest: Any, total: Any, sums: Any
+    blocks: Blocks,
+    at: _Place,
+    inputs: Inputs,
+    averages: Any,
+    statistics: Any,
+    largest: Any,
+    total: Any,
+    sums: Any,
 ) -> None:
     """Add a pair to the averages of its queries."""
 
@@ -275,21 +281,21 @@ def _forward_kernel(
         total[...] = jnp.zeros(total.shape)
         sums[...] = jnp.zeros(sums.shape)
 
-    scores = _scores(blocks, at, inputs, query_axis=0).masked
+    scores = _scores(blocks, at, inputs).masked
     old_largest = largest[...]
-    new_largest = jnp.maximum(old_largest, jnp.max(scores, axis=1, keepdims=True))
-    weights = jnp.exp(scores - new_largest[:, :1])
+    new_largest = jnp.maximum(old_largest, jnp.max(scores, axis=0, keepdims=True))
+    weights = jnp.exp(scores - new_largest)
     fading = jnp.exp(old_largest - new_largest)
     largest[...] = new_largest
-    total[...] = total[...] * fading + jnp.sum(weights, axis=1, keepdims=True)
-    weights = _dropped(inputs, weights, query_axis=0).astype(inputs.values.dtype)
-    sums[...] = sums[...] * fading[:, :1] + _product(weights, inputs.values[...], 0)
+    total[...] = total[...] * fading + jnp.sum(weights, axis=0, keepdims=True)
+    weights = _dropped(inputs, weights).astype(inputs.values.dtype)
+    sums[...] = sums[...] * fading + _product(inputs.values[...], weights, 0, 0)
 
     @pl.when(at.is_last)
     def end() -> None:
-        averages[...] = (sums[...] / total[:, :1]).astype(averages.dtype)
-        statistics[0:1, :] = largest[...].T[:1]
-        statistics[1:2, :] = total[...].T[:1]
+        averages[...] = (sums[...] / total[...]).T.astype(averages.dtype)
+        statistics[0:1, :] = largest[...]
+        statistics[1:2, :] = total[...]
 
 
 def _queries_kernel(
@@ -302,12 +308,12 @@ def _queries_kernel(
     def start() -> None:
         sums[...] = jnp.zeros(sums.shape)
 
-    _, by_score, by_product = _score_gradients(blocks, at, inputs, query_axis=0)
-    sums[...] += _product(by_product.astype(inputs.keys.dtype), inputs.keys[...], 0)
+    _, by_score, by_product = _score_gradients(blocks, at, inputs)
+    sums[...] += _product(inputs.keys[...], by_product.astype(inputs.keys.dtype), 0, 0)
 
     @pl.when(at.is_last)
     def end() -> None:
-        by_queries[...] = sums[...].astype(by_queries.dtype)
+        by_queries[...] = sums[...].T.astype(by_queries.dtype)
 
     for by_distance in by_bias:
 
@@ -315,7 +321,7 @@ def _queries_kernel(
         def start_bias(by_distance: Any = by_distance) -> None:
             by_distance[...] = jnp.zeros(by_distance.shape)
 
-        row = _bias_row(blocks, at, query_axis=0)
+        row = _bias_row(blocks, at)
         found = sum_of_diagonals(by_score) * _has_bias(blocks, at)
         by_distance[pl.ds(row - 1, 1), :] += found[:, : blocks.key_length]
         by_distance[pl.ds(row, 1), :] += found[:, blocks.key_length :]
@@ -331,9 +337,9 @@ def _keys_kernel(
         key_sums[...] = jnp.zeros(key_sums.shape)
         value_sums[...] = jnp.zeros(value_sums.shape)
 
-    weights, _, by_product = _score_gradients(blocks, at, inputs, query_axis=1)
-    key_sums[...] += _product(by_product.astype(inputs.queries.dtype), inputs.queries[...], 0)
-    value_sums[...] += _product(weights.astype(inputs.values.dtype), inputs.averages_gradient[...], 0)
+    weights, _, by_product = _score_gradients(blocks, at, inputs)
+    key_sums[...] += _product(by_product.astype(inputs.queries.dtype), inputs.queries[...], 1, 0)
+    value_sums[...] += _product(weights.astype(inputs.values.dtype), inputs.averages_gradient[...], 1, 0)
 
     @pl.when(at.is_last)
     def end() -> None:
@@ -350,106 +356,88 @@ class _Scores(NamedTuple):
       slope: Derivative of scores by products of queries and keys, before the bias.
     """
 
-    masked: Float[Array, "..."]
-    visible: Bool[Array, "..."] | None
-    slope: Float[Array, "..."] | float
+    masked: Float[Array, "M L"]
+    visible: Bool[Array, "M L"] | None
+    slope: Float[Array, "M L"] | float
 
 
-def _scores(blocks: Blocks, at: _Place, inputs: Inputs, *, query_axis: int) -> _Scores:
-    """Return scores, of which each row (``query_axis`` 0) or column (1) belongs to a query."""
-    queries, keys = inputs.queries[...], inputs.keys[...]
-    scores = _product(queries, keys, 1) if query_axis == 0 else _product(keys, queries, 1)
+def _scores(blocks: Blocks, at: _Place, inputs: Inputs) -> _Scores:
+    """Return scores, with a column for each query: sums over keys are then sums of whole registers."""
+    scores = _product(inputs.keys[...], inputs.queries[...], 1, 1)
     scores = scale_and_cap(scores, blocks.scale, blocks.soft_cap)
     slope: Any = blocks.scale
     if blocks.soft_cap is not None:
         slope = blocks.scale * (1 - (scores / blocks.soft_cap) ** 2)
     if inputs.bias is not None:
-        row = _bias_row(blocks, at, query_axis=query_axis)
+        row = _bias_row(blocks, at)
         near = [inputs.bias[pl.ds(row - 1, 1), :], inputs.bias[pl.ds(row, 1), :]]
         scores += diagonals(jnp.concatenate(near, axis=1)) * _has_bias(blocks, at)
-    visible = _visible(blocks, at, inputs.sides, scores.shape, query_axis=query_axis)
+    visible = _visible(blocks, at, inputs.sides, scores.shape)
     scores = scores if visible is None else jnp.where(visible, scores, MASKED)
     if blocks.num_keys % blocks.key_length or blocks.num_prefix % blocks.key_length:
-        # Padding of a block has no weight, not even in a row where everything is masked.
+        # Padding of a block has no weight, not even in a column where everything is masked.
         is_prefix = at.key >= blocks.first_prefix_block
         key = at.key - jnp.where(is_prefix, blocks.first_prefix_block, 0)
         number = jnp.where(is_prefix, blocks.num_prefix, blocks.num_keys) - key * blocks.key_length
-        keys_here = jax.lax.broadcasted_iota(jnp.int32, scores.shape, 1 - query_axis)
-        scores = jnp.where(keys_here < number, scores, -jnp.inf)
+        scores = jnp.where(jax.lax.broadcasted_iota(jnp.int32, scores.shape, 0) < number, scores, -jnp.inf)
     return _Scores(scores, visible, slope)
 
 
-def _visible(
-    blocks: Blocks, at: _Place, sides: Sides, shape: tuple[int, ...], *, query_axis: int
-) -> Bool[Array, "..."] | None:
+def _visible(blocks: Blocks, at: _Place, sides: Sides, shape: tuple[int, ...]) -> Bool[Array, "M L"] | None:
     """Return the mask of a pair; see ``AttentionMask.between``."""
-
-    def spread(row: Int[Array, "1 L"], axis: int) -> Int[Array, "..."]:
-        return jnp.broadcast_to(_column(row) if axis == 0 else row, shape)
-
-    of_queries, of_keys = partial(spread, axis=query_axis), partial(spread, axis=1 - query_axis)
     conditions = []
     if sides.key_segments is not None:
-        ids = of_keys(sides.key_segments[...])
-        conditions = [ids >= of_queries(sides.query_segments[0:1]), ids <= of_queries(sides.query_segments[1:2])]
+        ids = jnp.broadcast_to(_column(sides.key_segments[...]), shape)
+        conditions = [ids >= sides.query_segments[0:1], ids <= sides.query_segments[1:2]]
     if sides.key_ranks is not None:
-        conditions.append(of_keys(sides.key_ranks[...]) <= of_queries(sides.query_ranks[...]))
+        conditions.append(_column(sides.key_ranks[...]) <= sides.query_ranks[...])
     window = blocks.window
     if blocks.causal or window is not None:
         count = partial(jax.lax.broadcasted_iota, jnp.int32, shape)
-        start = at.key * blocks.key_length - at.query * blocks.query_length
-        distances = start + count(1 - query_axis) - count(query_axis)
-        right = [0] * blocks.causal if window is None else [0 if blocks.causal else window.right]
-        conditions += [distances <= limit for limit in right]
-        conditions += [] if window is None else [distances >= -window.left]
+        distances = at.key * blocks.key_length - at.query * blocks.query_length + count(0) - count(1)
+        conditions += [distances <= 0] if blocks.causal else []
+        if window is not None:
+            conditions += [distances <= window.right, distances >= -window.left]
     if not conditions:
         return None
     visible = reduce(operator.and_, conditions)
     return visible | (at.key >= blocks.first_prefix_block) if blocks.num_prefix else visible
 
 
-def _score_gradients(
-    blocks: Blocks, at: _Place, inputs: Inputs, *, query_axis: int
-) -> tuple[Array, Array, Array]:
+def _score_gradients(blocks: Blocks, at: _Place, inputs: Inputs) -> tuple[Array, Array, Array]:
     """Return weights after dropout, and gradients of scores and of products of queries and keys."""
-    scores = _scores(blocks, at, inputs, query_axis=query_axis)
-
-    def of_queries(number: int) -> Float[Array, "..."]:
-        row = inputs.statistics[number : number + 1]
-        return _column(row) if query_axis == 0 else row
-
-    weights = jnp.exp(scores.masked - of_queries(0)) * of_queries(1)
-    gradient, values = inputs.averages_gradient[...], inputs.values[...]
-    by_weight = _product(gradient, values, 1) if query_axis == 0 else _product(values, gradient, 1)
-    by_score = weights * (_dropped(inputs, by_weight, query_axis=query_axis) - of_queries(2))
-    if scores.visible is not None:  # a row where everything is masked has weights
+    scores = _scores(blocks, at, inputs)
+    largest, inverse_total, common = (inputs.statistics[number : number + 1] for number in range(3))
+    weights = jnp.exp(scores.masked - largest) * inverse_total
+    by_weight = _dropped(inputs, _product(inputs.values[...], inputs.averages_gradient[...], 1, 1))
+    by_score = weights * (by_weight - common)
+    if scores.visible is not None:  # a column where everything is masked has weights
         by_score = jnp.where(scores.visible, by_score, 0.0)
-    return _dropped(inputs, weights, query_axis=query_axis), by_score, by_score * scores.slope
+    return _dropped(inputs, weights), by_score, by_score * scores.slope
 
 
-def _dropped(inputs: Inputs, weights: Array, *, query_axis: int) -> Array:
+def _dropped(inputs: Inputs, weights: Float[Array, "M L"]) -> Float[Array, "M L"]:
     """Apply dropout to weights, or to their gradients."""
-    if inputs.sides.keep is None:
-        return weights
-    keep = inputs.sides.keep[...].astype(jnp.float32)
-    return weights * (keep if query_axis == 0 else _column(keep))
+    keep = inputs.sides.keep
+    return weights if keep is None else weights * _column(keep[...].astype(jnp.float32))
 
 
-def _product(left: Array, right: Array, right_axis: int) -> Float[Array, "..."]:
-    """Return a float32 product that sums over the last axis of ``left`` and one of ``right``."""
-    return jax.lax.dot_general(left, right, (((1,), (right_axis,)), ((), ())), preferred_element_type=jnp.float32)
+def _product(left: Array, right: Array, left_axis: int, right_axis: int) -> Float[Array, "..."]:
+    """Return a float32 product that sums over these axes."""
+    return jax.lax.dot_general(
+        left, right, (((left_axis,), (right_axis,)), ((), ())), preferred_element_type=jnp.float32
+    )
 
 
 def _column(row: Array) -> Array:
-    """Turn [1, L] into [L, 1]. The compiler transposes whole registers only."""
+    """Turn [1, M] into [M, 1]. The compiler transposes whole registers only."""
     return jnp.broadcast_to(row, (LANES, row.shape[1])).T[:, :1]
 
 
-def _bias_row(blocks: Blocks, at: _Place, *, query_axis: int) -> Any:
+def _bias_row(blocks: Blocks, at: _Place) -> Any:
     """Return the second of the two rows of ``Inputs.bias`` that have the distances of a pair."""
-    row = at.key - at.query + blocks.num_query_blocks
-    row = row if query_axis == 0 else at.query - at.key + blocks.num_key_blocks
-    return jnp.clip(row, 1, blocks.num_query_blocks + blocks.num_key_blocks - 1)
+    last = blocks.num_query_blocks + blocks.num_key_blocks - 1
+    return jnp.clip(at.query - at.key + blocks.num_key_blocks, 1, last)
 
 
 def _has_bias(blocks: Blocks, at: _Place) -> Any:
