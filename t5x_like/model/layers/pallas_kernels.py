@@ -22,6 +22,7 @@ from t5x_like.model.layers.masks import MASKED, SlidingWindow
 
 # Numbers in a row of a vector register, and rows. Blocks are multiples of rows long.
 LANES, SUBLANES = 128, 8
+_BITS = (1, 2, 4)  # of the number of a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -448,15 +449,14 @@ def _has_bias(blocks: Blocks, at: _Place) -> Any:
 def diagonals(values: Float[Array, "1 W"]) -> Float[Array, "C C"]:
     """Return the matrix with ``values[C + column - row]``.
 
-    Rotations of registers by the number of their row: first within 8 rows, then of 16 times 8. Every 128 rows begin
-    another register, which takes no rotation.
+    Each row is rotated by its number: first within 8 rows, then 16 times 8 rows. A rotation by 128 only renames
+    registers.
     """
     width = values.shape[1]
-    rows = jnp.broadcast_to(values, (SUBLANES, width))
-    number = jax.lax.broadcasted_iota(jnp.int32, rows.shape, 0)
-    few = rows
-    for row in range(1, SUBLANES):
-        few = jnp.where(number == row, pltpu.roll(rows, row, 1), few)
+    few = jnp.broadcast_to(values, (SUBLANES, width))
+    number = jax.lax.broadcasted_iota(jnp.int32, few.shape, 0)
+    for bit in _BITS:
+        few = jnp.where(number & bit != 0, pltpu.roll(few, bit, 1), few)
     skewed = jnp.concatenate(
         [pltpu.roll(few, start, 1) if start else few for start in range(0, LANES, SUBLANES)], axis=0
     )
@@ -476,7 +476,6 @@ def sum_of_diagonals(matrix: Float[Array, "C C"]) -> Float[Array, "1 W"]:
     for start in range(SUBLANES, LANES, SUBLANES):
         few += pltpu.roll(skewed[start : start + SUBLANES], 2 * length - start, 1)
     number = jax.lax.broadcasted_iota(jnp.int32, few.shape, 0)
-    total = jnp.where(number == 0, few, 0.0)
-    for row in range(1, SUBLANES):
-        total += pltpu.roll(jnp.where(number == row, few, 0.0), 2 * length - row, 1)
-    return jnp.sum(total, axis=0, keepdims=True)
+    for bit in _BITS:
+        few = jnp.where(number & bit != 0, pltpu.roll(few, 2 * length - bit, 1), few)
+    return jnp.sum(few, axis=0, keepdims=True)
