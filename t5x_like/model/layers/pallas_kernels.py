@@ -5,6 +5,7 @@ Scores of one pair exist at a time, in the chip's fast memory. T5's bias of a pa
 Shape letters here: J heads share keys and values of one of the G groups; T rows of C distances; W = 2 C.
 """
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,6 +103,10 @@ class Inputs(NamedTuple):
     statistics: Any = None  # Float[Array, "B H 3 L"]
 
 
+_OF_QUERIES = ("queries", "averages_gradient", "statistics", "query_segments", "query_ranks")
+_OF_KEYS = ("keys", "values", "key_segments", "key_ranks", "keep")
+
+
 def forward(
     blocks: Blocks, inputs: Inputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "B H 2 L"]]:
@@ -110,6 +115,7 @@ def forward(
     grid = _Grid(blocks, inputs, by_key=False)
     return grid.call(
         _forward_kernel,
+        num_products=2,
         outputs=(
             (inputs.queries.shape, inputs.queries.dtype, grid.queries_spec),
             ((batch_size, num_heads, 2, length), jnp.float32, grid.statistics_spec(2)),
@@ -127,6 +133,7 @@ def backward_queries(
     by_bias = () if inputs.bias is None else ((inputs.bias.shape, jnp.float32, grid.bias_spec),)
     by_queries, *rest = grid.call(
         _queries_kernel,
+        num_products=3,
         outputs=((inputs.queries.shape, inputs.queries.dtype, grid.queries_spec), *by_bias),
         scratch=((inputs.queries.shape[-1], blocks.query_length),),
         interpret=interpret,
@@ -141,6 +148,7 @@ def backward_keys(
     grid = _Grid(blocks, inputs, by_key=True)
     return grid.call(
         _keys_kernel,
+        num_products=4,
         outputs=tuple((each.shape, each.dtype, grid.keys_spec) for each in (inputs.keys, inputs.values)),
         scratch=((blocks.key_length, inputs.keys.shape[-1]),) * 2,
         interpret=interpret,
@@ -191,11 +199,20 @@ class _Grid:
         self,
         kernel: Callable[..., None],
         *,
+        num_products: int,
         outputs: tuple[tuple[tuple[int, ...], Any, pl.BlockSpec], ...],
         scratch: tuple[tuple[int, ...], ...],
         interpret: bool,
     ) -> Any:
-        """Run a kernel, whose outputs have these shapes, types and blocks, with float32 arrays that it keeps."""
+        """Run a kernel.
+
+        Args:
+          kernel: See the functions below.
+          num_products: Matrix products in each call.
+          outputs: Shape, type and block of each output.
+          scratch: Shapes of float32 arrays that one call leaves to the next.
+          interpret: Run on any backend.
+        """
         pairs = self.blocks.pairs
         pairs = jnp.asarray(sorted(pairs, key=lambda pair: pair[::-1]) if self.by_key else pairs, jnp.int32)
 
@@ -215,8 +232,29 @@ class _Grid:
             compiler_params=pltpu.CompilerParams(
                 dimension_semantics=("parallel", *("arbitrary",) * (len(self.sizes) - 1))
             ),
+            cost_estimate=self._cost(num_products, outputs),
             interpret=interpret,
         )(pairs[:, 0], pairs[:, 1], self.inputs)
+
+    def _cost(self, num_products: int, outputs: tuple[tuple[tuple[int, ...], Any, Any], ...]) -> pl.CostEstimate:
+        """Return what the compiler and ``t5x-like plan`` can't see in a kernel."""
+        num_scores = math.prod(self.sizes) * self.blocks.query_length * self.blocks.key_length
+        # The side that isn't kept is read again in each call.
+        again = _OF_QUERIES if self.by_key else _OF_KEYS
+        inputs = {**self.inputs._asdict(), **self.inputs.sides._asdict()}
+        specs = self._input_specs()
+        blocks = {**specs._asdict(), **specs.sides._asdict()}
+        num_bytes = sum(math.prod(shape) * jnp.dtype(dtype).itemsize for shape, dtype, _ in outputs)
+        for name in (*_OF_QUERIES, *_OF_KEYS, "bias"):
+            if inputs[name] is not None:
+                block = [size for size in blocks[name].block_shape if size is not None]
+                size = math.prod((*self.sizes, *block)) if name in again else inputs[name].size
+                num_bytes += size * inputs[name].dtype.itemsize
+        return pl.CostEstimate(
+            flops=2 * num_products * self.head_dim * num_scores,
+            transcendentals=num_scores * (1 if self.blocks.soft_cap is None else 2),
+            bytes_accessed=num_bytes,
+        )
 
     def _place(self, *indices: Any) -> _Place:
         """Return the place of a call from its indices in the grid, and the numbers of blocks in each pair."""
