@@ -239,7 +239,9 @@ def map_heads(
     def spec(dims: PartitionSpec) -> PartitionSpec:
         return PartitionSpec(*(axes.get(dim) for dim in dims))
 
-    in_specs, out_specs = jax.tree.map(spec, (dims, out_dims), is_leaf=lambda each: isinstance(each, PartitionSpec))
+    in_specs, out_specs = jax.tree.map(
+        spec, (dims, out_dims), is_leaf=lambda each: isinstance(each, PartitionSpec)
+    )
     return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, check_vma=False)(*arrays)
 
 

@@ -150,13 +150,17 @@ def assert_same_by_kernels(mask, num_keys, traits, mesh=None):
     relative = RelativeBias(
         RelativeBuckets(num_buckets=8, max_distance=10), num_heads=4, key=jax.random.key(1)
     )
-    x, seen = (jax.random.normal(jax.random.key(n), (2, size, 16)) for n, size in ((2, LENGTH), (3, num_keys)))
+    x, seen = (
+        jax.random.normal(jax.random.key(n), (2, size, 16)) for n, size in ((2, LENGTH), (3, num_keys))
+    )
     places = jnp.arange(LENGTH), jnp.arange(num_keys)
 
     def total(parts, implementation):
         attention, relative, x, seen = parts
         whole = implementation == "plain"
-        bias = relative.between(*places, bidirectional=True, by_distance=not whole) if "bias" in traits else None
+        bias = (
+            relative.between(*places, bidirectional=True, by_distance=not whole) if "bias" in traits else None
+        )
         output = attention(
             x,
             attention.project_keys_values(seen),

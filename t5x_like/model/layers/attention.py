@@ -202,7 +202,9 @@ class Attention(nnx.Module):
                 check_pallas(mask)
                 attend = pallas_attention
             dropping = dropout_rate, dropout_key
-            return self._attend_in_blocks(attend, self.queries(x, positions), keys_values, mask, bias, dropping)
+            return self._attend_in_blocks(
+                attend, self.queries(x, positions), keys_values, mask, bias, dropping
+            )
         mask = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
         assert not isinstance(bias, DistanceBias), "an array is needed where attention is not blockwise"
         if self.prefix is not None:

@@ -48,6 +48,8 @@ def pallas_attention(
     num_query_blocks, num_key_blocks = -(-length // query_length), -(-num_keys // key_length)
     num_prefix_blocks = -(-num_prefix // key_length)
     pairs = visible_pairs(mask, range(0, length, query_length), range(0, num_keys, key_length))
+    computed = {query for query, _ in pairs}, {key for _, key in pairs}
+    assert computed == (set(range(num_query_blocks)), set(range(num_key_blocks))), "a block without result"
     prefix_blocks = range(num_key_blocks, num_key_blocks + num_prefix_blocks)
     blocks = Blocks(
         query_length=query_length,
@@ -58,7 +60,9 @@ def pallas_attention(
         num_prefix=num_prefix,
         causal=mask.causal and mask.query_ranks is None and mask.prefix is None,
         window=mask.window,
-        pairs=tuple(sorted([*pairs, *((query, key) for query in range(num_query_blocks) for key in prefix_blocks)])),
+        pairs=tuple(
+            sorted([*pairs, *((query, key) for query in range(num_query_blocks) for key in prefix_blocks)])
+        ),
         scale=scale,
         soft_cap=soft_cap,
     )
@@ -100,7 +104,9 @@ def _sides(blocks: Blocks, mask: AttentionMask, batch_size: int, length: int) ->
     """Return the mask as few numbers of each query and each key, which kernels compare."""
 
     def rows(*numbers: Array, padded_length: int) -> Array:
-        together = jnp.stack([jnp.broadcast_to(each, (batch_size, each.shape[1])) for each in numbers], axis=1)
+        together = jnp.stack(
+            [jnp.broadcast_to(each, (batch_size, each.shape[1])) for each in numbers], axis=1
+        )
         return _padded(together, 2, padded_length)
 
     of_queries = partial(rows, padded_length=blocks.num_query_blocks * blocks.query_length)
@@ -178,7 +184,7 @@ def _run_forward(
     *,
     interpret: bool,
 ) -> tuple[Array, Array]:
-    inputs = Inputs(*map(_swapped, (queries, keys, values)), _in_rows(blocks, bias), sides)
+    inputs = _inputs(blocks, queries, keys, values, bias, sides)
     averages, statistics = pallas_kernels.forward(blocks, inputs, interpret=interpret)
     return _swapped(averages), statistics
 
@@ -198,10 +204,7 @@ def _run_backward(
 ) -> tuple[Array | None, ...]:
     """Return gradients of queries, keys and values, and of the bias with a leading axis for the group of rows."""
     common = jnp.einsum("blhk,blhk->bhl", gradient, averages, preferred_element_type=jnp.float32)
-    inputs = Inputs(
-        *map(_swapped, (queries, keys, values)),
-        _in_rows(blocks, bias),
-        sides,
+    inputs = _inputs(blocks, queries, keys, values, bias, sides)._replace(
         averages_gradient=_swapped(gradient),
         statistics=jnp.stack([statistics[:, :, 0], 1 / statistics[:, :, 1], common], axis=2),
     )
@@ -211,7 +214,13 @@ def _run_backward(
     if bias is not None and by_rows is not None:
         start = blocks.num_key_blocks * blocks.key_length - bias.shape[1] // 2
         by_bias = by_rows.reshape(len(bias), -1)[None, :, start : start + bias.shape[1]][..., ::-1]
-    return *map(_swapped, (by_queries, by_keys, by_values)), by_bias
+    return _swapped(by_queries), _swapped(by_keys), _swapped(by_values), by_bias
+
+
+def _inputs(
+    blocks: Blocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
+) -> Inputs:
+    return Inputs(_swapped(queries), _swapped(keys), _swapped(values), _in_rows(blocks, bias), sides)
 
 
 def _in_rows(blocks: Blocks, bias: Float[Array, "H R"] | None) -> Float[Array, "H T C"] | None:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from t5x_like.model.layers.blockwise_attention import scale_and_cap
 from t5x_like.model.layers.masks import MASKED, SlidingWindow
@@ -170,8 +170,8 @@ class _Place(NamedTuple):
 class _Grid:
     """Order of a kernel's calls, and blocks of arrays that each takes.
 
-    Pairs are the innermost loop, in which sums are kept: with the same block of queries one after another, or ``by_key``
-    those with the same keys, and in them all heads that share these.
+    Sums are kept over pairs with the same block of queries, which follow each other. ``by_key`` those with the same
+    block of keys do, each for all heads that share these keys.
     """
 
     def __init__(self, blocks: Blocks, inputs: Inputs, *, by_key: bool):
@@ -188,12 +188,14 @@ class _Grid:
         self.keys_spec = self._spec(
             (None, None, blocks.key_length, self.head_dim), lambda at: (at.row, at.group, at.key, 0)
         )
-        num_distances = None if inputs.bias is None else inputs.bias.shape[1:]
-        self.bias_spec = num_distances and self._spec((None, *num_distances), lambda at: (at.head, 0, 0))
+        num_distances = () if inputs.bias is None else inputs.bias.shape[1:]
+        self.bias_spec = self._spec((None, *num_distances), lambda at: (at.head, 0, 0))
 
     def statistics_spec(self, number: int) -> pl.BlockSpec:
         """Return the block of so many numbers of each query and head."""
-        return self._spec((None, None, number, self.blocks.query_length), lambda at: (at.row, at.head, 0, at.query))
+        return self._spec(
+            (None, None, number, self.blocks.query_length), lambda at: (at.row, at.head, 0, at.query)
+        )
 
     def call(
         self,
@@ -230,13 +232,16 @@ class _Grid:
                 scratch_shapes=tuple(pltpu.VMEM(shape, jnp.float32) for shape in scratch),
             ),
             compiler_params=pltpu.CompilerParams(
-                dimension_semantics=("parallel", *("arbitrary",) * (len(self.sizes) - 1))
+                # Chips with two cores share heads among them.
+                dimension_semantics=(pltpu.PARALLEL, *(pltpu.ARBITRARY,) * (len(self.sizes) - 1))
             ),
             cost_estimate=self._cost(num_products, outputs),
             interpret=interpret,
         )(pairs[:, 0], pairs[:, 1], self.inputs)
 
-    def _cost(self, num_products: int, outputs: tuple[tuple[tuple[int, ...], Any, Any], ...]) -> pl.CostEstimate:
+    def _cost(
+        self, num_products: int, outputs: tuple[tuple[tuple[int, ...], Any, Any], ...]
+    ) -> pl.CostEstimate:
         """Return what the compiler and ``t5x-like plan`` can't see in a kernel."""
         num_scores = math.prod(self.sizes) * self.blocks.query_length * self.blocks.key_length
         # The side that isn't kept is read again in each call.
@@ -337,9 +342,7 @@ def _forward_kernel(
         statistics[1:2, :] = total[...]
 
 
-def _queries_kernel(
-    blocks: Blocks, at: _Place, inputs: Inputs, by_queries: Any, *others: Any
-) -> None:
+def _queries_kernel(blocks: Blocks, at: _Place, inputs: Inputs, by_queries: Any, *others: Any) -> None:
     """Add a pair to the gradients of its queries, and of the bias."""
     *by_bias, sums = others
 
