@@ -67,12 +67,12 @@ PROGRAMS = {
 }
 
 _LLAMA = ("gin/recipes/objectives/causal_lm.gin", "gin/models/llama/7b.gin", "gin/hardware/v5e_8.gin")
-_LLAMA_1B = (
-    "LlamaConfig.model_dim=2048",
-    "LlamaConfig.mlp_dim=5632",
-    "LlamaConfig.num_layers=22",
-    "LlamaConfig.num_heads=16",
-    "LlamaConfig.num_kv_heads=4",
+_LLAMA_SMALL = (
+    "LlamaConfig.model_dim=1024",
+    "LlamaConfig.mlp_dim=2816",
+    "LlamaConfig.num_layers=24",
+    "LlamaConfig.num_heads=8",
+    "LlamaConfig.num_kv_heads=2",
     "VOCAB_SIZE=32000",
     "TRAIN_STEPS=1000000",
     "REMAT=full",
@@ -85,7 +85,7 @@ def _attention(topology: str) -> dict[str, Program]:
     implementations = ("plain", "blockwise", "pallas")
     t5 = {
         f"T5 1.1 base, 512 tokens, {chip}, {each}": _t5(
-            "base", topology, "fsdp=4", "BATCH_SIZE=128", f"T5Config.attention_implementation={each}"
+            "base", topology, "data=4", "BATCH_SIZE=128", f"T5Config.attention_implementation={each}"
         )
         for each in implementations
     }
@@ -93,10 +93,10 @@ def _attention(topology: str) -> dict[str, Program]:
     def llama(length: int, rows: int, implementation: str) -> Program:
         sizes = (f"TARGETS_LENGTH={length}", f"LlamaConfig.max_position_embeddings={length}")
         chosen = f"LlamaConfig.attention_implementation={implementation}"
-        return Program(_LLAMA, topology, "fsdp=4", (*_LLAMA_1B, *sizes, f"BATCH_SIZE={rows}", chosen))
+        return Program(_LLAMA, topology, "data=4", (*_LLAMA_SMALL, *sizes, f"BATCH_SIZE={rows}", chosen))
 
     return t5 | {
-        f"LLaMA 1B, {length} tokens, {chip}, {each}": llama(length, rows, each)
+        f"LLaMA 0.3B, {length} tokens, {chip}, {each}": llama(length, rows, each)
         for length, rows in ((8192, 4), (2048, 16))
         for each in implementations
     }

@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -355,7 +355,7 @@ def _queries_kernel(blocks: Blocks, at: _Place, inputs: Inputs, by_queries: Any,
 
     @pl.when(at.is_last)
     def end() -> None:
-        by_queries[...] = sums[...].T.astype(by_queries.dtype)
+        by_queries[...] = (blocks.scale * sums[...]).T.astype(by_queries.dtype)
 
     for by_distance in by_bias:
 
@@ -364,7 +364,7 @@ def _queries_kernel(blocks: Blocks, at: _Place, inputs: Inputs, by_queries: Any,
             by_distance[...] = jnp.zeros(by_distance.shape)
 
         row = _bias_row(blocks, at)
-        found = sum_of_diagonals(by_score) * _has_bias(blocks, at)
+        found = _without_prefix(blocks, at, sum_of_diagonals(by_score))
         by_distance[pl.ds(row - 1, 1), :] += found[:, : blocks.key_length]
         by_distance[pl.ds(row, 1), :] += found[:, blocks.key_length :]
 
@@ -385,7 +385,7 @@ def _keys_kernel(
 
     @pl.when(at.is_last)
     def end() -> None:
-        by_keys[...] = key_sums[...].astype(by_keys.dtype)
+        by_keys[...] = (blocks.scale * key_sums[...]).astype(by_keys.dtype)
         by_values[...] = value_sums[...].astype(by_values.dtype)
 
 
@@ -395,25 +395,23 @@ class _Scores(NamedTuple):
     Attributes:
       masked: Scores, ``MASKED`` where they are not visible.
       visible: The mask; ``None`` where all is visible.
-      slope: Derivative of scores by products of queries and keys, before the bias.
+      slope: Derivative of the soft cap; ``None`` without one.
     """
 
     masked: Float[Array, "M L"]
     visible: Bool[Array, "M L"] | None
-    slope: Float[Array, "M L"] | float
+    slope: Float[Array, "M L"] | None
 
 
 def _scores(blocks: Blocks, at: _Place, inputs: Inputs) -> _Scores:
     """Return scores, with a column for each query: sums over keys are then sums of whole registers."""
     scores = _product(inputs.keys[...], inputs.queries[...], 1, 1)
     scores = scale_and_cap(scores, blocks.scale, blocks.soft_cap)
-    slope: Any = blocks.scale
-    if blocks.soft_cap is not None:
-        slope = blocks.scale * (1 - (scores / blocks.soft_cap) ** 2)
+    slope = None if blocks.soft_cap is None else 1 - (scores / blocks.soft_cap) ** 2
     if inputs.bias is not None:
         row = _bias_row(blocks, at)
         near = [inputs.bias[pl.ds(row - 1, 1), :], inputs.bias[pl.ds(row, 1), :]]
-        scores += diagonals(jnp.concatenate(near, axis=1)) * _has_bias(blocks, at)
+        scores += _without_prefix(blocks, at, diagonals(jnp.concatenate(near, axis=1)))
     visible = _visible(blocks, at, inputs.sides, scores.shape)
     scores = scores if visible is None else jnp.where(visible, scores, MASKED)
     if blocks.num_keys % blocks.key_length or blocks.num_prefix % blocks.key_length:
@@ -435,11 +433,13 @@ def _visible(blocks: Blocks, at: _Place, sides: Sides, shape: tuple[int, ...]) -
         conditions.append(_column(sides.key_ranks[...]) <= sides.query_ranks[...])
     window = blocks.window
     if blocks.causal or window is not None:
-        count = partial(jax.lax.broadcasted_iota, jnp.int32, shape)
-        distances = at.key * blocks.key_length - at.query * blocks.query_length + count(0) - count(1)
-        conditions += [distances <= 0] if blocks.causal else []
+        # Compared as they are: differences would be one more operation for each pair of a query and a key.
+        keys, queries = (jax.lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
+        queries += at.query * blocks.query_length - at.key * blocks.key_length
+        conditions += [keys <= queries] if blocks.causal else []
         if window is not None:
-            conditions += [distances <= window.right, distances >= -window.left]
+            conditions += [keys >= queries - window.left]
+            conditions += [] if blocks.causal else [keys <= queries + window.right]
     if not conditions:
         return None
     visible = reduce(operator.and_, conditions)
@@ -447,15 +447,17 @@ def _visible(blocks: Blocks, at: _Place, sides: Sides, shape: tuple[int, ...]) -
 
 
 def _score_gradients(blocks: Blocks, at: _Place, inputs: Inputs) -> tuple[Array, Array, Array]:
-    """Return weights after dropout, and gradients of scores and of products of queries and keys."""
+    """Return weights after dropout, and gradients of scores and of scaled products of queries and keys."""
     scores = _scores(blocks, at, inputs)
     largest, inverse_total, common = (inputs.statistics[number : number + 1] for number in range(3))
     weights = jnp.exp(scores.masked - largest) * inverse_total
     by_weight = _dropped(inputs, _product(inputs.values[...], inputs.averages_gradient[...], 1, 1))
     by_score = weights * (by_weight - common)
-    if scores.visible is not None:  # a column where everything is masked has weights
+    masks_all = inputs.sides.key_segments is not None or inputs.sides.key_ranks is not None
+    if scores.visible is not None and masks_all:  # a column where everything is masked has weights
         by_score = jnp.where(scores.visible, by_score, 0.0)
-    return _dropped(inputs, weights), by_score, by_score * scores.slope
+    by_product = by_score if scores.slope is None else by_score * scores.slope
+    return _dropped(inputs, weights), by_score, by_product
 
 
 def _dropped(inputs: Inputs, weights: Float[Array, "M L"]) -> Float[Array, "M L"]:
@@ -482,9 +484,9 @@ def _bias_row(blocks: Blocks, at: _Place) -> Any:
     return jnp.clip(at.query - at.key + blocks.num_key_blocks, 1, last)
 
 
-def _has_bias(blocks: Blocks, at: _Place) -> Any:
+def _without_prefix(blocks: Blocks, at: _Place, bias: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return 0 for keys of the prefix, which have no distance."""
-    return jnp.where(at.key < blocks.first_prefix_block, 1.0, 0.0) if blocks.num_prefix else 1.0
+    return jnp.where(at.key < blocks.first_prefix_block, bias, 0.0) if blocks.num_prefix else bias
 
 
 def diagonals(values: Float[Array, "1 W"]) -> Float[Array, "C C"]:
