@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from t5x_like.model.layers import pallas_kernels
 from t5x_like.model.layers.blockwise_attention import visible_pairs
 from t5x_like.model.layers.masks import AttentionMask
-from t5x_like.model.layers.pallas_kernels import LANES, Blocks, Inputs, Sides
+from t5x_like.model.layers.pallas_kernels import LANES, AttentionBlocks, Inputs, Sides
 from t5x_like.model.layers.positions import DistanceBias
 from t5x_like.partitioning.shard import HEADS, ROWS, map_heads, num_parts_of_heads
 
@@ -51,7 +51,7 @@ def pallas_attention(
     computed = {query for query, _ in pairs}, {key for _, key in pairs}
     assert computed == (set(range(num_query_blocks)), set(range(num_key_blocks))), "a block without result"
     prefix_blocks = range(num_key_blocks, num_key_blocks + num_prefix_blocks)
-    blocks = Blocks(
+    blocks = AttentionBlocks(
         query_length=query_length,
         key_length=key_length,
         num_query_blocks=num_query_blocks,
@@ -100,7 +100,7 @@ def _padded(array: Array, axis: int, length: int) -> Array:
     return jnp.pad(array, widths)
 
 
-def _sides(blocks: Blocks, mask: AttentionMask, batch_size: int, length: int) -> Sides:
+def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length: int) -> Sides:
     """Return the mask as few numbers of each query and each key, which kernels compare."""
 
     def rows(*numbers: Array, padded_length: int) -> Array:
@@ -135,7 +135,7 @@ def _sides(blocks: Blocks, mask: AttentionMask, batch_size: int, length: int) ->
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _attend(
-    blocks: Blocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
+    blocks: AttentionBlocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
 ) -> Float[Array, "B L H K"]:
     return _forward(blocks, queries, keys, values, bias, sides)[0]
 
@@ -149,7 +149,7 @@ _INPUTS = (_VECTORS, _VECTORS, _VECTORS, PartitionSpec(HEADS), _SIDES)
 
 
 def _forward(
-    blocks: Blocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
+    blocks: AttentionBlocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
 ) -> tuple[Array, Any]:
     """Return averages, and what the backward pass needs."""
     run = partial(_on_platform, partial(_run_forward, blocks))
@@ -158,7 +158,7 @@ def _forward(
     return averages, (*given, averages, statistics)
 
 
-def _backward(blocks: Blocks, kept: Any, gradient: Array) -> tuple[Array | None, ...]:
+def _backward(blocks: AttentionBlocks, kept: Any, gradient: Array) -> tuple[Array | None, ...]:
     run = partial(_on_platform, partial(_run_backward, blocks))
     inputs, outputs = (*_INPUTS, _VECTORS, _NUMBERS, _VECTORS), (_VECTORS, _VECTORS, _VECTORS, _NUMBERS)
     *gradients, by_bias = map_heads(run, (*kept, gradient), inputs, outputs, sizes=gradient.shape[::2])
@@ -175,7 +175,7 @@ def _on_platform(run: Callable[..., Any], *given: Any) -> Any:
 
 
 def _run_forward(
-    blocks: Blocks,
+    blocks: AttentionBlocks,
     queries: Array,
     keys: Array,
     values: Array,
@@ -190,7 +190,7 @@ def _run_forward(
 
 
 def _run_backward(
-    blocks: Blocks,
+    blocks: AttentionBlocks,
     queries: Array,
     keys: Array,
     values: Array,
@@ -218,12 +218,12 @@ def _run_backward(
 
 
 def _inputs(
-    blocks: Blocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
+    blocks: AttentionBlocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
 ) -> Inputs:
     return Inputs(_swapped(queries), _swapped(keys), _swapped(values), _in_rows(blocks, bias), sides)
 
 
-def _in_rows(blocks: Blocks, bias: Float[Array, "H R"] | None) -> Float[Array, "H T C"] | None:
+def _in_rows(blocks: AttentionBlocks, bias: Float[Array, "H R"] | None) -> Float[Array, "H T C"] | None:
     """Return the bias as ``Inputs`` has it."""
     if bias is None:
         return None

@@ -21,20 +21,20 @@ from jaxtyping import Array, Bool, Float
 from t5x_like.model.layers.blockwise_attention import scale_and_cap
 from t5x_like.model.layers.masks import MASKED, SlidingWindow
 
-# Numbers in a row of a vector register, and rows. Blocks are multiples of rows long.
+# Numbers in a row of a vector register, and rows. AttentionBlocks are multiples of rows long.
 LANES, SUBLANES = 128, 8
 _BITS = (1, 2, 4)  # of the number of a row
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class AttentionBlocks:
     """Sizes of one attention, known when it is compiled.
 
     Attributes:
       query_length: Queries of a block.
       key_length: Keys of a block.
-      num_query_blocks: Blocks of queries.
-      num_key_blocks: Blocks of keys; those of a prefix are the last.
+      num_query_blocks: AttentionBlocks of queries.
+      num_key_blocks: AttentionBlocks of keys; those of a prefix are the last.
       num_keys: Keys but for those of the prefix, without padding.
       num_prefix: Keys of the prefix, which all queries see, without padding.
       causal: Keys after the query are hidden.
@@ -108,7 +108,7 @@ _OF_KEYS = ("keys", "values", "key_segments", "key_ranks", "keep")
 
 
 def forward(
-    blocks: Blocks, inputs: Inputs, *, interpret: bool
+    blocks: AttentionBlocks, inputs: Inputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "B H 2 L"]]:
     """Return averages, and each query's largest score and sum of exponentials."""
     batch_size, num_heads, length, head_dim = inputs.queries.shape
@@ -126,7 +126,7 @@ def forward(
 
 
 def backward_queries(
-    blocks: Blocks, inputs: Inputs, *, interpret: bool
+    blocks: AttentionBlocks, inputs: Inputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "H T C"] | None]:
     """Return the gradients of queries and of the bias."""
     grid = _Grid(blocks, inputs, by_key=False)
@@ -142,7 +142,7 @@ def backward_queries(
 
 
 def backward_keys(
-    blocks: Blocks, inputs: Inputs, *, interpret: bool
+    blocks: AttentionBlocks, inputs: Inputs, *, interpret: bool
 ) -> tuple[Float[Array, "B G M K"], Float[Array, "B G M K"]]:
     """Return the gradients of keys and values."""
     grid = _Grid(blocks, inputs, by_key=True)
@@ -174,7 +174,7 @@ class _Grid:
     block of keys do, each for all heads that share these keys.
     """
 
-    def __init__(self, blocks: Blocks, inputs: Inputs, *, by_key: bool):
+    def __init__(self, blocks: AttentionBlocks, inputs: Inputs, *, by_key: bool):
         self.blocks, self.inputs, self.by_key = blocks, inputs, by_key
         batch_size, num_heads, _, self.head_dim = inputs.queries.shape
         num_groups, num_pairs = inputs.keys.shape[1], len(blocks.pairs)
@@ -308,7 +308,7 @@ class _Grid:
 
 
 def _forward_kernel(
-    blocks: Blocks,
+    blocks: AttentionBlocks,
     at: _Place,
     inputs: Inputs,
     averages: Any,
@@ -342,7 +342,9 @@ def _forward_kernel(
         statistics[1:2, :] = total[...]
 
 
-def _queries_kernel(blocks: Blocks, at: _Place, inputs: Inputs, by_queries: Any, *others: Any) -> None:
+def _queries_kernel(
+    blocks: AttentionBlocks, at: _Place, inputs: Inputs, by_queries: Any, *others: Any
+) -> None:
     """Add a pair to the gradients of its queries, and of the bias."""
     *by_bias, sums = others
 
@@ -370,7 +372,13 @@ def _queries_kernel(blocks: Blocks, at: _Place, inputs: Inputs, by_queries: Any,
 
 
 def _keys_kernel(
-    blocks: Blocks, at: _Place, inputs: Inputs, by_keys: Any, by_values: Any, key_sums: Any, value_sums: Any
+    blocks: AttentionBlocks,
+    at: _Place,
+    inputs: Inputs,
+    by_keys: Any,
+    by_values: Any,
+    key_sums: Any,
+    value_sums: Any,
 ) -> None:
     """Add a pair to the gradients of its keys and values."""
 
@@ -403,7 +411,7 @@ class _Scores(NamedTuple):
     slope: Float[Array, "M L"] | None
 
 
-def _scores(blocks: Blocks, at: _Place, inputs: Inputs) -> _Scores:
+def _scores(blocks: AttentionBlocks, at: _Place, inputs: Inputs) -> _Scores:
     """Return scores, with a column for each query: sums over keys are then sums of whole registers."""
     scores = _product(inputs.keys[...], inputs.queries[...], 1, 1)
     scores = scale_and_cap(scores, blocks.scale, blocks.soft_cap)
@@ -423,7 +431,9 @@ def _scores(blocks: Blocks, at: _Place, inputs: Inputs) -> _Scores:
     return _Scores(scores, visible, slope)
 
 
-def _visible(blocks: Blocks, at: _Place, sides: Sides, shape: tuple[int, ...]) -> Bool[Array, "M L"] | None:
+def _visible(
+    blocks: AttentionBlocks, at: _Place, sides: Sides, shape: tuple[int, ...]
+) -> Bool[Array, "M L"] | None:
     """Return the mask of a pair; see ``AttentionMask.between``."""
     conditions = []
     if sides.key_segments is not None:
@@ -446,7 +456,7 @@ def _visible(blocks: Blocks, at: _Place, sides: Sides, shape: tuple[int, ...]) -
     return visible | (at.key >= blocks.first_prefix_block) if blocks.num_prefix else visible
 
 
-def _score_gradients(blocks: Blocks, at: _Place, inputs: Inputs) -> tuple[Array, Array, Array]:
+def _score_gradients(blocks: AttentionBlocks, at: _Place, inputs: Inputs) -> tuple[Array, Array, Array]:
     """Return weights after dropout, and gradients of scores and of scaled products of queries and keys."""
     scores = _scores(blocks, at, inputs)
     largest, inverse_total, common = (inputs.statistics[number : number + 1] for number in range(3))
@@ -478,13 +488,13 @@ def _column(row: Array) -> Array:
     return jnp.broadcast_to(row, (LANES, row.shape[1])).T[:, :1]
 
 
-def _bias_row(blocks: Blocks, at: _Place) -> Any:
+def _bias_row(blocks: AttentionBlocks, at: _Place) -> Any:
     """Return the second of the two rows of ``Inputs.bias`` that have the distances of a pair."""
     last = blocks.num_query_blocks + blocks.num_key_blocks - 1
     return jnp.clip(at.query - at.key + blocks.num_key_blocks, 1, last)
 
 
-def _without_prefix(blocks: Blocks, at: _Place, bias: Float[Array, "..."]) -> Float[Array, "..."]:
+def _without_prefix(blocks: AttentionBlocks, at: _Place, bias: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return 0 for keys of the prefix, which have no distance."""
     return jnp.where(at.key < blocks.first_prefix_block, bias, 0.0) if blocks.num_prefix else bias
 
