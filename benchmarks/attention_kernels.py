@@ -30,8 +30,7 @@ from t5x_like.model.layers.masks import MASKED, AttentionMask, as_array
 from t5x_like.model.layers.pallas_attention import pallas_attention
 from t5x_like.model.layers.positions import DistanceBias
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.planning.program_counts import count
-from t5x_like.planning.roofline import roofline
+from t5x_like.planning.device_program import compile_program
 from t5x_like.planning.topology import topology
 
 CHIPS = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1"}
@@ -111,14 +110,22 @@ def _splash(
     layer: Layer, queries: jax.Array, keys: jax.Array, values: jax.Array, *, fused: bool
 ) -> jax.Array:
     num_shared = layer.num_heads // layer.num_groups
-    sizes = dict.fromkeys(("block_q", "block_kv", "block_kv_compute"), BLOCK_LENGTH)
-    sizes |= dict.fromkeys(("block_q_dkv", "block_kv_dkv", "block_kv_dkv_compute"), BLOCK_LENGTH)
-    if not fused:
-        sizes |= dict.fromkeys(("block_q_dq", "block_kv_dq"), BLOCK_LENGTH)
-    mask = splash_attention_mask.CausalMask((layer.length,) * 2)
-    kernel = splash_attention_kernel.make_splash_mqa(
+    length = BLOCK_LENGTH
+    sizes = splash_attention_kernel.BlockSizes(
+        block_q=length,
+        block_kv=length,
+        block_kv_compute=length,
+        block_q_dkv=length,
+        block_kv_dkv=length,
+        block_kv_dkv_compute=length,
+        block_q_dq=None if fused else length,
+        block_kv_dq=None if fused else length,
+        use_fused_bwd_kernel=fused,
+    )
+    mask = splash_attention_mask.CausalMask((layer.length, layer.length))
+    kernel: Any = splash_attention_kernel.make_splash_mqa(
         splash_attention_mask.MultiHeadMask([mask] * num_shared),
-        block_sizes=splash_attention_kernel.BlockSizes(**sizes, use_fused_bwd_kernel=fused),
+        block_sizes=sizes,
         head_shards=1,
         q_seq_shards=1,
     )
@@ -145,17 +152,15 @@ def compile_layer(name: str, layer: Layer, chip: str) -> dict[str, float]:
     )
     bias = array(layer.num_heads, 2 * layer.length - 1, dtype=jnp.float32)
     gradients = jax.grad(total, argnums=(0, 1, 2, 3) if layer.has_bias else (0, 1, 2))
-    compiled = jax.jit(gradients).lower(queries, keys, keys, bias).compile()
-    memory, mesh = compiled.memory_analysis(), MeshConfig().build([device])
-    counts = count(compiled.as_text(), mesh)
-    bounds = roofline(counts, place, mesh)
-    assert bounds is not None
+    mesh = MeshConfig().build([device])
+    program = compile_program(jax.jit(gradients), queries, keys, keys, bias, topology=place, mesh=mesh)
+    if program.counts is None or program.roofline is None:
+        return {"peak_mib": round(program.peak / MIB, 1)}
     return {
-        "peak_mib": round(memory.peak_memory_in_bytes / MIB, 1),
-        "code_mib": round(memory.generated_code_size_in_bytes / MIB, 1),
-        "memory_gb": round(counts.num_bytes / 1e9, 3),
-        "gflops": round(counts.flops / 1e9, 1),
-        "least_ms": round(bounds.operation_seconds * 1e3, 3),
+        "peak_mib": round(program.peak / MIB, 1),
+        "memory_gb": round(program.counts.num_bytes / 1e9, 3),
+        "gflops": round(program.counts.flops / 1e9, 1),
+        "least_ms": round(program.roofline.operation_seconds * 1e3, 3),
     }
 
 
@@ -205,20 +210,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--compile", nargs=3, metavar="NAME", help="what a process of its own does")
-    parser.add_argument("--output", help="a JSON file to write")
+    parser.add_argument("--output", help="a JSON file to write; what it has isn't compiled again")
     arguments = parser.parse_args()
     if arguments.compile:
         name, layer, chip = arguments.compile
         print(json.dumps(compile_layer(name, LAYERS[layer], chip)))
         return
-    runs: dict[str, Any] = {}
+    path = Path(arguments.output or os.devnull)
+    runs: dict[str, Any] = json.loads(path.read_text())["runs"] if path.is_file() else {}
     result = {**about(), "jax": jax.__version__, "block_length": BLOCK_LENGTH, "runs": runs}
     for chip in CHIPS:
         for layer, sizes in LAYERS.items():
             for name in IMPLEMENTATIONS:
-                if name in SPLASH and sizes.has_bias:
-                    continue
                 title = f"{layer}, {chip}, {name}"
+                if title in runs or (name in SPLASH and sizes.has_bias):
+                    continue
                 runs[title] = measure(name, layer, chip)
                 print(
                     title, {key: value for key, value in runs[title].items() if key != "kernels"}, flush=True

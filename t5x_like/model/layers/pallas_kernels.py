@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float
 from t5x_like.model.layers.blockwise_attention import scale_and_cap
 from t5x_like.model.layers.masks import MASKED, SlidingWindow
 
-# Numbers in a row of a vector register, and rows. AttentionBlocks are multiples of rows long.
+# Numbers in a row of a vector register, and rows. Blocks are multiples of rows long.
 LANES, SUBLANES = 128, 8
 _BITS = (1, 2, 4)  # of the number of a row
 
@@ -33,8 +33,8 @@ class AttentionBlocks:
     Attributes:
       query_length: Queries of a block.
       key_length: Keys of a block.
-      num_query_blocks: AttentionBlocks of queries.
-      num_key_blocks: AttentionBlocks of keys; those of a prefix are the last.
+      num_query_blocks: Blocks of queries.
+      num_key_blocks: Blocks of keys; those of a prefix are the last.
       num_keys: Keys but for those of the prefix, without padding.
       num_prefix: Keys of the prefix, which all queries see, without padding.
       causal: Keys after the query are hidden.
