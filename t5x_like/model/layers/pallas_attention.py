@@ -16,7 +16,8 @@ from jaxtyping import Array, Float
 from t5x_like.model.layers import pallas_kernels
 from t5x_like.model.layers.blockwise_attention import visible_pairs
 from t5x_like.model.layers.masks import AttentionMask
-from t5x_like.model.layers.pallas_kernels import LANES, AttentionBlocks, Inputs, Sides
+from t5x_like.model.layers.pallas_grid import AttentionBlocks, Inputs, Sides
+from t5x_like.model.layers.pallas_kernels import LANES
 from t5x_like.model.layers.positions import DistanceBias
 from t5x_like.partitioning.shard import HEADS, ROWS, map_heads, num_parts_of_heads
 
