@@ -126,8 +126,8 @@ FILES = (
         title="Attention compiled for TPUs",
         words="Attention of one layer, forward and backward in bfloat16, compiled for one chip and never run: the T5's "
         "12 heads of 64 with its bias, the LLaMA's 16 causal heads of 128 that share 4 keys and values. Bytes and "
-        "FLOPs inside kernels are those that kernels state. Milliseconds are a lower bound at the data sheet's figures. "
-        "Cycles are those of the compiler's schedule for one pair of blocks of 512.",
+        "FLOPs inside kernels are those that kernels state. Milliseconds are a lower bound at the data sheet's "
+        "figures. Cycles are those of the compiler's schedule for one pair of blocks of 512.",
         rows=("runs",),
         columns={
             "peak MiB": ("peak_mib",),
