@@ -1,7 +1,8 @@
 """Compile train steps for TPU topologies ahead of time, each in a process of its own, and keep what they need.
 
-    python -m benchmarks.plans                       all that results/plans.json doesn't hold yet
-    python -m benchmarks.plans --only t5_1_1_large   those whose names begin so, again
+    python -m benchmarks.plans                                all that results/plans.json doesn't hold yet
+    python -m benchmarks.plans --only t5_1_1_large            those whose names begin so, again
+    python -m benchmarks.plans --programs attention_plans     implementations of attention, side by side
 
 Needs ``pip install 't5x-like[plan]'`` and no TPU. A program is saved as soon as it is compiled.
 """
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from benchmarks.machine import about
 from t5x_like.io.files import write_json
 
-RESULTS = Path(__file__).parent / "results/plans.json"
+RESULTS = Path(__file__).parent / "results"
 _PRETRAIN_T5 = "gin/recipes/t5_1_1/pretrain_base.gin"
 _XXL = "gin/recipes/t5_1_1/pretrain_xxl_pod.gin"
 _BERT = ("gin/recipes/objectives/masked_lm.gin", "gin/models/bert/large.gin", "gin/hardware/v5e_8.gin")
@@ -68,6 +69,45 @@ PROGRAMS = {
     "t5_1_1_xxl_v5p_model_axis_save_dot_except_mlp": _xxl("fsdp=16,model=4", "save_dot_except_mlp"),
 }
 
+_LLAMA = ("gin/recipes/objectives/causal_lm.gin", "gin/models/llama/7b.gin", "gin/hardware/v5e_8.gin")
+_LLAMA_SMALL = (
+    "LlamaConfig.model_dim=1024",
+    "LlamaConfig.mlp_dim=2816",
+    "LlamaConfig.num_layers=24",
+    "LlamaConfig.num_heads=8",
+    "LlamaConfig.num_kv_heads=2",
+    "VOCAB_SIZE=32000",
+    "TRAIN_STEPS=1000000",
+    "REMAT=full",
+)
+
+
+def _attention(topology: str) -> dict[str, Program]:
+    """Return programs with each implementation of attention, on 4 chips."""
+    chip, _, _ = topology.partition(":")
+    implementations = ("plain", "blockwise", "pallas")
+    t5 = {
+        f"T5 1.1 base, 512 tokens, {chip}, {each}": _t5(
+            "base", topology, "data=4", "BATCH_SIZE=128", f"T5Config.attention_implementation={each}"
+        )
+        for each in implementations
+    }
+
+    def llama(length: int, rows: int, implementation: str) -> Program:
+        sizes = (f"TARGETS_LENGTH={length}", f"LlamaConfig.max_position_embeddings={length}")
+        chosen = f"LlamaConfig.attention_implementation={implementation}"
+        return Program(_LLAMA, topology, "data=4", (*_LLAMA_SMALL, *sizes, f"BATCH_SIZE={rows}", chosen))
+
+    return t5 | {
+        f"LLaMA 0.3B, {length} tokens, {chip}, {each}": llama(length, rows, each)
+        for length, rows in ((8192, 4), (2048, 16))
+        for each in implementations
+    }
+
+
+# By the file of their results.
+PROGRAM_SETS = {"plans": PROGRAMS, "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")}}
+
 
 def compile_program(program: Program) -> dict[str, Any]:
     """Run ``t5x-like plan`` and return its JSON object, or the error."""
@@ -87,11 +127,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", metavar="NAME", help="programs whose names begin so, again")
-    parser.add_argument("--output", default=str(RESULTS), help="the JSON file to write")
+    parser.add_argument("--programs", default="plans", choices=list(PROGRAM_SETS), help="which to compile")
+    parser.add_argument("--output", help="the JSON file to write")
     arguments = parser.parse_args()
-    path = Path(arguments.output)
+    path = Path(arguments.output or RESULTS / f"{arguments.programs}.json")
     results = json.loads(path.read_text()) if path.exists() else {}
-    for name, program in PROGRAMS.items():
+    for name, program in PROGRAM_SETS[arguments.programs].items():
         if not name.startswith(arguments.only) or (name in results and not arguments.only):
             continue
         found = compile_program(program)

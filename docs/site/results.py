@@ -130,6 +130,34 @@ FILES = (
         columns={"GiB": ("temporary_gib",)},
     ),
     ResultFile(
+        name="attention_kernels",
+        title="Attention compiled for TPUs",
+        words="Attention of one layer, forward and backward in bfloat16, compiled for one chip and never run: the T5's "
+        "12 heads of 64 with its bias, the LLaMA's 16 causal heads of 128 that share 4 keys and values. Bytes and "
+        "FLOPs inside kernels are those that kernels state. Milliseconds are a lower bound at the data sheet's "
+        "figures. Cycles are those of the compiler's schedule for one pair of blocks of 512.",
+        rows=("runs",),
+        columns={
+            "peak MiB": ("peak_mib",),
+            "GB moved": ("memory_gb",),
+            "ms, at least": ("least_ms",),
+            "cycles of a pair": ("cycles",),
+        },
+    ),
+    ResultFile(
+        name="attention_plans",
+        title="Train steps by implementation of attention",
+        words="What [`t5x-like plan`](guides/plan.md) says of one of 4 chips (v5e:2x2, `data=4`): T5 1.1 base, 128 "
+        "rows with remat `minimal`; a LLaMA of 24 layers, width 1,024 and 8 heads of 128, 4 rows with remat `full`. "
+        "Compiled, never run.",
+        rows=(),
+        columns={
+            "peak, bytes": ("plan", "memory", "peak_bytes"),
+            "bytes moved": ("plan", "program", "memory_bytes"),
+            "seconds, at least": ("plan", "time", "overlapped", "seconds_per_step"),
+        },
+    ),
+    ResultFile(
         name="against_pytorch_cpu",
         title="Beside PyTorch",
         words="How many times as fast as transformers in PyTorch: the same weights and tokens in one run, in "

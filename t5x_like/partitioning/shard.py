@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -13,6 +13,9 @@ from t5x_like.batch import token_axis
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, UnsplitDimension, spec_for
 
 Tree = TypeVar("Tree")
+
+# Dimensions of arrays in ``map_heads``.
+ROWS, HEADS = "rows", "heads"
 
 
 def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
@@ -270,6 +273,44 @@ def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -
         out_specs=of_tokens,
         axis_names=set(axes),
     )(shared, *tokens)
+
+
+def map_heads(
+    function: Callable[..., Any], arrays: tuple[Any, ...], dims: Any, out_dims: Any, *, sizes: Sequence[int]
+) -> Any:
+    """Return ``function(*arrays)``, run on every device for its own rows and heads; inside jit.
+
+    For what the compiler can't split, such as Pallas kernels. It is not differentiated: both passes call it themselves.
+    Without a mesh the function runs as it is. Rows or heads that the mesh doesn't divide are whole on every device.
+
+    Args:
+      function: Called with parts of the arrays.
+      arrays: Trees of arrays.
+      dims: For each array, or each tree, a ``PartitionSpec`` of ``ROWS``, ``HEADS`` and ``None``.
+      out_dims: The same for the results.
+      sizes: Numbers of rows and of heads.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if not _has_rules(mesh) or mesh.size == 1:
+        return function(*arrays)
+    axes = {
+        ROWS: BATCH_MESH_AXES if sizes[0] % row_groups(mesh) == 0 else None,
+        HEADS: "model" if num_parts_of_heads(sizes[1]) > 1 else None,
+    }
+
+    def spec(dims: PartitionSpec) -> PartitionSpec:
+        return PartitionSpec(*(axes.get(dim) for dim in dims))
+
+    in_specs, out_specs = jax.tree.map(
+        spec, (dims, out_dims), is_leaf=lambda each: isinstance(each, PartitionSpec)
+    )
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, check_vma=False)(*arrays)
+
+
+def num_parts_of_heads(num_heads: int) -> int:
+    """Return over how many devices the mesh splits heads: 1 without a mesh, or where ``model`` doesn't divide them."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh.shape["model"] if _has_rules(mesh) and num_heads % mesh.shape["model"] == 0 else 1
 
 
 def _has_rules(mesh: AbstractMesh) -> bool:

@@ -3,6 +3,8 @@
 XLA's own ``cost_analysis`` counts the body of a loop once, so it misses all but one of a model's scanned layers.
 """
 
+import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -96,7 +98,7 @@ class ProgramCounts:
     Attributes:
       operations: Every instruction that runs on its own.
       collectives: By kind and axes.
-      custom_calls: How often each kernel runs whose FLOPs the text doesn't tell.
+      custom_calls: How often each kernel runs that has no estimate of its own cost in the text.
       num_open_loops: Loops without a known number of rounds, counted as one round.
     """
 
@@ -237,7 +239,12 @@ class _Counter:
             self._count_collective(kind, computation, instruction, times, counts)
         elif opcode == "custom-call":
             target = instruction.attributes.partition('custom_call_target="')[2].partition('"')[0]
-            if not target.startswith(_FREE_TARGETS):
+            estimate = re.search(r'"cost_estimate":\s*(\{[^}]*\})', instruction.attributes)
+            if estimate:
+                costs = json.loads(estimate[1])
+                flops, num_bytes = float(costs["flops"]), float(costs["bytes_accessed"])
+                counts.operations.append(Operation(flops, num_bytes, times))
+            elif not target.startswith(_FREE_TARGETS):
                 counts.custom_calls[target] += times
                 counts.operations.append(Operation(0.0, bytes_moved(computation, instruction), times))
         elif opcode not in _FREE and not opcode.endswith("-done"):

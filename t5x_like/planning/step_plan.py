@@ -68,7 +68,7 @@ class StepPlan:
       total_steps: Of the recipe.
       memory: Of each device.
       counts: Of each device's program; ``None`` if it doesn't fit and the compiler gave none.
-      model_flops: Of the step's matrix products in all devices, without what remat computes again.
+      model_flops: Of the step's matrix products in all devices, without what remat or attention computes again.
       roofline: Bounds of the step time; ``None`` without counts or without a data sheet.
       compile_seconds: Time to compile here.
       notes: Weights that the mesh can't split, and the like.
@@ -207,10 +207,11 @@ def _bytes_of_parts(plan: StatePlan, batch: Batch) -> dict[str, int]:
 
 
 def _model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
-    """Return the FLOPs of the same step traced without remat."""
+    """Return the FLOPs of the same step traced without remat and with plain attention: nothing is computed again."""
     model: Any = experiment.model
-    if any(part.name == "remat" for part in dataclasses.fields(model)):
-        experiment = replace(experiment, model=replace(model, remat="none"))
+    again = {"remat": "none", "attention_implementation": "plain"}
+    own = {part.name for part in dataclasses.fields(model)} & again.keys()
+    experiment = replace(experiment, model=replace(model, **{name: again[name] for name in own}))
     plan = state_plan(experiment, mesh)
     step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
     with jax.set_mesh(mesh):

@@ -225,3 +225,13 @@ def test_a_step_is_compiled_for_a_tpu(capsys: pytest.CaptureFixture[str]) -> Non
     bounds = plan["time"]
     assert bounds["overlapped"]["seconds_per_step"] <= bounds["not_overlapped"]["seconds_per_step"]
     assert bounds["operation_seconds"] >= max(bounds["compute_seconds"], bounds["memory_seconds"])
+
+
+def test_attention_kernels_are_compiled_and_counted_for_a_tpu(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("libtpu", reason="libtpu (pip install 't5x-like[plan]') isn't installed")
+    kernels = ("--set", "T5Config.attention_implementation=pallas")
+    assert main(["plan", "--gin_file", T5, "--topology", "v5e:2x4", "--json", *kernels, *own_task(T5)]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["program"]["uncounted_custom_calls"] == {}
+    # Blocks are padded, and scores are computed again.
+    assert plan["program"]["flops"] * 8 > plan["model_flops"]["all_devices"]

@@ -279,6 +279,24 @@ def test_a_collective_that_goes_on_during_a_loop_is_counted_where_it_starts():
     assert counts.collectives[CollectiveKind("all-gather", ("fsdp",))].times == 1
 
 
+COST = '"cost_estimate":{"flops":"1000","transcendentals":"9","bytes_accessed":"500"}'
+KERNELS = f"""HloModule jit_step, is_scheduled=true
+
+ENTRY %main (a: f32[8,4]) -> f32[8,4] {{
+  %a = f32[8,4]{{1,0}} parameter(0)
+  %b = f32[8,4]{{1,0}} custom-call(%a), custom_call_target="tpu_custom_call", backend_config={{"config":{{{COST}}}}}
+  ROOT %c = f32[8,4]{{1,0}} custom-call(%b), custom_call_target="tpu_custom_call", backend_config={{"body":"TUzv"}}
+}}
+"""
+
+
+def test_a_kernel_counts_as_it_states_of_itself():
+    counts = count(KERNELS, MeshShape(("fsdp",), (4,)))
+    assert counts.flops == 1000
+    assert counts.num_bytes == 500 + 2 * 8 * 4 * 4
+    assert counts.custom_calls == {"tpu_custom_call": 1}
+
+
 def test_fusions_that_a_collective_passes_through_do_not_read_or_write_its_arrays():
     counter, product, scattered = 3 * 4, 64 * 16 * 2, 16 * 16 * 2
     counts = count(TPU_TEXT, MeshShape(("fsdp",), (4,)))

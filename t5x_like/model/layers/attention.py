@@ -1,5 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, §3.2) with grouped keys and values (Ainslie et al. 2023)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,15 +16,19 @@ from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
+from t5x_like.model.layers.pallas_attention import pallas_attention
 from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 from t5x_like.partitioning.shard import constrain_inner
 
 Positions: TypeAlias = Rotary | RelativeBuckets
 
-# Computation of attention: all scores at once; block by block, in memory that grows linearly with the length; or by
-# cuDNN's fused kernels, on GPUs.
-AttentionImplementation = Literal["plain", "blockwise", "cudnn"]
+# Computation of attention: all scores at once; block by block, in memory that grows linearly with the length; the same
+# by Pallas kernels, for TPUs; or by cuDNN's fused kernels, on GPUs.
+AttentionImplementation = Literal["plain", "blockwise", "pallas", "cudnn"]
+
+# Those that take a mask as its conditions and a bias by distance, and make parts of them.
+IN_BLOCKS = ("blockwise", "pallas")
 
 
 @config_class
@@ -184,7 +189,7 @@ class Attention(nnx.Module):
           positions: Positions of the queries, which rotary attention needs.
           mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
           bias: Added to scores; broadcasts to [B, H, L, M]. Kept apart from the mask, which saves memory. By distance
-            for ``"blockwise"``, otherwise an array.
+            for ``IN_BLOCKS``, otherwise an array.
           dropout_rate: Dropout of attention weights.
           dropout_key: ``None`` for no dropout.
           implementation: Computation of the weighted averages.
@@ -192,9 +197,15 @@ class Attention(nnx.Module):
         Returns:
           Weighted averages of values, projected to ``model_dim``.
         """
-        if implementation == "blockwise":
+        if implementation in IN_BLOCKS:
+            attend = blockwise_attention
+            if implementation == "pallas":
+                check_pallas(mask)
+                attend = pallas_attention
             dropping = dropout_rate, dropout_key
-            return self._attend_in_blocks(self.queries(x, positions), keys_values, mask, bias, dropping)
+            return self._attend_in_blocks(
+                attend, self.queries(x, positions), keys_values, mask, bias, dropping
+            )
         mask = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
         assert not isinstance(bias, DistanceBias), "an array is needed where attention is not blockwise"
         if self.prefix is not None:
@@ -248,13 +259,14 @@ class Attention(nnx.Module):
 
     def _attend_in_blocks(
         self,
+        attend: Callable[..., Array],
         queries: Float[Array, "B L H K"],
         keys_values: KeysValues,
         mask: AttentionMask | Array | None,
         bias: DistanceBias | Array | None,
         dropping: tuple[float, Array | None],
     ) -> Float[Array, "B L D"]:
-        """Attend without an array of all scores; arguments are those of a call."""
+        """Attend by ``attend``, without an array of all scores; other arguments are those of a call."""
         assert bias is None or isinstance(bias, DistanceBias), "blocks need a bias by distance"
         prefix = self.prefix_keys_values(len(queries))
         if prefix is not None:
@@ -264,7 +276,7 @@ class Attention(nnx.Module):
         if dropping[1] is not None and dropping[0]:
             kept = jnp.ones((len(queries), queries.shape[2], 1, keys.shape[1]), queries.dtype)
             keep = dropout(kept, *dropping)[:, :, 0]
-        averages_BLHK = blockwise_attention(
+        averages_BLHK = attend(
             queries,
             keys,
             values,
@@ -352,9 +364,26 @@ def check_cudnn(config: AttentionConfig, dtype: jnp.dtype, dropout_rate: float) 
         f"compute_dtype={str(dtype)!r} (cuDNN needs bfloat16)": dtype not in (jnp.bfloat16, jnp.float16),
         f"the backend {jax.default_backend()!r} (cuDNN needs an NVIDIA GPU)": jax.default_backend() != "gpu",
     }
+    _refuse("cudnn", traits)
+
+
+def check_pallas(mask: AttentionMask | Bool[Array, "..."] | None) -> None:
+    """Refuse what our Pallas kernels can't compute.
+
+    Args:
+      mask: Mask of the attention.
+
+    Raises:
+      ValueError: With the trait, and the implementations that have it.
+    """
+    is_array = mask is not None and (not isinstance(mask, AttentionMask) or mask.allowed is not None)
+    _refuse("pallas", {"a mask given as an array of queries and keys (Batch.attention_mask)": is_array})
+
+
+def _refuse(implementation: str, traits: dict[str, bool]) -> None:
     found = [trait for trait, present in traits.items() if present]
     if found:
         raise ValueError(
-            f"attention_implementation='cudnn' can't compute attention with {' and '.join(found)}; "
+            f"attention_implementation={implementation!r} can't compute attention with {' and '.join(found)}; "
             "'plain' and 'blockwise' can"
         )

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.model.layers.attention import Attention, AttentionConfig, AttentionImplementation
+from t5x_like.model.layers.attention import IN_BLOCKS, Attention, AttentionConfig, AttentionImplementation
 from t5x_like.model.layers.kv_cache import LayerCache, write_at
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
 from t5x_like.model.layers.masks import AttentionMask, combine_masks, window_mask
@@ -83,7 +83,7 @@ class SelfAttention(NamedTuple):
             keys_values,
             positions=context.positions,
             mask=self._mask(context, *places),
-            bias=self._bias(context, *places, by_distance=context.implementation == "blockwise"),
+            bias=self._bias(context, *places, by_distance=context.implementation in IN_BLOCKS),
             implementation=context.implementation,
             **dropping,
         )

@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.layers.attention import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache
@@ -186,7 +186,7 @@ class Stack(nnx.Module):
                     num_keys=0 if encoded is None else encoded.shape[1],
                 ),
             )
-        by_distance = implementation == "blockwise" and length is None
+        by_distance = implementation in IN_BLOCKS and length is None
         context = context._replace(
             bias=self._bias(queries, keys, context, by_distance=by_distance),
             implementation=implementation,
@@ -259,10 +259,10 @@ class Stack(nnx.Module):
           ValueError: Another computation was asked for there.
         """
         implementation, parts = self.config.attention_implementation, num_context_parts(*x.shape[:2])
-        if implementation == "cudnn" and parts > 1:
+        if implementation in ("pallas", "cudnn") and parts > 1:
             raise ValueError(
-                f"attention_implementation='cudnn' on a mesh with context={parts}: rows that are split by length need "
-                "'blockwise' (or 'plain', which is the same there)"
+                f"attention_implementation={implementation!r} on a mesh with context={parts}: rows that are split by "
+                "length need 'blockwise' (or 'plain', which is the same there)"
             )
         return "blockwise" if parts > 1 else implementation
 

@@ -39,8 +39,8 @@ class CommonConfig:
       compute_dtype: Type of activations. Weights are float32.
       remat: Activations that the backward pass computes again, to save memory (see ``Remat``).
       attention_implementation: ``"plain"`` computes all attention scores at once. ``"blockwise"`` never has more than
-        those of a block, so that memory grows linearly with the length. ``"cudnn"`` is fast on GPUs. On a mesh with
-        ``context`` above 1 the first two are the same.
+        those of a block, so that memory grows linearly with the length. ``"pallas"`` does the same in kernels for
+        TPUs. ``"cudnn"`` is fast on GPUs. On a mesh with ``context`` above 1 the first two are the same.
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
       adapter: Few further weights that are trained in place of the others, such as ``LoRA``; ``None`` for none.
     """
