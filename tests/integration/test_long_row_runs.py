@@ -43,7 +43,7 @@ def test_a_run_on_parts_of_rows_is_the_run_on_whole_ones(directory):
     train(long_run(directory, "whole", total_steps=4, mesh=MeshConfig()))
     train(long_run(directory, "parts", total_steps=2, mesh=PARTS))
     train(long_run(directory, "parts", total_steps=4, mesh=MeshConfig()))
-    whole, parts = (read_jsonl(f"{directory}/{name}/metrics.jsonl") for name in ("whole", "parts"))
+    whole, parts = (list(read_jsonl(f"{directory}/{name}/metrics.jsonl")) for name in ("whole", "parts"))
     for found, expected in zip(parts, whole, strict=True):
         assert (found["step"], found["split"]) == (expected["step"], expected["split"])
         for name in ("loss", "accuracy"):
