@@ -1,7 +1,5 @@
-"""Local and bucket paths, atomic writes, JSON, and locks of folders."""
+"""Local and bucket paths, atomic writes and JSON."""
 
-import contextlib
-import fcntl
 import json
 import os
 import uuid
@@ -80,32 +78,3 @@ def shipped_directory(name: str) -> Path:
         ):
             return candidate
     raise FileNotFoundError(f"neither {package.parent / name} nor {package / '_installed' / name} exists")
-
-
-@contextlib.contextmanager
-def exclusive_writer(folder: str, what: str) -> Iterator[None]:
-    """Lock a folder for this process; the system releases the lock however the process ends.
-
-    Buckets, and file systems without locks, are not locked.
-
-    Args:
-      folder: An existing folder, local or in a bucket.
-      what: Name of what is written there, for the message.
-
-    Raises:
-      ValueError: Another process writes to the folder.
-    """
-    if "://" in folder:
-        yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(f"another process is writing the {what} {folder}; wait for it") from error
-        except OSError:  # the file system has no locks
-            pass
-        yield
-    finally:
-        os.close(held)

@@ -1,10 +1,12 @@
 """A run's own folder: what configuration it belongs to, and that it is not another run's."""
 
+import contextlib
 from typing import Any
 
 import jax
 
 from t5x_like.io.files import as_path, read_json, write_bytes, write_json, write_text
+from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
@@ -54,6 +56,17 @@ def claim(
         write_bytes(home / name, as_path(file).read_bytes())
     write_experiment(home, experiment)
     write_json(home / "config.json", describe(experiment))
+
+
+def only_writer(model_dir: str) -> contextlib.AbstractContextManager[None]:
+    """Keep other runs out of the directory; with several processes the first does that for all.
+
+    Raises:
+      ValueError: another run is writing there.
+    """
+    if jax.process_index() != 0:
+        return contextlib.nullcontext()
+    return exclusive_writer(model_dir, "run", signed=True)
 
 
 def keep_compiled_programs(model_dir: str) -> None:

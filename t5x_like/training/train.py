@@ -34,7 +34,7 @@ from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.model_checks import check_model, check_split
 from t5x_like.training.recorded_logits import RecordedLogits
-from t5x_like.training.run_directory import claim, keep_compiled_programs, refuse_another_run
+from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
 from t5x_like.training.state import (
     State,
     StatePlan,
@@ -105,7 +105,11 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     evaluators = [evaluation.evaluator(model, mesh) for evaluation in experiment.evaluations]
 
     home, intervals = experiment.model_dir, experiment.intervals
-    with Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints, contextlib.closing(loader):
+    with (
+        only_writer(home),
+        Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints,
+        contextlib.closing(loader),
+    ):
         state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader)
         claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
         if teacher is not None:

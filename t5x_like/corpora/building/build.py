@@ -18,8 +18,9 @@ from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.building.stage_runner import clear_partial_files, run_stages
 from t5x_like.corpora.building.stages import is_done, stages_of, tasks_of
 from t5x_like.io.beam_runner import RunAll
-from t5x_like.io.files import as_path, exclusive_writer, read_json, write_json
+from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.io.paths import find_files
+from t5x_like.io.writer_lock import exclusive_writer
 
 _log = logging.getLogger(__name__)
 

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from t5x_like.io.beam_runner import on_runner
-from t5x_like.io.files import as_path, exclusive_writer, write_bytes
+from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
 from t5x_like.io.worker_pool import WorkerPool
+from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.text.cache import file_units
 from t5x_like.text.cache.cache_manifest import (
     CacheContents,

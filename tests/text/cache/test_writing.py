@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.io.files import exclusive_writer
+from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.text_task import TextTask
@@ -47,7 +47,6 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path, corpus_task, expect
 PROGRAM = """
 import sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.files import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 corpus, output, processes = sys.argv[1:]
 if __name__ == "__main__":
@@ -253,7 +252,6 @@ def test_sentences_and_spans_are_cached_with_the_tokens(tmp_path, corpus_task):
 FULL = """
 import resource, signal, sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.files import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
