@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from t5x_like.model.layers import pallas_kernels
 from t5x_like.model.layers.masks import AttentionMask
-from t5x_like.model.layers.pallas_grid import AttentionBlocks, Inputs, Sides
+from t5x_like.model.layers.pallas_grid import AttentionBlocks, KernelInputs, KernelSides
 from t5x_like.model.layers.pallas_kernels import LANES
 from t5x_like.model.layers.positions import DistanceBias
 from t5x_like.partitioning.shard import HEADS, ROWS, map_heads, num_parts_of_heads
@@ -116,7 +116,7 @@ def _padded(array: Array, axis: int, length: int) -> Array:
     return jnp.pad(array, widths)
 
 
-def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length: int) -> Sides:
+def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length: int) -> KernelSides:
     """Return the mask as few numbers of each query and each key, which kernels compare."""
 
     def rows(*numbers: Array, padded_length: int) -> Array:
@@ -127,7 +127,7 @@ def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length
 
     of_queries = partial(rows, padded_length=blocks.num_query_blocks * blocks.query_length)
     of_keys = partial(rows, padded_length=blocks.num_key_blocks * blocks.key_length)
-    sides = Sides()
+    sides = KernelSides()
     queries, keys = mask.query_segment_ids, mask.key_segment_ids
     if queries is not None or keys is not None:
         # A query sees segment ids from its own to its own; padding sees all of tokens. See ``segment_mask``.
@@ -151,7 +151,12 @@ def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _attend(
-    blocks: AttentionBlocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
+    blocks: AttentionBlocks,
+    queries: Array,
+    keys: Array,
+    values: Array,
+    bias: Array | None,
+    sides: KernelSides,
 ) -> Float[Array, "B L H K"]:
     return _forward(blocks, queries, keys, values, bias, sides)[0]
 
@@ -159,13 +164,18 @@ def _attend(
 _VECTORS, _NUMBERS, _SIDES = (
     PartitionSpec(ROWS, None, HEADS),
     PartitionSpec(ROWS, HEADS),
-    Sides(*(PartitionSpec(ROWS),) * 4, keep=PartitionSpec(ROWS, HEADS)),
+    KernelSides(*(PartitionSpec(ROWS),) * 4, keep=PartitionSpec(ROWS, HEADS)),
 )
 _INPUTS = (_VECTORS, _VECTORS, _VECTORS, PartitionSpec(HEADS), _SIDES)
 
 
 def _forward(
-    blocks: AttentionBlocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
+    blocks: AttentionBlocks,
+    queries: Array,
+    keys: Array,
+    values: Array,
+    bias: Array | None,
+    sides: KernelSides,
 ) -> tuple[Array, Any]:
     """Return averages, and what the backward pass needs."""
     run = partial(_on_platform, partial(_run_forward, blocks))
@@ -196,7 +206,7 @@ def _run_forward(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: Sides,
+    sides: KernelSides,
     *,
     interpret: bool,
 ) -> tuple[Array, Array]:
@@ -211,7 +221,7 @@ def _run_backward(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: Sides,
+    sides: KernelSides,
     averages: Array,
     statistics: Array,
     gradient: Array,
@@ -234,13 +244,18 @@ def _run_backward(
 
 
 def _inputs(
-    blocks: AttentionBlocks, queries: Array, keys: Array, values: Array, bias: Array | None, sides: Sides
-) -> Inputs:
-    return Inputs(_swapped(queries), _swapped(keys), _swapped(values), _in_rows(blocks, bias), sides)
+    blocks: AttentionBlocks,
+    queries: Array,
+    keys: Array,
+    values: Array,
+    bias: Array | None,
+    sides: KernelSides,
+) -> KernelInputs:
+    return KernelInputs(_swapped(queries), _swapped(keys), _swapped(values), _in_rows(blocks, bias), sides)
 
 
 def _in_rows(blocks: AttentionBlocks, bias: Float[Array, "H R"] | None) -> Float[Array, "H T C"] | None:
-    """Return the bias as ``Inputs`` has it."""
+    """Return the bias as ``KernelInputs`` has it."""
     if bias is None:
         return None
     before = blocks.num_key_blocks * blocks.key_length - bias.shape[1] // 2

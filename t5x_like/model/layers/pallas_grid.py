@@ -52,8 +52,8 @@ class AttentionBlocks:
         return self.num_key_blocks - -(-self.num_prefix // self.key_length)
 
 
-class Sides(NamedTuple):
-    """Inputs without a gradient.
+class KernelSides(NamedTuple):
+    """KernelInputs without a gradient.
 
     Attributes:
       query_segments: Smallest and largest segment id of visible keys.
@@ -70,8 +70,8 @@ class Sides(NamedTuple):
     keep: Any = None  # Float[Array, "B H 1 M"]
 
 
-class Inputs(NamedTuple):
-    """Inputs of a kernel, padded to whole blocks.
+class KernelInputs(NamedTuple):
+    """KernelInputs of a kernel, padded to whole blocks.
 
     Attributes:
       queries: Queries.
@@ -88,7 +88,7 @@ class Inputs(NamedTuple):
     keys: Any  # Float[Array, "B G M K"]
     values: Any  # Float[Array, "B G M K"]
     bias: Any  # Float[Array, "H T C"]
-    sides: Sides
+    sides: KernelSides
     averages_gradient: Any = None  # Float[Array, "B H L K"]
     statistics: Any = None  # Float[Array, "B H 3 L"]
 
@@ -126,7 +126,7 @@ class Grid:
     block of keys do, each for all heads that share these keys.
     """
 
-    def __init__(self, blocks: AttentionBlocks, inputs: Inputs, *, by_key: bool):
+    def __init__(self, blocks: AttentionBlocks, inputs: KernelInputs, *, by_key: bool):
         self.blocks, self.inputs, self.by_key = blocks, inputs, by_key
         batch_size, num_heads, _, self.head_dim = inputs.queries.shape
         num_groups, num_pairs = inputs.keys.shape[1], len(blocks.pairs)
@@ -234,14 +234,14 @@ class Grid:
     def _spec(self, shape: tuple[int | None, ...], of: Callable[[Place], tuple[Any, ...]]) -> pl.BlockSpec:
         return pl.BlockSpec(shape, lambda *indices: of(self._at(*indices)))
 
-    def _input_specs(self) -> Inputs:
+    def _input_specs(self) -> KernelInputs:
         queries, keys = self.blocks.query_length, self.blocks.key_length
-        specs = Inputs(
+        specs = KernelInputs(
             queries=self.queries_spec,
             keys=self.keys_spec,
             values=self.keys_spec,
             bias=self.bias_spec,
-            sides=Sides(
+            sides=KernelSides(
                 query_segments=self._spec((None, 2, queries), lambda at: (at.row, 0, at.query)),
                 key_segments=self._spec((None, 1, keys), lambda at: (at.row, 0, at.key)),
                 query_ranks=self._spec((None, 1, queries), lambda at: (at.row, 0, at.query)),

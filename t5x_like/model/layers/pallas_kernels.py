@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from t5x_like.model.layers.attention_blocks import scale_and_cap
 from t5x_like.model.layers.masks import MASKED
-from t5x_like.model.layers.pallas_grid import AttentionBlocks, Grid, Inputs, Place, Sides
+from t5x_like.model.layers.pallas_grid import AttentionBlocks, Grid, KernelInputs, Place, KernelSides
 
 # Numbers in a row of a vector register, and rows. Blocks are multiples of rows long.
 LANES, SUBLANES = 128, 8
@@ -25,7 +25,7 @@ _BITS = (1, 2, 4)  # of the number of a row
 
 
 def forward(
-    blocks: AttentionBlocks, inputs: Inputs, *, interpret: bool
+    blocks: AttentionBlocks, inputs: KernelInputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "B H 2 L"]]:
     """Return averages, and each query's largest score and sum of exponentials."""
     batch_size, num_heads, length, head_dim = inputs.queries.shape
@@ -43,7 +43,7 @@ def forward(
 
 
 def backward_queries(
-    blocks: AttentionBlocks, inputs: Inputs, *, interpret: bool
+    blocks: AttentionBlocks, inputs: KernelInputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "H T C"] | None]:
     """Return the gradients of queries and of the bias."""
     grid = Grid(blocks, inputs, by_key=False)
@@ -59,7 +59,7 @@ def backward_queries(
 
 
 def backward_keys(
-    blocks: AttentionBlocks, inputs: Inputs, *, interpret: bool
+    blocks: AttentionBlocks, inputs: KernelInputs, *, interpret: bool
 ) -> tuple[Float[Array, "B G M K"], Float[Array, "B G M K"]]:
     """Return the gradients of keys and values."""
     grid = Grid(blocks, inputs, by_key=True)
@@ -75,7 +75,7 @@ def backward_keys(
 def _forward_kernel(
     blocks: AttentionBlocks,
     at: Place,
-    inputs: Inputs,
+    inputs: KernelInputs,
     averages: Any,
     statistics: Any,
     largest: Any,
@@ -108,7 +108,7 @@ def _forward_kernel(
 
 
 def _queries_kernel(
-    blocks: AttentionBlocks, at: Place, inputs: Inputs, by_queries: Any, *others: Any
+    blocks: AttentionBlocks, at: Place, inputs: KernelInputs, by_queries: Any, *others: Any
 ) -> None:
     """Add a pair to the gradients of its queries, and of the bias."""
     *by_bias, sums = others
@@ -139,7 +139,7 @@ def _queries_kernel(
 def _keys_kernel(
     blocks: AttentionBlocks,
     at: Place,
-    inputs: Inputs,
+    inputs: KernelInputs,
     by_keys: Any,
     by_values: Any,
     key_sums: Any,
@@ -176,7 +176,7 @@ class _Scores(NamedTuple):
     slope: Float[Array, "M L"] | None
 
 
-def _scores(blocks: AttentionBlocks, at: Place, inputs: Inputs) -> _Scores:
+def _scores(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -> _Scores:
     """Return scores, with a column for each query: sums over keys are then sums of whole registers."""
     scores = _product(inputs.keys[...], inputs.queries[...], 1, 1)
     scores = scale_and_cap(scores, blocks.scale, blocks.soft_cap)
@@ -197,7 +197,7 @@ def _scores(blocks: AttentionBlocks, at: Place, inputs: Inputs) -> _Scores:
 
 
 def _visible(
-    blocks: AttentionBlocks, at: Place, sides: Sides, shape: tuple[int, ...]
+    blocks: AttentionBlocks, at: Place, sides: KernelSides, shape: tuple[int, ...]
 ) -> Bool[Array, "M L"] | None:
     """Return the mask of a pair; see ``AttentionMask.between``."""
     conditions = []
@@ -221,7 +221,7 @@ def _visible(
     return visible | (at.key >= blocks.first_prefix_block) if blocks.num_prefix else visible
 
 
-def _score_gradients(blocks: AttentionBlocks, at: Place, inputs: Inputs) -> tuple[Array, Array, Array]:
+def _score_gradients(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -> tuple[Array, Array, Array]:
     """Return weights after dropout, and gradients of scores and of scaled products of queries and keys."""
     scores = _scores(blocks, at, inputs)
     largest, inverse_total, common = (inputs.statistics[number : number + 1] for number in range(3))
@@ -235,7 +235,7 @@ def _score_gradients(blocks: AttentionBlocks, at: Place, inputs: Inputs) -> tupl
     return _dropped(inputs, weights), by_score, by_product
 
 
-def _dropped(inputs: Inputs, weights: Float[Array, "M L"]) -> Float[Array, "M L"]:
+def _dropped(inputs: KernelInputs, weights: Float[Array, "M L"]) -> Float[Array, "M L"]:
     """Apply dropout to weights, or to their gradients."""
     keep = inputs.sides.keep
     return weights if keep is None else weights * _column(keep[...].astype(jnp.float32))
@@ -254,7 +254,7 @@ def _column(row: Array) -> Array:
 
 
 def _bias_row(blocks: AttentionBlocks, at: Place) -> Any:
-    """Return the second of the two rows of ``Inputs.bias`` that have the distances of a pair."""
+    """Return the second of the two rows of ``KernelInputs.bias`` that have the distances of a pair."""
     last = blocks.num_query_blocks + blocks.num_key_blocks - 1
     return jnp.clip(at.query - at.key + blocks.num_key_blocks, 1, last)
 
