@@ -53,7 +53,7 @@ class AttentionBlocks:
 
 
 class KernelSides(NamedTuple):
-    """KernelInputs without a gradient.
+    """Inputs without a gradient.
 
     Attributes:
       query_segments: Smallest and largest segment id of visible keys.

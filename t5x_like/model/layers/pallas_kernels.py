@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from t5x_like.model.layers.attention_blocks import scale_and_cap
 from t5x_like.model.layers.masks import MASKED
-from t5x_like.model.layers.pallas_grid import AttentionBlocks, Grid, KernelInputs, Place, KernelSides
+from t5x_like.model.layers.pallas_grid import AttentionBlocks, Grid, KernelInputs, KernelSides, Place
 
 # Numbers in a row of a vector register, and rows. Blocks are multiples of rows long.
 LANES, SUBLANES = 128, 8
