@@ -6,7 +6,7 @@ A step is one directory::
                        leaves.json        name, shape and dtype of each array
                        loader_state.json  position in the data
                        config.txt         the resolved configuration
-                       manifest.json      length and checksum of every file; written last
+                       manifest.json      the step, length and checksum of every file; written last
 """
 
 import threading
@@ -19,15 +19,17 @@ import numpy as np
 from etils import epath
 
 from t5x_like.checkpoints.arrays import ArrayStore
-from t5x_like.checkpoints.manifest import write_manifest
+from t5x_like.checkpoints.manifest import write_manifest, write_through
 from t5x_like.checkpoints.state_names import describe, name_leaves, refill, refuse_differences
 from t5x_like.checkpoints.steps import (
     absolute,
     find_checkpoints,
     finished_steps,
     list_steps,
+    lost_steps,
     make_room,
     newest_whole,
+    note_saved,
     prune,
 )
 from t5x_like.io.files import PathLike, read_json, write_json, write_text
@@ -152,6 +154,19 @@ class Checkpoints:
         """Return the newest finished step, or ``None``. Restoring checks for damage."""
         return max(self.all_steps(), default=None)
 
+    def refuse_lost_steps(self) -> None:
+        """Check before a run begins at step 0 that it isn't an older one whose steps are lost.
+
+        Raises:
+          ValueError: With what is there.
+        """
+        found = lost_steps(self.directory)
+        if found is not None:
+            raise ValueError(
+                f"{self.directory} holds a run whose checkpoints can't be used ({found}). Nothing was changed there. "
+                "Bring back their files; or begin anew in another MODEL_DIR, or delete this one"
+            )
+
     def wait(self) -> None:
         """Wait until nothing is being saved.
 
@@ -180,6 +195,8 @@ class Checkpoints:
             self._store.wait()
             if jax.process_index() == 0:
                 write_manifest(self.directory / str(step))
+                write_through(self.directory / str(step))
+                note_saved(self.directory, step)
                 prune(self.directory, self._keep)
         except Exception as error:
             self._failure = (step, error)

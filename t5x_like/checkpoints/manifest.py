@@ -1,9 +1,11 @@
 """Manifest of a finished checkpoint: every file with its length and checksum, written last.
 
 Orbax restores a data file with a flipped bit without an error. The manifest detects that, and truncated, missing or
-exchanged files. A directory without a manifest is an unfinished save.
+exchanged files. It names the step and has a checksum of its own. A directory without a manifest is an unfinished save.
 """
 
+import json
+import os
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -20,9 +22,20 @@ _CHUNK_BYTES = 8 * 2**20
 
 
 def write_manifest(directory: epath.Path) -> None:
-    """Mark ``directory`` as finished."""
+    """Mark ``directory``, which is named by its step, as finished."""
     files = {name: _fingerprint(path) for name, path in _walk(directory)}
-    write_json(directory / MANIFEST, {"files": files})
+    content = {"step": int(directory.name), "files": files}
+    write_json(directory / MANIFEST, content | {"crc32": _checksum(content)})
+
+
+def write_through(directory: epath.Path) -> None:
+    """Wait until all files of ``directory`` are on the disk and would survive a power failure."""
+    if "://" in os.fspath(directory):  # buckets acknowledge a file when it is safe
+        return
+    for folder, _, files in os.walk(directory):
+        for name in (*files, "."):
+            _sync(os.path.join(folder, name))
+    _sync(os.path.dirname(directory))
 
 
 def is_finished(directory: epath.Path) -> bool:
@@ -35,9 +48,14 @@ def problem_in(directory: epath.Path) -> str | None:
     if not is_finished(directory):
         return "it is unfinished (the run was stopped while saving)"
     try:
-        expected: dict[str, dict[str, Any]] = read_json(directory / MANIFEST)["files"]
-    except (ValueError, KeyError, TypeError):
-        return f"its {MANIFEST} is damaged"
+        content = read_json(directory / MANIFEST)
+        checksum, expected, step = content.pop("crc32"), content["files"], content["step"]
+        if checksum != _checksum(content):
+            raise ValueError("the checksum differs")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return f"its {MANIFEST} is damaged, or of an earlier version of t5x_like"
+    if directory.name != str(step):
+        return f"it is step {step} under another name"
     present = dict(_walk(directory))
     for name, fingerprint in expected.items():
         if name not in present:
@@ -56,6 +74,18 @@ def _walk(directory: epath.Path, prefix: str = "") -> Iterator[tuple[str, epath.
             yield from _walk(path, f"{prefix}{path.name}/")
         elif prefix or (path.name != MANIFEST and not path.name.startswith(f".{MANIFEST}.")):
             yield f"{prefix}{path.name}", path
+
+
+def _sync(path: str) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
 def _fingerprint(path: epath.Path) -> dict[str, Any]:

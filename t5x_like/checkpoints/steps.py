@@ -5,7 +5,9 @@ import os
 from etils import epath
 
 from t5x_like.checkpoints.manifest import MANIFEST, is_finished, problem_in
-from t5x_like.io.files import PathLike, as_path
+from t5x_like.io.files import PathLike, as_path, write_json
+
+_SAVED, _ASIDE = "newest_step.json", ".set-aside"
 
 
 def absolute(directory: PathLike) -> epath.Path:
@@ -46,6 +48,28 @@ def find_checkpoints(directory: epath.Path) -> tuple[epath.Path, int | None]:
     return directory, None
 
 
+def note_saved(directory: epath.Path, step: int) -> None:
+    """Note beside the steps that one was saved. A run that has lost all of them is then not taken for a new one."""
+    write_json(directory / _SAVED, {"step": step})
+
+
+def lost_steps(directory: epath.Path) -> str | None:
+    """Return in words what is left of a run that has saved steps of which none can be used; ``None`` for a new one."""
+    if finished_steps(directory):
+        return None
+    unfinished = list_steps(directory)
+    aside = [path.name for path in directory.glob(f"*{_ASIDE}")] if directory.exists() else []
+    noted = (directory / _SAVED).exists()
+    if not noted and not aside and len(unfinished) < 2:
+        return None  # at most its first save was interrupted
+    found = {
+        f"{_SAVED}: a step was saved": noted,
+        f"directories of steps without {MANIFEST}: {', '.join(map(str, unfinished))}": unfinished,
+        f"steps set aside: {', '.join(sorted(aside))}": aside,
+    }
+    return "; ".join(words for words, is_there in found.items() if is_there)
+
+
 def make_room(directory: epath.Path, step: int) -> None:
     """Move later steps out of the way, which a run leaves that went back: to ``<step>.set-aside``."""
     for later in list_steps(directory):
@@ -53,7 +77,7 @@ def make_room(directory: epath.Path, step: int) -> None:
             continue
         path = directory / str(later)
         if is_finished(path):
-            aside = directory / f"{later}.set-aside"
+            aside = directory / f"{later}{_ASIDE}"
             _remove(aside)
             path.rename(aside)
         else:
@@ -69,7 +93,9 @@ def prune(directory: epath.Path, keep: int) -> None:
 
 
 def _remove(path: epath.Path) -> None:
-    """Delete a step, the manifest first, so that a half-deleted step never looks finished."""
-    if path.exists():
+    """Delete a step, the manifest first, so that a half-deleted step never looks finished; of a link only the link."""
+    if os.path.islink(path):
+        os.unlink(path)
+    elif path.exists():
         (path / MANIFEST).unlink(missing_ok=True)
         path.rmtree()

@@ -231,6 +231,7 @@ def starting_state(
         record = read_frozen_record(experiment.model_dir)
         frozen = open_frozen(experiment.model_dir, model, record, mesh=mesh)
         return restored.state | {"frozen": frozen}, restored.step, record
+    checkpoints.refuse_lost_steps()
     start_from, step, seed = experiment.start_from, None, experiment.seed
     if start_from:
         classes = classes_for(experiment.train)

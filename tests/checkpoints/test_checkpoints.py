@@ -95,7 +95,7 @@ def test_only_the_newest_steps_are_kept(tmp_path):
     with Checkpoints(tmp_path) as checkpoints:
         assert checkpoints.all_steps() == [3, 4]
         assert checkpoints.latest_step() == 4
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "4"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "4", "newest_step.json"]
 
 
 def test_saving_is_not_disturbed_by_steps_that_reuse_the_memory(tmp_path):
@@ -125,7 +125,7 @@ def test_a_run_that_went_back_sets_its_later_steps_aside(tmp_path):
         checkpoints.save(15, _state(15))
         checkpoints.wait()
         assert checkpoints.all_steps() == [15]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["15", "20.set-aside"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["15", "20.set-aside", "newest_step.json"]
 
 
 def test_closing_leaves_no_thread_behind(tmp_path):

@@ -1,5 +1,6 @@
 """What can go wrong on disk, and that a run never resumes from it unnoticed."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+from t5x_like.checkpoints.manifest import problem_in
+from t5x_like.io.files import as_path
 
 LIKE = {"params": {"weights": jax.ShapeDtypeStruct((64, 64), jnp.float32)}}
 
@@ -87,6 +90,67 @@ def test_an_empty_folder_is_no_checkpoint(run):
     restored = _restored(run)
     assert restored.step == 2
     assert restored.skipped == ("step 5 can't be used: it is unfinished (the run was stopped while saving)",)
+
+
+def test_any_flipped_bit_of_the_manifest_is_damage(run):
+    path = run / "2" / "manifest.json"
+    whole = path.read_bytes()
+    for position in range(0, len(whole) * 8, 37):
+        changed = bytearray(whole)
+        changed[position // 8] ^= 1 << position % 8
+        path.write_bytes(changed)
+        problem = problem_in(as_path(run / "2"))
+        same = json.loads(whole) == _json_or_none(bytes(changed))  # a bit of the space between two values
+        assert same or (problem or "").startswith("its manifest.json is damaged"), changed
+    path.write_text('{"files": {}}')
+    assert "is damaged" in (problem_in(as_path(run / "2")) or "")
+    path.write_text("[" * 100_000)
+    assert "is damaged" in (problem_in(as_path(run / "2")) or "")
+
+
+def _json_or_none(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def test_a_step_under_another_number_is_not_used(run):
+    shutil.copytree(run / "2", run / "9999")
+    restored = _restored(run)
+    assert restored.step == 2
+    assert restored.skipped == ("step 9999 can't be used: it is step 2 under another name",)
+
+
+def test_a_link_to_a_step_is_pruned_without_what_it_leads_to(run, tmp_path):
+    elsewhere = shutil.move(run / "1", tmp_path / "1")
+    (run / "1").symlink_to(elsewhere)
+    with Checkpoints(run, keep=1) as checkpoints:
+        checkpoints.restore(LIKE)
+        checkpoints.save(3, _state(3))
+    assert sorted(path.name for path in run.iterdir()) == ["3", "newest_step.json"]
+    assert (tmp_path / "1" / "manifest.json").exists()
+
+
+def test_a_run_that_has_lost_its_steps_does_not_begin_anew(run, tmp_path):
+    with Checkpoints(tmp_path / "new") as checkpoints:
+        checkpoints.refuse_lost_steps()
+        (tmp_path / "new" / "5").mkdir(parents=True)
+        checkpoints.refuse_lost_steps()  # its first save was interrupted
+    for step in ("1", "2"):
+        (run / step / "manifest.json").unlink()
+    with Checkpoints(run) as checkpoints:
+        with pytest.raises(
+            ValueError, match=r"a step was saved; directories of steps without manifest\.json: 1, 2"
+        ):
+            checkpoints.refuse_lost_steps()
+        (run / "newest_step.json").unlink()
+        with pytest.raises(ValueError, match=r"without manifest\.json: 1, 2"):
+            checkpoints.refuse_lost_steps()
+        shutil.rmtree(run / "1")
+        (run / "2").rename(run / "2.set-aside")
+        with pytest.raises(ValueError, match=r"steps set aside: 2\.set-aside"):
+            checkpoints.refuse_lost_steps()
 
 
 def test_without_a_manifest_a_step_does_not_count(run):

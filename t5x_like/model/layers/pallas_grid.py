@@ -71,7 +71,7 @@ class KernelSides(NamedTuple):
 
 
 class KernelInputs(NamedTuple):
-    """KernelInputs of a kernel, padded to whole blocks.
+    """Inputs of a kernel, padded to whole blocks.
 
     Attributes:
       queries: Queries.
