@@ -49,7 +49,7 @@ def find_checkpoints(directory: epath.Path) -> tuple[epath.Path, int | None]:
 
 
 def note_saved(directory: epath.Path, step: int) -> None:
-    """Note beside the steps that one was saved. A run that has lost all of them is then not taken for a new one."""
+    """Note next to the steps that one was saved. A run that has lost all of them is then not taken for a new one."""
     write_json(directory / _SAVED, {"step": step})
 
 
