@@ -54,7 +54,7 @@ def note_saved(directory: epath.Path, step: int) -> None:
 
 
 def lost_steps(directory: epath.Path) -> str | None:
-    """Return in words what is left of a run that has saved steps of which none can be used; ``None`` for a new one."""
+    """Return in words the remains of a run whose saved steps can no longer be used; ``None`` for a new one."""
     if finished_steps(directory):
         return None
     unfinished = list_steps(directory)
