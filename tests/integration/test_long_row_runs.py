@@ -10,7 +10,7 @@ from t5x_like.io.files import read_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training.experiment import Intervals
 from t5x_like.training.train import train
-from tests.integration.tiny_run import experiment, write_data
+from tests.integration.tiny_run import experiment
 
 PARTS = MeshConfig(data=2, context=2, model=2)
 
@@ -31,19 +31,14 @@ def long_run(directory, name: str, *, total_steps: int, mesh: MeshConfig):
     return replace(run, validations=(validation,), evaluations=(generation,), intervals=intervals)
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("long_rows")
-    write_data(directory)
-    return directory
-
-
 @pytest.mark.slow
 def test_a_run_on_parts_of_rows_is_the_run_on_whole_ones(directory):
-    train(long_run(directory, "whole", total_steps=4, mesh=MeshConfig()))
-    train(long_run(directory, "parts", total_steps=2, mesh=PARTS))
-    train(long_run(directory, "parts", total_steps=4, mesh=MeshConfig()))
-    whole, parts = (list(read_jsonl(f"{directory}/{name}/metrics.jsonl")) for name in ("whole", "parts"))
+    train(long_run(directory, "long_whole", total_steps=4, mesh=MeshConfig()))
+    train(long_run(directory, "long_parts", total_steps=2, mesh=PARTS))
+    train(long_run(directory, "long_parts", total_steps=4, mesh=MeshConfig()))
+    whole, parts = (
+        list(read_jsonl(f"{directory}/{name}/metrics.jsonl")) for name in ("long_whole", "long_parts")
+    )
     for found, expected in zip(parts, whole, strict=True):
         assert (found["step"], found["split"]) == (expected["step"], expected["split"])
         for name in ("loss", "accuracy"):
@@ -54,7 +49,7 @@ def test_a_run_on_parts_of_rows_is_the_run_on_whole_ones(directory):
 
 
 def test_lengths_that_do_not_divide_are_refused_before_training(directory):
-    run = long_run(directory, "refused", total_steps=2, mesh=PARTS)
+    run = long_run(directory, "long_refused", total_steps=2, mesh=PARTS)
     with pytest.raises(ValueError, match=r"rows of 62 tokens .* context 2 × model 2 = 4 parts; use 60 or 64"):
         train(replace(run, train=replace(run.train, inputs_length=62)))
-    assert not (directory / "refused").exists()
+    assert not (directory / "long_refused").exists()

@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import replace
-from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,6 @@ from flax import nnx
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.model.layers.remat import Remat
 from t5x_like.model.zoo.t5 import T5Config
 
 TINY = T5Config(
@@ -109,7 +107,7 @@ def test_remat_changes_memory_and_not_gradients(model):
         return jax.jit(jax.grad(loss))(params)
 
     plain = gradient("none")
-    for kept in get_args(Remat)[1:]:
+    for kept in ("minimal_offloaded", "save_qkv_proj"):
         close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
         jax.tree.map(close, gradient(kept), plain)
 
