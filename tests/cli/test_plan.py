@@ -55,6 +55,7 @@ def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str
     assert "time" not in plan, "a CPU has no data sheet"
 
 
+@pytest.mark.slow
 def test_rows_that_devices_share_send_keys_and_values_around(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "--gin_file", GPT, "--mesh", "data=2,context=4", "--search", "--max_programs", "1")
     assert plan["mesh"] == {"data": 2, "fsdp": 1, "context": 4, "model": 1}
