@@ -10,15 +10,18 @@ from t5x_like.training.metrics import Totals, add
 from t5x_like.training.state import State
 
 
-def keep_if_finite(before: State, after: State, totals: Totals, updates: Any) -> State:
+def keep_if_finite(before: State, after: State, totals: Totals, *, gradients: Any, updates: Any) -> State:
     """Return the state after a step, or the one before it with the step counted as skipped.
 
     Args:
       before: State before the step.
       after: State after the step, except for its totals.
-      totals: Sums of this step.
+      totals: Sums of this step, without its number and the norm of its gradients.
+      gradients: Gradients of the weights.
       updates: Changes of the weights.
     """
+    norm = optax.tree.norm(gradients).astype(jnp.float32)
+    totals = totals._replace(gradient_norm=norm, steps=jnp.ones((), jnp.float32))
     is_finite = jnp.isfinite(
         totals.loss + totals.sequence_loss + totals.gradient_norm + optax.tree.norm(updates)
     )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 
 from t5x_like.batch import Batch
@@ -108,9 +107,6 @@ def train_step(
             num_filled=num_filled,
         )
         updates, opt_state = learning.update(gradients, state["opt_state"], trained)
-        totals = totals._replace(
-            gradient_norm=optax.tree.norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
-        )
         learned: Any = optax.apply_updates(trained, updates)
         number, params = state["step"] + 1, learning.params(learned, others)
         changed = {"step": number, "params": params, "opt_state": opt_state}
@@ -118,6 +114,6 @@ def train_step(
             changed["average"] = plan.average.update(state["average"], params, number)
         named = {"memory": memories.own, "teacher_memory": memories.teacher}
         after = state | changed | {name: memory for name, memory in named.items() if memory is not None}
-        return keep_if_finite(state, after, totals, updates)
+        return keep_if_finite(state, after, totals, gradients=gradients, updates=updates)
 
     return step

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from flax import nnx
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
+from t5x_like.model.layers.remat import Remat
 from t5x_like.model.zoo.t5 import T5Config
 
 TINY = T5Config(
@@ -93,7 +95,14 @@ def test_dropout_is_drawn_from_its_key_alone(model):
     assert np.abs(first - other).max() > 0.01
 
 
-def test_remat_changes_memory_and_not_gradients(model):
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, marks=() if policy == "minimal_offloaded" else pytest.mark.slow)
+        for policy in get_args(Remat)[1:]
+    ],
+)
+def test_remat_changes_memory_and_not_gradients(model, policy):
     params = parameters.split(model)[1]
 
     def gradient(kept):
@@ -108,7 +117,7 @@ def test_remat_changes_memory_and_not_gradients(model):
 
     plain = gradient("none")
     close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
-    jax.tree.map(close, gradient("minimal_offloaded"), plain)
+    jax.tree.map(close, gradient(policy), plain)
 
 
 @pytest.mark.parametrize(

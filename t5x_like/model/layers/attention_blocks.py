@@ -100,7 +100,7 @@ class Average(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the gradients of scores depend on.
+    """Values of the forward pass that gradients of scores need.
 
     Attributes:
       gradient: Gradient of the averages.
