@@ -9,9 +9,10 @@ A step is one directory::
                        manifest.json      the step, length and checksum of every file; written last
 """
 
+import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -31,10 +32,10 @@ from t5x_like.checkpoints.steps import (
     newest_whole,
     note_saved,
     prune,
+    remove_unfinished,
 )
 from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.lazy_array import Index, LazyArray
-
 
 class RestoredCheckpoint(NamedTuple):
     """A restored step.
@@ -100,26 +101,39 @@ class Checkpoints:
           config_text: Resolved configuration of the run.
 
         Raises:
-          OSError: The save before this one failed.
+          OSError: The save before this one failed, or this one could not begin. What it has written is deleted.
         """
         self.wait()
         if step == self._current:
             return
         leaves = name_leaves(state)
-        described = describe(leaves)
-        directory = self.directory / str(step)
-        if jax.process_index() == 0:
-            make_room(self.directory, step)
-            directory.mkdir(parents=True)
-            write_json(directory / "leaves.json", described)
-            write_json(directory / "loader_state.json", loader_state)
-            write_text(directory / "config.txt", config_text)
-        _synchronize(f"directory of step {step}")
-        _check_seen(directory)
-        self._store.start_writing(directory / "state", leaves)
+        described, directory = describe(leaves), self.directory / str(step)
+        try:
+            self._prepare(directory, described, loader_state, config_text)
+            self._store.start_writing(directory / "state", leaves)
+        except (OSError, ValueError, RuntimeError) as error:  # the last two are Orbax's and TensorStore's
+            self._give_up(step)
+            raise self._not_saved(step, error) from error
         self._current = step
         self._finisher = threading.Thread(target=self._finish, args=(step,), name=f"save-{step}")
         self._finisher.start()
+
+    def _prepare(
+        self, directory: epath.Path, described: dict[str, Any], loader_state: Any, config_text: str
+    ) -> None:
+        problem = None
+        if jax.process_index() == 0:
+            try:
+                make_room(self.directory, int(directory.name))
+                directory.mkdir(parents=True)
+                write_json(directory / "leaves.json", described)
+                write_json(directory / "loader_state.json", loader_state)
+                write_text(directory / "config.txt", config_text)
+            except OSError as error:
+                problem = error
+        if _any_process(problem is not None):
+            raise problem or OSError("process 0 could not write")
+        _check_seen(directory)
 
     def restore(self, like: Any, step: int | None = None) -> RestoredCheckpoint:
         """Restore the newest step that is undamaged, or exactly ``step``.
@@ -171,24 +185,50 @@ class Checkpoints:
         """Wait until nothing is being saved.
 
         Raises:
+          OSError: The last save failed, on this process or another.
+        """
+        self._join(together=True)
+
+    def check(self) -> None:
+        """Raise the error of a save that has failed, without waiting; several processes learn of it in ``wait``.
+
+        Raises:
           OSError: The last save failed.
         """
-        if self._finisher:
-            self._finisher.join()
-            self._finisher = None
-        if self._failure:
-            (step, error), self._failure, self._current = self._failure, None, None
-            raise OSError(
-                f"step {step} could not be saved in {self.directory}: {error}; "
-                f"steps saved before it: {self.all_steps() or 'none'}"
-            ) from error
+        if self._failure and jax.process_count() == 1:
+            self._join(together=False)
 
     def close(self) -> None:
         """Wait for the last save and close Orbax."""
         try:
-            self.wait()
+            self._join(together=False)
         finally:
             self._store.close()
+
+    def _join(self, *, together: bool) -> None:
+        if self._finisher:
+            self._finisher.join()
+            self._finisher = None
+        failure, self._failure = self._failure, None
+        failed = failure is not None
+        if not (_any_process(failed) if together else failed):
+            return
+        step, error = failure or (self._current, OSError("another process could not write"))
+        self._current = None
+        raise self._not_saved(step, error) from error
+
+    def _not_saved(self, step: int | None, error: Exception) -> OSError:
+        reason = re.sub(r" \[tensorstore_spec='.*?'\]", "", str(error))  # some thousand characters
+        return OSError(
+            f"step {step} could not be saved in {self.directory}: {reason}; "
+            f"steps saved before it: {self.all_steps() or 'none'}"
+        )
+
+    def _give_up(self, step: int) -> None:
+        """Free the space of a save that failed; the disk may be full."""
+        if jax.process_index() == 0:
+            with suppress(OSError):
+                remove_unfinished(self.directory, step)
 
     def _finish(self, step: int) -> None:
         try:
@@ -199,6 +239,7 @@ class Checkpoints:
                 note_saved(self.directory, step)
                 prune(self.directory, self._keep)
         except Exception as error:
+            self._give_up(step)
             self._failure = (step, error)
 
     def _read(self, step: int, wanted: dict[str, Any], only: str = "") -> dict[str, jax.Array]:
@@ -307,8 +348,10 @@ def _check_seen(directory: epath.Path) -> None:
         )
 
 
-def _synchronize(name: str) -> None:
-    if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
+def _any_process(value: bool) -> bool:
+    """Return whether ``value`` is true on any process; all wait for each other."""
+    if jax.process_count() == 1:
+        return value
+    from jax.experimental import multihost_utils
 
-        multihost_utils.sync_global_devices(name)
+    return bool(np.any(multihost_utils.process_allgather(np.bool_(value))))

@@ -92,6 +92,12 @@ def prune(directory: epath.Path, keep: int) -> None:
             _remove(directory / str(step))
 
 
+def remove_unfinished(directory: epath.Path, step: int) -> None:
+    """Delete what an unfinished save of ``step`` has written."""
+    if not is_finished(directory / str(step)):
+        _remove(directory / str(step))
+
+
 def _remove(path: epath.Path) -> None:
     """Delete a step, the manifest first, so that a half-deleted step never looks finished; of a link only the link."""
     if os.path.islink(path):

@@ -5,6 +5,7 @@ is imported when the verb runs, so that ``t5x-like VERB --help`` answers within 
 """
 
 import argparse
+import errno
 import importlib
 import logging
 import os
@@ -45,6 +46,7 @@ VERBS = {
 }
 
 USER_ERROR, INTERRUPTED, FAILED = 2, 130, 1
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a write that fails names no file
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -197,7 +199,7 @@ def _is_for_people(error: Exception) -> bool:
     """Return whether an error is a message to the user: our own, or the system's about a file."""
     if isinstance(error, UserError):
         return True
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in _NO_SPACE):
         return True
     frames = list(traceback.walk_tb(error.__traceback__))
     raised_in = frames[-1][0].f_globals.get("__name__", "") if frames else ""

@@ -99,8 +99,12 @@ class Evaluator:
     def __init__(self, plans: Mapping[str, TaskPlan], facts: Mapping[str, Entry]):
         self._plans, self._facts = plans, facts
 
-    def run(self, params: Any) -> dict[str, TaskResult]:
+    def run(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, TaskResult]:
         """Evaluate every task with these weights, showing progress from the first process.
+
+        Args:
+          params: Weights to evaluate.
+          after_batch: Called after each batch; its errors end the evaluation.
 
         Raises:
           ValueError: The model lacks the head that a task needs.
@@ -113,6 +117,7 @@ class Evaluator:
                 for batch in plan.answer(params):
                     rows += batch
                     progress.add(len(batch))
+                    after_batch()
                 rows.sort(key=lambda row: row["number"])
                 results[task] = TaskResult(plan.score(rows) | self._facts[task], rows)
         return results

@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ def write_bytes(path: PathLike, content: bytes) -> None:
     try:
         temporary.write_bytes(content)
         temporary.replace(target)
+    except OSError as error:
+        if error.filename is None:  # a full disk is noticed by a write, which names no file
+            error.filename = os.fspath(target)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -56,8 +60,16 @@ def write_jsonl(path: PathLike, rows: Iterable[Any]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def read_jsonl(path: PathLike) -> Iterator[Any]:
-    """Yield the objects of a JSONL file; an incomplete last line, left by a killed writer, is skipped."""
+def read_jsonl(path: PathLike, *, on_damage: Callable[[str], None] | None = None) -> Iterator[Any]:
+    """Yield the objects of a JSONL file; an incomplete last line, left by a killed writer, is skipped.
+
+    Args:
+      path: The file.
+      on_damage: Called with the message of each line that is not JSON, which is then skipped.
+
+    Raises:
+      ValueError: A line is not JSON, and there is no ``on_damage``.
+    """
     lines = as_path(path).read_bytes().split(b"\n")  # str.splitlines would split at U+2028 too
     lines = lines if lines[-1] else lines[:-1]
     for number, line in enumerate(lines, start=1):
@@ -66,7 +78,10 @@ def read_jsonl(path: PathLike) -> Iterator[Any]:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             if number == len(lines):
                 return
-            raise ValueError(f"{os.fspath(path)}:{number} is not valid JSON: {error}") from error
+            message = f"{os.fspath(path)}:{number} is not valid JSON: {error}"
+            if on_damage is None:
+                raise ValueError(message) from error
+            on_damage(message)
 
 
 def shipped_directory(name: str) -> Path:

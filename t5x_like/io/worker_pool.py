@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -29,6 +30,7 @@ Result = TypeVar("Result")
 
 _ITEMS_AHEAD = 2  # items per worker that wait, are in work, or have unread results
 _SHARED_BYTES = 2**20  # larger arrays go through a file, which all workers map into memory
+_SIGNALS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ALIGNMENT = 64  # bytes, numpy's own alignment
 _COMMAND = "from t5x_like.io.worker_pool import _serve; _serve()"
 
@@ -53,8 +55,8 @@ class WorkerError(ChildProcessError, ValueError):
 class WorkerPool(Generic[Item, Result]):
     """Calls a function in ``num_workers`` processes, which end with this process, however it ends.
 
-    Workers ignore Ctrl-C and SIGTERM, which schedulers send to all processes of a job: this process decides when to
-    stop and then ends its workers.
+    Workers ignore Ctrl-C, SIGTERM, SIGHUP and SIGUSR1, which terminals and schedulers send to all processes of a job:
+    this process decides when to stop and then ends its workers.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class WorkerPool(Generic[Item, Result]):
         self._function, self._owner, self._flag, self._kept = function, owner, flag, kept
         self._calls: SimpleQueue[tuple[Future[Result], bytes] | None] = SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._busy_since: dict[int, float] = {}  # by process id
         self._threads: list[threading.Thread] = []
         if not num_workers:
             return
@@ -138,6 +141,16 @@ class WorkerPool(Generic[Item, Result]):
         while running:
             yield from _finished(running)
 
+    def describe(self) -> list[str]:
+        """Return a line about each process: whether it works, waits or has ended."""
+        lines = []
+        for process in self._processes:
+            since, code = self._busy_since.get(process.pid), process.poll()
+            state = "waits for work" if since is None else f"has worked for {time.monotonic() - since:.0f} s"
+            state = state if code is None else f"ended with code {code}"
+            lines.append(f"process {process.pid}, a worker of {self._owner}, {state}")
+        return lines
+
     def close(self) -> None:
         """End the processes at once; unfinished work is lost."""
         while not self._calls.empty():
@@ -172,6 +185,7 @@ class WorkerPool(Generic[Item, Result]):
             self._send(process, packed)
         while (call := self._calls.get()) is not None:
             future, item = call
+            self._busy_since[process.pid] = time.monotonic()
             try:
                 self._send(process, item)
                 while isinstance(result := self._receive(process), _Report):
@@ -179,6 +193,7 @@ class WorkerPool(Generic[Item, Result]):
                         self._on_report(result.value)
             except Exception as error:
                 result = error
+            del self._busy_since[process.pid]
             if isinstance(result, Exception):
                 future.set_exception(result)
             else:
@@ -261,7 +276,7 @@ def _start(shared: int) -> "subprocess.Popen[bytes]":
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
     """Block signals for processes that are started inside."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS_TO_STOP)
     try:
         yield
     finally:

@@ -1,5 +1,6 @@
 """Optimizers as frozen configurations, and the axis names of their state."""
 
+import math
 from dataclasses import field, fields
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
@@ -73,11 +74,15 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
+        for name in (each.name for each in fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is {value:g}; give a finite number")
         check_positive("max_gradient_norm", self.max_gradient_norm)
         if isinstance(self.layer_decay, float):
             LayerDecay(factor=self.layer_decay)  # checks it
         for pattern, factor in self.rates:
-            if factor <= 0:
+            if not 0 < factor < math.inf:
                 raise ValueError(
                     f"rates multiplies the learning rate of {pattern!r} by {factor:g}; give a positive number, or "
                     "leave the weights out of Experiment.trainable to freeze them"

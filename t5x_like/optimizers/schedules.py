@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,13 @@ import jax.numpy as jnp
 from t5x_like.config_class import config_class
 
 Step: TypeAlias = int | jax.Array
+
+
+def _check_rates(schedule: Any, *names: str) -> None:
+    for name in names:
+        rate = getattr(schedule, name)
+        if not 0 <= rate < math.inf:
+            raise ValueError(f"{name} is {rate:g}; give a learning rate that is finite and not negative")
 
 
 @config_class
@@ -21,6 +28,9 @@ class Constant:
     """
 
     value: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _check_rates(self, "value")
 
     def __call__(self, step: Step) -> jax.Array:  # noqa: ARG002
         return jnp.float32(self.value)
@@ -42,6 +52,7 @@ class InverseSqrt:
     warmup_steps: int = 10_000
 
     def __post_init__(self) -> None:
+        _check_rates(self, "base")
         if self.warmup_steps < 1:
             raise ValueError(
                 f"warmup_steps is {self.warmup_steps}; rates start at base/sqrt(warmup_steps): give 1 or more"
@@ -59,6 +70,7 @@ class _WarmupAndDecay:
     end: float = 0.0
 
     def __post_init__(self) -> None:
+        _check_rates(self, "peak", "end")
         if not 0 <= self.warmup_steps < self.total_steps:
             raise ValueError(
                 f"warmup_steps={self.warmup_steps} must lie in 0 … total_steps-1; total_steps is {self.total_steps}"
@@ -120,6 +132,7 @@ class SlantedTriangular:
     ratio: float = 32.0
 
     def __post_init__(self) -> None:
+        _check_rates(self, "peak")
         if not 0 < self.cut_fraction < 1 or self.total_steps * self.cut_fraction < 1:
             raise ValueError(
                 f"cut_fraction is {self.cut_fraction}; give the share of total_steps={self.total_steps} in which the "
@@ -154,6 +167,7 @@ class Noam:
     factor: float = 1.0
 
     def __post_init__(self) -> None:
+        _check_rates(self, "factor")
         if self.model_dim < 1 or self.warmup_steps < 1:
             raise ValueError(
                 f"model_dim is {self.model_dim} and warmup_steps is {self.warmup_steps}; give 1 or more for both"
@@ -210,6 +224,7 @@ class Factors:
     minimum: float = 1e-8
 
     def __post_init__(self) -> None:
+        _check_rates(self, "base", "minimum")
         unknown = [word for word in self._words() if word not in FACTORS]
         if unknown:
             raise ValueError(f"unknown schedule factors {unknown}; choose from {', '.join(FACTORS)}")

@@ -19,6 +19,7 @@ from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.distillation import Distillation
 from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.unfreezing import GradualUnfreezing
+from t5x_like.training.watchdog import Watchdog
 from t5x_like.training.weight_average import ExponentialMovingAverage
 
 
@@ -77,6 +78,8 @@ class Experiment:
       distillation: a teacher whose predictions the model learns too; ``None`` for none.
       max_skipped_steps: steps in a row without finite loss, gradients and update after which the run stops. Such steps
         change no weight.
+      max_failed_saves: failed saves in a row after which the run stops.
+      watchdog: ends a run that hangs; ``None`` waits forever.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
         may always change.
@@ -103,14 +106,17 @@ class Experiment:
     average: ExponentialMovingAverage | None = None
     distillation: Distillation | None = None
     max_skipped_steps: int = 20
+    max_failed_saves: int = 5
+    watchdog: Watchdog | None = field(default_factory=Watchdog)
     seed: int = 0
     allow_compute_dtype_change: bool = False
 
     def __post_init__(self) -> None:
         if self.total_steps < 1:
             raise ValueError(f"total_steps is {self.total_steps}; a run needs at least 1 step")
-        if self.max_skipped_steps < 1:
-            raise ValueError(f"max_skipped_steps is {self.max_skipped_steps}; give at least 1")
+        for name in ("max_skipped_steps", "max_failed_saves"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give at least 1")
         if self.trainable == ():
             raise ValueError(
                 "trainable is empty; give patterns of weights to train, or leave it out to train all"
@@ -137,7 +143,7 @@ class Experiment:
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|max_skipped_steps|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"(total_steps|max_skipped_steps|max_failed_saves|watchdog|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
     r"|allow_compute_dtype_change|model\.(remat|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"

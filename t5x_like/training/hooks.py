@@ -1,15 +1,14 @@
 """Hooks: work that the training loop does between steps, such as logging, evaluation and saving."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import optax
 
 from t5x_like.batch import Batch
-from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.evaluator import write_results
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Optimizer
@@ -17,7 +16,8 @@ from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.text.batches.loader import Loader
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.metrics import summarize
-from t5x_like.training.state import State, StatePlan, empty, saved_part
+from t5x_like.training.preemption import Preemption, StopRequestedError
+from t5x_like.training.state import State, StatePlan, empty
 from t5x_like.training.step_timer import StepTimer
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers
@@ -39,6 +39,9 @@ class RunProgress:
       diverged: whether the run ends because its numbers are not finite any more.
       batch: the batch of this step, on the devices; ``None`` before the first one.
       timer: measures training without what hooks do inside ``run.paused(…)``.
+      worker_states: returns a line about each process that prepares data.
+      newest_sign: when the run last made progress, by ``time.monotonic``, and what it does since.
+      ended: whether all work of the run is done.
     """
 
     def __init__(
@@ -51,6 +54,8 @@ class RunProgress:
         lines: Sequence[dict[str, Any]] = (),
         model_dir: str = "",
         config: Mapping[str, Any] = {},
+        preemption: Preemption | None = None,
+        worker_states: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.state, self.step, self.total_steps = state, step, total_steps
         self.model_dir, self.config = model_dir, config
@@ -62,7 +67,16 @@ class RunProgress:
         self.batch: Batch | None = None
         self.timer = StepTimer()
         self.last: dict[str, dict[str, Any]] = {}
-        self._writers = writers
+        self.worker_states = worker_states
+        self.newest_sign = (time.monotonic(), "starting")
+        self.ended = False
+        self._writers, self._preemption = writers, preemption
+
+    def __enter__(self) -> "RunProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended = True
 
     @property
     def is_last(self) -> bool:
@@ -78,10 +92,33 @@ class RunProgress:
         """Leave what happens inside out of the training speed, and show ``activity`` as progress."""
         if self._writers is not None:
             self._writers.doing(activity)
-        with self.timer.paused():
-            yield
-        if self._writers is not None:
-            self._writers.doing("training")
+        self.sign_of_life(activity)
+        try:
+            with self.timer.paused():
+                yield
+        finally:
+            if self._writers is not None:
+                self._writers.doing("training")
+            self.sign_of_life("training")
+
+    def sign_of_life(self, activity: str) -> None:
+        """Tell the watchdog that the run makes progress, and what it does."""
+        self.newest_sign = (time.monotonic(), activity)
+
+    def preempt(self) -> None:
+        """End the run after this step, because a signal asks for it."""
+        self.preempted = True
+        self.stop(f"stopped at step {self.step} as asked; the same command continues from here")
+
+    def continue_unless_asked_to_stop(self) -> None:
+        """Call between two batches of work that can be left out, such as evaluation.
+
+        Raises:
+          StopRequestedError: a signal asks the run to stop; call ``preempt``.
+        """
+        self.sign_of_life("evaluating")
+        if self._preemption is not None:
+            self._preemption.check()
 
     def say(self, text: str) -> None:
         """Print one line to the terminal."""
@@ -182,15 +219,22 @@ class Evaluation:
 
     def __call__(self, run: RunProgress) -> None:
         with run.paused("evaluating"):
-            self._measure(run, self._plan.weights(run.state), "")
-            if self._plan.average is not None:
-                self._measure(run, self._plan.weights(run.state, "average"), "@average")
+            try:
+                self._measure(run, self._plan.weights(run.state), "")
+                if self._plan.average is not None:
+                    self._measure(run, self._plan.weights(run.state, "average"), "@average")
+            except StopRequestedError:
+                run.say(f"the evaluation of step {run.step} was left")
+                run.preempt()
 
     def _measure(self, run: RunProgress, weights: Any, suffix: str) -> None:
         for validator in self._validators:
-            run.log(f"validation/{validator.name}{suffix}", validator.measure(weights))
+            run.log(
+                f"validation/{validator.name}{suffix}",
+                validator.measure(weights, run.continue_unless_asked_to_stop),
+            )
         for evaluator in self._evaluators:
-            results = evaluator.run(weights)
+            results = evaluator.run(weights, run.continue_unless_asked_to_stop)
             if jax.process_index() == 0:
                 write_results(
                     results,
@@ -202,21 +246,6 @@ class Evaluation:
                 )
             for name, result in results.items():
                 run.log(f"evaluation/{name}{suffix}", result.scores)
-
-
-class Save:
-    """Saves the trained part of the state, and the position in the data; never weights that are not finite."""
-
-    def __init__(self, checkpoints: Checkpoints) -> None:
-        self._checkpoints = checkpoints
-        self._is_finite = jax.jit(lambda params: jnp.isfinite(optax.tree.norm(params)))
-
-    def __call__(self, run: RunProgress) -> None:
-        if not bool(self._is_finite(run.state["params"])):
-            run.say(f"step {run.step} is not saved: some weights are not finite")
-            return
-        with run.paused("saving"):
-            self._checkpoints.save(run.step, saved_part(run.state), loader_state=run.loader_state)
 
 
 class Profile(Hook):

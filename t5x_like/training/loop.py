@@ -1,9 +1,12 @@
 """The training loop: batches through the compiled step, hooks between the steps."""
 
 import functools
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
@@ -11,10 +14,13 @@ from t5x_like.partitioning.process_watch import READING_DATA
 from t5x_like.partitioning.processes import report_activity
 from t5x_like.partitioning.shard import place
 from t5x_like.training.hooks import Hook, RunProgress
-from t5x_like.training.preemption import Preemption
-from t5x_like.training.prefetch import Prefetcher
+from t5x_like.training.preemption import Preemption, StopRequestedError
+from t5x_like.training.prefetch import PrefetchedBatch, Prefetcher
 from t5x_like.training.state import State
 from t5x_like.training.writers import Writers
+
+# Steps that the devices may be behind the loop. JAX alone would let it run ahead by dozens, which all delay a signal.
+_STEPS_AHEAD = 2
 
 TrainStep: TypeAlias = Callable[[State, Batch], State]
 
@@ -70,50 +76,67 @@ class Loop:
         self._steps = step if isinstance(step, Mapping) else {0: step}
         self._loader, self._mesh = loader, mesh
         self._hooks, self._writers = hooks, writers
+        self._dispatched: deque[jax.Array] = deque()
         self._facts: dict[str, Any] = {
             "total_steps": total_steps,
             "writers": writers,
             "lines": lines,
             "model_dir": model_dir,
             "config": config,
+            "worker_states": getattr(loader, "worker_states", tuple),
         }
 
     def run(self, state: State, start_step: int = 0) -> Finished:
         """Train from ``start_step`` to the last step, to a hook's stop, or to the step at which a signal asks to."""
-        run = RunProgress(state, step=start_step, **self._facts)
         if self._writers is not None:
             self._writers.doing("compiling")
-        del state  # its memory is the step's to reuse
-        for hook in self._hooks:
-            hook.start(run)
         with (
-            Prefetcher(self._loader, functools.partial(place, mesh=self._mesh)) as batches,
             Preemption() as preemption,
+            RunProgress(state, step=start_step, preemption=preemption, **self._facts) as run,
         ):
+            del state  # its memory is the step's to reuse
+            for hook in self._hooks:
+                hook.start(run)
+            self._do_steps(run, preemption)
+        if run.stop_reason is not None and self._writers is not None:
+            self._writers.say(run.stop_reason)
+        return Finished(run.step, not run.preempted, run.last, run.stop_reason, run.diverged)
+
+    def _do_steps(self, run: RunProgress, preemption: Preemption) -> None:
+        start_step, place_batch = run.step, functools.partial(place, mesh=self._mesh)
+        with Prefetcher(self._loader, place_batch, preemption.check) as batches:
             while not run.is_last:
                 for hook in self._hooks:
                     hook.before_step(run)
                 self._report_reading(run.step + 1, is_first=run.step == start_step)
-                prefetched = next(batches)
-                report_activity(f"at step {run.step + 1}")
-                if run.step > start_step and run.step in self._steps:
-                    run.timer.begin_compiling(run.state["step"])
-                run.state = self._step_after(run.step)(run.state, prefetched.batch)
-                run.batch = prefetched.batch
-                run.step, run.loader_state = run.step + 1, prefetched.loader_state
-                compile_seconds = run.timer.tick(run.state["step"], prefetched.waited_seconds)
-                if self._writers is not None:
-                    self._writers.step()
-                    if compile_seconds is not None:
-                        self._writers.compiled(compile_seconds)
-                        self._writers.doing("training")
-                if preemption.requested_at(run.step):
-                    run.preempted = True
-                    run.stop(f"stopped at step {run.step} as asked; the same command continues from here")
+                try:
+                    prefetched = next(batches)
+                except StopRequestedError:
+                    run.preempt()
+                else:
+                    self._do_step(run, prefetched, start_step)
+                    preemption.listen()
+                    if preemption.requested_at(run.step):
+                        run.preempt()
                 self._call_hooks(run)
-        if run.stop_reason is not None and self._writers is not None:
-            self._writers.say(run.stop_reason)
-        return Finished(run.step, not run.preempted, run.last, run.stop_reason, run.diverged)
+
+    def _do_step(self, run: RunProgress, prefetched: PrefetchedBatch, start_step: int) -> None:
+        report_activity(f"at step {run.step + 1}")
+        if run.step > start_step and run.step in self._steps:
+            run.timer.begin_compiling(run.state["step"])
+        run.state = self._step_after(run.step)(run.state, prefetched.batch)
+        run.batch = prefetched.batch
+        run.step, run.loader_state = run.step + 1, prefetched.loader_state
+        compile_seconds = run.timer.tick(run.state["step"], prefetched.waited_seconds)
+        self._dispatched.append(jnp.copy(run.state["step"]))
+        if len(self._dispatched) > _STEPS_AHEAD:
+            self._dispatched.popleft().block_until_ready()
+        run.sign_of_life("training")
+        if self._writers is not None:
+            self._writers.step()
+            if compile_seconds is not None:
+                self._writers.compiled(compile_seconds)
+                self._writers.doing("training")
 
     def _report_reading(self, step: int, *, is_first: bool) -> None:
         # The first batch may take one process much longer than others: its caches may be empty.

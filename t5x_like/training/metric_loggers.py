@@ -15,6 +15,7 @@ import jax
 
 from t5x_like.config_class import config_class
 from t5x_like.io.files import as_path, read_json, write_json
+from t5x_like.training.backoff import Backoff
 from t5x_like.training.hooks import Hook, RunProgress
 
 
@@ -38,6 +39,7 @@ class MetricLogger(Hook):
 
     _sink: MetricSink | None = None
     _num_passed: int = 0
+    _backoff: Backoff | None = None
 
     def open(self, run: RunProgress) -> MetricSink:
         """Connect for a run that begins or continues."""
@@ -45,16 +47,38 @@ class MetricLogger(Hook):
 
     def start(self, run: RunProgress) -> None:
         """Take note of what was passed on before; connects with the first new line."""
+        object.__setattr__(self, "_backoff", Backoff())
         self._remember(None, len(run.lines))
 
     def after_step(self, run: RunProgress) -> None:
-        """Pass on what was logged since the last call, and end the connection with the run."""
-        new = run.lines[self._num_passed :]
-        if jax.process_index() != 0 or (not new and self._sink is None):
+        """Pass on what was logged since the last call, and end the connection with the run.
+
+        Training continues if that fails. The lines are passed on after a while, with later ones.
+
+        Raises:
+          ValueError: the logger is configured wrongly.
+        """
+        assert self._backoff is not None, "start comes first"
+        is_idle = len(run.lines) == self._num_passed and self._sink is None
+        if jax.process_index() != 0 or is_idle or (self._backoff.seconds_left and not run.is_last):
             return
+        try:
+            self._pass_on(run)
+            self._backoff.succeed()
+        except ValueError:
+            raise
+        except Exception as error:  # of a server or a disk, by any class of its library
+            seconds = self._backoff.fail()
+            run.say(
+                f"{type(self).__name__} failed, and training continues; the next try is in {seconds:.0f} s or more: "
+                f"{type(error).__name__}: {error}"
+            )
+
+    def _pass_on(self, run: RunProgress) -> None:
         sink = self._sink or self.open(run)
-        for line in new:
+        for line in run.lines[self._num_passed :]:
             sink.write(line["step"], line["split"], _numbers(line))
+            self._remember(sink, self._num_passed + 1)
         if run.is_last:
             sink.close()
         self._remember(None if run.is_last else sink, len(run.lines))

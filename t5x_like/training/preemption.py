@@ -1,5 +1,6 @@
-"""Signals that stop a run: the first SIGTERM or Ctrl-C saves and leaves, the second leaves at once."""
+"""Signals that ask a run to stop: it saves and leaves."""
 
+import os
 import signal
 import threading
 from types import FrameType
@@ -8,27 +9,50 @@ from typing import Any
 import jax
 from jax.experimental import multihost_utils
 
+# What schedulers send before they kill (SIGUSR1: SLURM's --signal), what a closed terminal sends, and Ctrl-C.
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)
+_INTERRUPTS_THAT_KILL = 3  # the first one asks; the second may come from impatience while the run saves
+
+
+class StopRequestedError(Exception):
+    """A signal asked the run to stop while it waited, or did what can be left out."""
+
 
 class Preemption:
-    """Catches SIGTERM and Ctrl-C while it is open; the loop polls it at every step.
+    """Turns signals into a request to stop, which the training loop polls.
 
-    Cluster schedulers send SIGTERM some seconds before they kill: that time is for saving.
+    SIGTERM, SIGHUP, SIGUSR1 and Ctrl-C ask. Repeated signals change nothing, because the run is saving then; only the
+    third Ctrl-C ends the process at once. A signal that is ignored when the process starts, as with ``nohup``, stays
+    ignored.
+
+    Before ``listen`` is called signals end the process at once: nothing would be lost.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self._num_interrupts = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Preemption":
-        # With several processes JAX's own handler takes SIGTERM and spreads the word.
-        if threading.current_thread() is threading.main_thread() and jax.process_count() == 1:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self._before = {}
+
+    def listen(self) -> None:
+        """Take signals from now on, until the context ends."""
+        if self._before or threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            if signal.getsignal(number) == signal.SIG_IGN:
+                continue
+            if jax.process_count() == 1:
+                self._before[number] = signal.signal(number, self._on_signal)
+            elif number in (signal.SIGHUP, signal.SIGUSR1):
+                # JAX's own handler takes SIGTERM, and tells all processes.
+                self._before[number] = signal.signal(number, _pass_on)
 
     def requested_at(self, step: int) -> bool:
         """Return whether to stop after ``step``; several processes agree on it through JAX's coordinator."""
@@ -36,8 +60,18 @@ class Preemption:
             return self.requested
         return multihost_utils.reached_preemption_sync_point(step)
 
+    def check(self) -> None:
+        """Raise ``StopRequestedError`` if a signal has asked to stop; never with several processes."""
+        if self.requested and jax.process_count() == 1:
+            raise StopRequestedError
+
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested:
+        self.requested = True
+        self._num_interrupts += number == signal.SIGINT
+        if self._num_interrupts >= _INTERRUPTS_THAT_KILL:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        self.requested = True
+
+
+def _pass_on(_number: int, _frame: FrameType | None) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from t5x_like.batch import Batch
 
 _AHEAD = 2  # batches waiting on the device: one being used, one ready
+_SECONDS_BETWEEN_CALLS = 0.2
 
 
 class PrefetchedBatch(NamedTuple):
@@ -25,11 +26,17 @@ class Prefetcher:
     Args:
       loader: iterates over numpy batches, and returns its position by ``state()``.
       place: turns a numpy batch of this process into global arrays on the mesh.
+      while_waiting: called several times a second while the loop waits; its errors end the wait.
     """
 
-    def __init__(self, loader: Any, place: Callable[[Batch], Batch]):
+    def __init__(
+        self,
+        loader: Any,
+        place: Callable[[Batch], Batch],
+        while_waiting: Callable[[], None] = lambda: None,
+    ):
         self._loader = loader
-        self._place = place
+        self._place, self._while_waiting = place, while_waiting
         self._ready: queue.Queue[tuple[Batch, dict[str, Any]] | BaseException] = queue.Queue(_AHEAD)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._fill, name="prefetcher", daemon=True)
@@ -40,11 +47,18 @@ class Prefetcher:
 
     def __next__(self) -> PrefetchedBatch:
         start = time.perf_counter()
-        item = self._ready.get()
+        item = self._wait()
         if isinstance(item, BaseException):
             self._ready.put(item)
             raise item
         return PrefetchedBatch(*item, waited_seconds=time.perf_counter() - start)
+
+    def _wait(self) -> tuple[Batch, dict[str, Any]] | BaseException:
+        while True:
+            try:
+                return self._ready.get(timeout=_SECONDS_BETWEEN_CALLS)
+            except queue.Empty:
+                self._while_waiting()
 
     def __enter__(self) -> "Prefetcher":
         return self

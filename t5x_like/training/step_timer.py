@@ -40,8 +40,10 @@ class StepTimer:
     def paused(self) -> Iterator[None]:
         """Leave the time spent inside out of the training time."""
         start = time.perf_counter()
-        yield
-        self._paused += time.perf_counter() - start
+        try:
+            yield
+        finally:
+            self._paused += time.perf_counter() - start
 
     def rates(self, tokens: float) -> dict[str, float]:
         """Return steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""

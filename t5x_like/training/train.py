@@ -30,11 +30,12 @@ from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.batch_ramp import RampLoader, RampSchedule
 from t5x_like.training.divergence import ReportLossSpikes, StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment, describe
-from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
+from t5x_like.training.hooks import Evaluation, Every, Profile, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.model_checks import check_model, check_split
 from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
+from t5x_like.training.saving import Save
 from t5x_like.training.state import (
     State,
     StatePlan,
@@ -47,6 +48,7 @@ from t5x_like.training.state import (
 from t5x_like.training.step import train_step
 from t5x_like.training.teacher import Teacher, open_teacher
 from t5x_like.training.validation import Validator
+from t5x_like.training.watchdog import EndIfHung
 from t5x_like.training.writers import Writers, logged_lines
 
 log = logging.getLogger(__name__)
@@ -130,13 +132,14 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
                 mesh=mesh,
                 total_steps=experiment.total_steps,
                 hooks=[
+                    *([EndIfHung(experiment.watchdog)] if experiment.watchdog else []),
                     Profile(f"{home}/profile", intervals.profile_steps),
                     Every(intervals.log_every_steps, TrainLog(plan, experiment.optimizer, loader)),
                     StopOnSkippedSteps(plan, experiment.max_skipped_steps),
                     ReportLossSpikes(),
                     Every(intervals.evaluate_every_steps, evaluate, when_preempted=False),
                     *experiment.hooks,
-                    Every(intervals.save_every_steps, Save(checkpoints)),
+                    Save(checkpoints, intervals.save_every_steps, max_failures=experiment.max_failed_saves),
                 ],
                 writers=writers,
                 lines=lines,

@@ -39,11 +39,15 @@ class Validator:
         self._step = jax.jit(validation_step(plan, loss))
         self._count = jax.jit(lambda batch: count_targets(batch, vocab_size))
 
-    def measure(self, params: Any) -> dict[str, Any]:
+    def measure(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """Average the loss over all target tokens of the split, in nats.
 
         ``unigram_entropy`` is a baseline: the loss of a model that only knows how frequent each target token of this
         split is.
+
+        Args:
+          params: weights to measure.
+          after_batch: called after each batch; its errors end the measurement.
 
         Raises:
           ValueError: there was no target token to average over.
@@ -56,6 +60,7 @@ class Validator:
             placed = place(batch, mesh=self._mesh)
             totals, memory = self._step(params, placed, totals, memory)
             counts = counts + np.asarray(self._count(placed), np.float64)
+            after_batch()
         summary = summarize(totals, loader.task_names, head=loader.head)
         if float(totals.target_tokens):
             return summary | {"unigram_entropy": entropy(np.asarray(counts))}

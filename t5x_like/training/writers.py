@@ -1,6 +1,9 @@
 """Writers of logged numbers: a JSONL file, TensorBoard and the terminal."""
 
+import contextlib
 import json
+import logging
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import jax
@@ -8,11 +11,25 @@ import jax
 from t5x_like.io.files import as_path, read_jsonl, write_jsonl
 from t5x_like.io.progress import Progress
 
+log = logging.getLogger(__name__)
+
 
 def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
-    """Read the lines of a ``metrics.jsonl`` up to a step; none if there is no such file."""
-    logged = list(read_jsonl(path)) if as_path(path).exists() else []
-    return [line for line in logged if line["step"] <= up_to_step]
+    """Read the lines of a ``metrics.jsonl`` up to a step; none if there is no such file.
+
+    Damaged lines are reported and left out: training doesn't depend on them.
+    """
+    if not as_path(path).exists():
+        return []
+    lines = list(read_jsonl(path, on_damage=lambda message: log.warning("%s; it is left out", message)))
+    damaged = [line for line in lines if not _is_metrics(line)]
+    if damaged:
+        log.warning("%s: %d lines without step and split are left out", path, len(damaged))
+    return [line for line in lines if _is_metrics(line) and line["step"] <= up_to_step]
+
+
+def _is_metrics(line: Any) -> bool:
+    return isinstance(line, dict) and isinstance(line.get("step"), int) and isinstance(line.get("split"), str)
 
 
 class JsonLinesWriter:
@@ -129,6 +146,7 @@ class Writers:
     def __init__(self, model_dir: str, *, total_steps: int, start_step: int):
         self._all: list[JsonLinesWriter | TensorBoardWriter | TerminalWriter] = []
         self._terminal: TerminalWriter | None = None
+        self._failed: list[Any] = []
         if jax.process_index() == 0:
             self._terminal = TerminalWriter(total_steps=total_steps, start_step=start_step)
             files = [
@@ -142,29 +160,42 @@ class Writers:
 
     def __exit__(self, *_: object) -> None:
         for writer in self._all:
-            writer.close()
+            self._attempt(writer, writer.close)
 
     def step(self) -> None:
         """Move the progress bar."""
-        if self._terminal:
-            self._terminal.step()
+        self._show(TerminalWriter.step)
 
     def doing(self, activity: str) -> None:
         """Name what is going on, for the progress bar."""
-        if self._terminal:
-            self._terminal.doing(activity)
+        self._show(TerminalWriter.doing, activity)
 
     def compiled(self, seconds: float) -> None:
         """Say how long the first step took to compile."""
-        if self._terminal:
-            self._terminal.compiled(seconds)
+        self._show(TerminalWriter.compiled, seconds)
 
     def say(self, text: str) -> None:
         """Print to the terminal only."""
-        if self._terminal:
-            self._terminal.say(text)
+        self._show(TerminalWriter.say, text)
 
     def write(self, line: dict[str, Any]) -> None:
-        """Log one line: ``step``, ``split`` and numbers."""
+        """Log one line: ``step``, ``split`` and numbers. Training goes on if a writer fails; it is tried again."""
         for writer in self._all:
-            writer.write(line)
+            self._attempt(writer, writer.write, line)
+
+    def _show(self, method: Callable[..., None], *arguments: Any) -> None:
+        if self._terminal is not None:
+            self._attempt(self._terminal, method, self._terminal, *arguments)
+
+    def _attempt(self, writer: Any, method: Callable[..., None], *arguments: Any) -> None:
+        """Call a method of a writer; its first failure is a warning, and no failure ends the run."""
+        try:
+            method(*arguments)
+        except Exception as error:
+            if writer not in self._failed:
+                self._failed.append(writer)
+                what = (
+                    f"{type(writer).__name__} failed, and training continues: {type(error).__name__}: {error}"
+                )
+                with contextlib.suppress(OSError):  # the terminal may be the one that is gone
+                    log.warning("%s", what)

@@ -1,6 +1,7 @@
 """The command line as a user meets it: exit codes, messages, and what it does not import."""
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import t5x_like
 from t5x_like.cli import main as command_line
 from t5x_like.cli.main import VERBS, main, split_overrides
 from t5x_like.gin_config.statements import Setting
+from t5x_like.io.files import write_text
 
 HEAVY = {"jax", "flax", "tensorflow", "seqio", "gin", "orbax", "matplotlib", "apache_beam"}
 
@@ -99,6 +101,20 @@ def test_a_missing_file_is_a_mistake(
     monkeypatch.setattr(command_line, "_run", lambda _: Path("/nowhere/at/all").read_text())
     assert main(["train"]) == 2
     assert capsys.readouterr().err == "t5x-like: /nowhere/at/all: no such file or directory\n"
+
+
+def test_a_full_disk_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(command_line, "_run", lambda _: write_text(tmp_path / "config.json", "x" * 9999))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        assert main(["train"]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capsys.readouterr().err == f"t5x-like: {tmp_path}/config.json: file too large\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_overrides_are_taken_out_in_every_spelling_and_in_order() -> None:

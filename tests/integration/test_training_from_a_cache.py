@@ -75,5 +75,12 @@ def test_a_cache_of_other_data_is_refused(tmp_path):
         ValueError, match=r"(?s)file 0, bytes: the cache has 11760, you ask for 11770.*t5x-like cache"
     ):
         build_loader(train)
+    lines = corpus.read_text().replace("and so on\n", "")
+    corpus.write_text(lines.replace("seven", "seveN"))  # as many bytes
+    with pytest.raises(
+        ValueError, match=r"(?s)file 0, crc32c: the cache has .*, you ask for .*t5x-like cache"
+    ):
+        build_loader(train)
+    assert next(build_loader(train, 1, 2)).loss_weights.sum() > 0, "process 0 reads the files for all"
     corpus.unlink()  # as on a machine that has the cache only
     assert next(build_loader(train)).loss_weights.sum() > 0

@@ -1,5 +1,6 @@
 """Worker processes: their errors are reported, and nothing of them remains."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -8,14 +9,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from t5x_like.io.worker_pool import WorkerPool, report
+from t5x_like.io.worker_pool import WorkerError, WorkerPool, report
 from t5x_like.text.cache.shards import parse_index
 
 
@@ -184,7 +187,7 @@ def test_large_arrays_are_shared_in_an_unnamed_file(tmp_path, monkeypatch) -> No
     workers.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_workers_ignore_signals_to_stop(number: signal.Signals) -> None:
     """Ctrl-C and schedulers signal every process, and a run that should stop still takes a few steps."""
     workers = pool_of(_fails_at_three, 2)
@@ -194,6 +197,27 @@ def test_workers_ignore_signals_to_stop(number: signal.Signals) -> None:
         process.send_signal(number)
     assert [result for _, result in results] == [1, 4, 16, 25]
     workers.close()
+
+
+def _suppressed(work: Callable[[], object]) -> Callable[[], None]:
+    def run() -> None:
+        with contextlib.suppress(WorkerError):
+            work()
+
+    return run
+
+
+def test_the_state_of_each_process_can_be_seen() -> None:
+    with WorkerPool(time.sleep, 2, owner="the loader", flag="num_workers") as pool:
+        threading.Thread(target=_suppressed(lambda: list(pool.in_order([600.0]))), daemon=True).start()
+        deadline = time.monotonic() + 60
+        while not any("has worked for" in line for line in pool.describe()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert sum(line.endswith("a worker of the loader, waits for work") for line in pool.describe()) == 1
+        pool._processes[0].kill()
+        pool._processes[0].wait()
+        assert pool.describe()[0].endswith("a worker of the loader, ended with code -9")
 
 
 def _report_and_double(number: int) -> int:

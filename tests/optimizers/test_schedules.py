@@ -1,8 +1,11 @@
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import (
     Constant,
     Factors,
@@ -107,3 +110,23 @@ def test_impossible_schedules_are_refused_in_words():
         InverseSqrt(warmup_steps=0)
     with pytest.raises(ValueError, match="warmup_steps=10 must lie in"):
         LinearWarmupCosine(peak=1.0, warmup_steps=10, total_steps=10)
+
+
+@pytest.mark.parametrize("rate", [math.inf, math.nan, -1e-3])
+def test_rates_that_would_destroy_weights_are_refused(rate):
+    for build in (
+        lambda: Constant(value=rate),
+        lambda: InverseSqrt(base=rate),
+        lambda: LinearWarmupLinearDecay(peak=rate, warmup_steps=1, total_steps=10),
+        lambda: LinearWarmupCosine(peak=1.0, warmup_steps=1, total_steps=10, end=rate),
+        lambda: SlantedTriangular(peak=rate, total_steps=100),
+        lambda: Noam(factor=rate),
+        lambda: Factors(base=rate),
+        lambda: AdamW(learning_rate=rate),
+    ):
+        with pytest.raises(ValueError, match="give a learning rate that is finite and not negative"):
+            build()
+    with pytest.raises(ValueError, match="epsilon is inf; give a finite number"):
+        AdamW(epsilon=math.inf)
+    with pytest.raises(ValueError, match="multiplies the learning rate of 'heads/\\*' by inf"):
+        AdamW(rates=(("heads/*", math.inf),))

@@ -7,10 +7,12 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.config_class import config_class
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training.backoff import Backoff
 from t5x_like.training.hooks import Every, RunProgress
 from t5x_like.training.loop import Loop
-from t5x_like.training.metric_loggers import CsvLogger, MlflowLogger, WandbLogger
+from t5x_like.training.metric_loggers import CsvLogger, MetricLogger, MetricSink, MlflowLogger, WandbLogger
 from tests.training.test_hooks import Counting, step
 
 CONFIG = {"optimizer.beta1": 0.9, "model.is": "T5Config", "tasks.0.files.train": "a.txt"}
@@ -95,3 +97,32 @@ def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
     with pytest.raises(ValueError, match=r"wandb isn't installed; pip install 't5x-like\[wandb\]'"):
         train(WandbLogger(), tmp_path, total_steps=2)
+
+
+@config_class
+class FlakyLogger(MetricLogger):
+    """A server that refuses two lines."""
+
+    passed: tuple[list, ...] = ([],)
+    refused: tuple[list, ...] = ([],)
+
+    def open(self, run: RunProgress) -> MetricSink:
+        object.__setattr__(self, "_backoff", Backoff(first_seconds=0))
+        return self
+
+    def write(self, step, split, numbers):
+        if step == 4 and len(self.refused[0]) < 2:
+            self.refused[0].append(step)
+            raise ConnectionError("503")
+        self.passed[0].append((step, split))
+
+    def close(self):
+        self.passed[0].append("closed")
+
+
+def test_a_server_that_fails_gets_the_lines_later_and_training_continues(tmp_path):
+    logger = FlakyLogger()
+    train(logger, tmp_path, total_steps=8)
+    splits = ("train", "validation/counting")
+    assert logger.passed[0] == [*((step, split) for step in (2, 4, 6, 8) for split in splits), "closed"]
+    assert logger.refused[0] == [4, 4]

@@ -1,6 +1,7 @@
 """Metrics land in one JSON line a step, once, however often the run was killed."""
 
 import io
+import resource
 import time
 
 from t5x_like.io.files import read_jsonl
@@ -80,3 +81,45 @@ def test_a_terminal_has_a_bar_with_the_time_left():
     assert "training" in stream.getvalue()
     assert "/20 [" in stream.getvalue()
     assert "steps/s" in stream.getvalue()
+
+
+def test_a_disk_that_is_full_for_a_while_costs_no_line_and_no_training(tmp_path, caplog):
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    path = tmp_path / "metrics.jsonl"
+    with Writers(str(tmp_path), total_steps=9, start_step=0) as writers:
+        writers.write({"step": 1, "split": "train", "loss": 1.0})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+        try:
+            for step in range(2, 6):
+                writers.write({"step": step, "split": "train", "loss": 1.0})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        writers.write({"step": 6, "split": "train", "loss": 1.0})
+    assert [line["step"] for line in read_jsonl(path)] == [1, 2, 3, 4, 5, 6]
+    said = [record.getMessage() for record in caplog.records]
+    assert (
+        len([line for line in said if line.startswith("JsonLinesWriter failed, and training continues")]) == 1
+    )
+
+
+def test_a_terminal_that_is_gone_ends_nothing(tmp_path, monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("sys.stderr", Gone())
+    with Writers(str(tmp_path), total_steps=9, start_step=0) as writers:
+        writers.say("step 1")
+        writers.write({"step": 1, "split": "train", "loss": 1.0})
+    assert len(list(read_jsonl(tmp_path / "metrics.jsonl"))) == 1
+
+
+def test_damaged_lines_do_not_keep_a_run_from_continuing(tmp_path, caplog):
+    path = tmp_path / "metrics.jsonl"
+    lines = ['{"step": 1, "split": "train", "loss": 1.0}', '{"step": 2, \x00\x00\x00', "[]", '{"step": 3}']
+    path.write_text("\n".join([*lines, '{"step": 4, "split": "train", "loss": 1.0}']) + "\n")
+    JsonLinesWriter(str(path), resumed_step=9).close()
+    assert [line["step"] for line in read_jsonl(path)] == [1, 4]
+    said = [record.getMessage() for record in caplog.records]
+    assert any(f"{path}:2 is not valid JSON" in line and "it is left out" in line for line in said)
+    assert f"{path}: 2 lines without step and split are left out" in said

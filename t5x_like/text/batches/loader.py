@@ -56,7 +56,8 @@ class Loader:
     def __init__(self, config: LoaderConfig, *, process_index: int, process_count: int) -> None:
         self.config = config
         self._own = _rows_of(config.batch_size, process_index, process_count)
-        opened = open_tasks(config)
+        # One process compares for all, as reading a large corpus takes minutes.
+        opened = open_tasks(config, compare_files=process_index == 0)
         self.task_names, self.vocabulary = opened.names, opened.vocabulary
         self._make = RowMaker(
             opened.sources,
@@ -174,6 +175,10 @@ class Loader:
         """Fraction of positions in this process's batches that hold a token: the packing efficiency."""
         filled, places = self._num_filled.tolist()
         return filled / places if places else 0.0
+
+    def worker_states(self) -> list[str]:
+        """Return a line about each worker process."""
+        return self._workers.describe() if self._workers is not None else []
 
     def close(self) -> None:
         """Stop the worker processes, if there are any."""

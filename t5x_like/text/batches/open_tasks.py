@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from t5x_like.io.paths import find_files
 from t5x_like.text import registry
@@ -35,14 +35,18 @@ from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 _log = logging.getLogger(__name__)
 
 
-def open_tasks(config: LoaderConfig) -> OpenedTasks:
+def open_tasks(config: LoaderConfig, *, compare_files: bool = True) -> OpenedTasks:
     """Open the tasks that ``config`` names.
+
+    Args:
+      config: Configuration of the loader.
+      compare_files: Whether caches are compared with their source files, which reads these.
 
     Raises:
       ValueError: Unknown names, bad rows, lengths that don't fit, or tasks that can't share a batch.
     """
     names, rates = tasks_and_rates(config)
-    opened = [_as_layout(_open_task(name, config), config) for name in names]
+    opened = [_as_layout(_open_task(name, config, compare_files), config) for name in names]
     vocabulary = _common_vocabulary([task.vocabulary for task in opened], names)
     return OpenedTasks(
         names,
@@ -103,13 +107,13 @@ def _spec_of(name: str, config: LoaderConfig) -> ExampleSpec:
     return spec
 
 
-def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
+def _open_task(name: str, config: LoaderConfig, compare_files: bool) -> OpenedTask:
     definition = registry.task(name)
     if config.reads_heads and (definition is None or not definition.is_pretraining):
         head_format_of(name)
         return open_head_task(definition, name, config)  # pyright: ignore[reportArgumentType] - a head reads it
     if config.cache is not None:
-        return open_cached_task(name, config, config.cache)
+        return open_cached_task(name, config, config.cache, compare_files=compare_files)
     if definition is None:
         return registry.foreign().open_task(name, config)
     try:
@@ -129,13 +133,16 @@ def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
     return open_stored(definition, stored, definition.tokenizer, config)
 
 
-def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
+def open_cached_task(
+    name: str, config: LoaderConfig, cache: str, *, compare_files: bool = True
+) -> OpenedTask:
     """Open a task whose tokens are in a cache.
 
     Args:
       name: Name of the task.
       config: Configuration of the loader.
       cache: Directory of the cache.
+      compare_files: Whether to compare the source files with those that the cache was made from, if they are here.
 
     Raises:
       ValueError: The cache is missing, damaged, or was made from other data.
@@ -145,8 +152,8 @@ def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
         fingerprint = registry.foreign().fingerprint(name, config.split)
     else:
         definition = definition.as_trained()
-        files = _files_to_compare(definition, config.split)
-        fingerprint = task_fingerprint(definition, config.split, files=files)
+        with_files = compare_files and _has_files(definition, config.split)
+        fingerprint = task_fingerprint(definition, config.split, with_files=with_files)
     stored = CachedExamples.open(
         f"{cache}/{name}/{config.split}", task_fingerprint=fingerprint, on_corruption=config.on_corruption
     )
@@ -155,13 +162,12 @@ def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
     return open_stored(definition, stored, definition.tokenizer, config)
 
 
-def _files_to_compare(definition: FileTask[Any], split: str) -> Literal["sizes", "unread"]:
-    """Return the comparison of source files with the cache: they may be absent, but otherwise have the same sizes."""
+def _has_files(definition: FileTask[Any], split: str) -> bool:
     try:
         find_files(definition.files[split])
     except ValueError:
-        return "unread"
-    return "sizes"
+        return False
+    return True
 
 
 def _open_foreign_cache(name: str, stored: CachedExamples, config: LoaderConfig) -> OpenedTask:

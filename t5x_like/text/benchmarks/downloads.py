@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import lzma
 import os
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -24,6 +23,10 @@ from t5x_like.text.benchmarks.split_files import data_directory, find_split
 _TIMEOUT_S = 60
 _CHUNK_BYTES = 2**16
 _PARTS = ".downloads"
+
+# Text shrinks to a tenth or less. An archive that unpacks to far more is made to fill the disk.
+_LARGEST_RATIO = 100
+_LEAST_UNPACKED_BYTES = 2**28
 
 # Exceptions for files that are not archives, are damaged, or use an unknown compression.
 _DAMAGED = (
@@ -175,13 +178,21 @@ def _place(download: Download, part: Path, folder: Path, report: Report) -> None
     """Move files to their places after all are unpacked. Existing files are kept: they may be the user's own."""
     with tempfile.TemporaryDirectory(dir=part.parent) as unpacked:
         ready: list[tuple[Path, Path]] = []
+        num_left = max(_LEAST_UNPACKED_BYTES, _LARGEST_RATIO * part.stat().st_size)
         for name, stream in _files_in(download, part):
             target = _target(download, name, folder)
             if target is None:
                 continue
             waiting = Path(unpacked) / str(len(ready))
             with waiting.open("wb") as out:
-                shutil.copyfileobj(stream, out, _CHUNK_BYTES)
+                while chunk := stream.read(_CHUNK_BYTES):
+                    num_left -= len(chunk)
+                    if num_left < 0:
+                        raise ValueError(
+                            f"{download.url} unpacks to more than {_LARGEST_RATIO} times its size; nothing was put in "
+                            "place"
+                        )
+                    out.write(chunk)
             ready.append((waiting, target))
         if not ready:
             raise ValueError(f"{download.url} holds none of the files {', '.join(download.unpack)}")

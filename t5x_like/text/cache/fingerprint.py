@@ -5,7 +5,7 @@ The objective isn't included, because it is applied to cached tokens.
 
 import functools
 import os
-from typing import Any, Literal
+from typing import Any
 
 import google_crc32c
 
@@ -17,10 +17,8 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 
 _CHUNK_BYTES = 8 * 2**20
 
-Files = Literal["contents", "sizes", "unread"]
 
-
-def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "contents") -> dict[str, str]:
+def task_fingerprint(task: FileTask[Any], split: str, *, with_files: bool = True) -> dict[str, str]:
     """Return the lines of a task's split.
 
     A cache is compared only by the lines that are given.
@@ -28,8 +26,7 @@ def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "content
     Args:
       task: The task.
       split: Its split.
-      files: "contents" identifies files by checksums, "sizes" by their sizes alone, which takes no time; "unread"
-        leaves them out, if they are on another machine.
+      with_files: Whether to identify its files, by a checksum of each; False if they are on another machine.
 
     Raises:
       ValueError: There is no such split, or files are missing.
@@ -38,20 +35,19 @@ def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "content
         raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.files)}")
     lines = task.fingerprint()
     lines["vocabulary"] = open_tokenizer(task.vocabulary, task.num_sentinels).fingerprint
-    return lines | ({} if files == "unread" else _of_files(task, split, with_contents=files == "contents"))
+    return lines | (_of_files(task, split) if with_files else {})
 
 
-def _of_files(task: FileTask[Any], split: str, *, with_contents: bool) -> dict[str, str]:
+def _of_files(task: FileTask[Any], split: str) -> dict[str, str]:
     found = find_files(task.files[split])
     stats = [as_path(file).stat() for file in found]
     lines = {"files": str(len(found))}
     total = sum(stat.length for stat in stats)
-    with Progress(f"checksums of {task.name} {split}", total, "bytes", shown=with_contents) as progress:
+    with Progress(f"checksums of {task.name} {split}", total, "bytes") as progress:
         for number, (file, stat) in enumerate(zip(found, stats, strict=True)):
             lines[f"file {number}, bytes"] = str(stat.length)
-            if with_contents:
-                lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
-                progress.add(stat.length)
+            lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
+            progress.add(stat.length)
     return lines
 
 

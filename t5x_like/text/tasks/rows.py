@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -12,6 +13,8 @@ from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import json_value, refuse_foreign
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.templates import RowValues
+
+_log = logging.getLogger(__name__)
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -25,6 +28,7 @@ ROW_ENDINGS = (
     *(f".{name}" for name in _TABLES),
     *(f".{name}" for name in _RECORDS),
 )
+_WARNED_OF_NUL: set[str] = set()
 _MAX_PACKED_LINE = 2**30  # bytes, because a small compressed file may hold a line of any length
 
 
@@ -189,9 +193,19 @@ def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
         refuse_foreign(line, file)
         line = line.removeprefix(b"\xef\xbb\xbf")
     try:
-        return line.decode("utf-8").rstrip("\n").removesuffix("\r")
+        text = line.decode("utf-8").rstrip("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         return BadRow(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
+    if "\0" in text:
+        _warn_of_nul(file, f"{file}:{number}")
+    return text
+
+
+def _warn_of_nul(file: str, place: str) -> None:
+    """Warn once for each file: a copy that failed, or a disk that was full, leaves NUL bytes."""
+    if file not in _WARNED_OF_NUL:
+        _WARNED_OF_NUL.add(file)
+        _log.warning("%s holds NUL bytes, which are kept; is the file damaged?", place)
 
 
 def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
@@ -318,6 +332,8 @@ def _cells_of(value: dict, place: str) -> Row | BadRow:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             return BadRow(f"column {name!r} holds a lone surrogate at character {error.start}", place)
+        if "\0" in text:
+            _warn_of_nul(place.rpartition(":")[0], place)
         cells[str(name)] = text
     return Row(cells, place)
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks import catalogue, downloads
 from t5x_like.text.benchmarks.downloads import fetch, fetch_one
 from t5x_like.text.benchmarks.source import Download
 
 
 def zipped(files: dict[str, str]) -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             archive.writestr(name, text)
     return packed.getvalue()
@@ -212,3 +212,12 @@ def test_what_cannot_be_put_in_place_is_kept_and_need_not_be_fetched_again(
     fetch_one(download, tmp_path)
     assert files_below(tmp_path) == {"glue/RTE/dev.tsv": "more", "glue/RTE/train.tsv": "rows"}
     assert server.ranges == [None]
+
+
+def test_an_archive_that_fills_the_disk_is_refused(server: Server, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(downloads, "_LEAST_UNPACKED_BYTES", 2**16)
+    server.content = zipped({"RTE/train.tsv": "0" * 2**24})  # packed to a thousandth
+    server.ends_after = len(server.content)
+    with pytest.raises(ValueError, match="unpacks to more than 100 times its size; nothing was put in place"):
+        fetch_one(rte(server), tmp_path)
+    assert files_below(tmp_path) == {}

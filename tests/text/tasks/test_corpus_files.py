@@ -236,3 +236,19 @@ def test_examples_are_read_as_they_are_written(texts) -> None:
 def test_invalid_examples_raise_only_two_types_of_errors(content: bytes) -> None:
     with contextlib.suppress(ValueError, IndexError):
         texts_of(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.tsv", b"text\tlabel\nsun\t1\nra\0n\t0\n\0\0\t1\n"),
+        ("rows.jsonl", b'{"text": "sun"}\n{"text": "clouds"}\n{"text": "ra\\u0000n"}\n{"text": "\\u0000"}\n'),
+    ],
+)
+def test_nul_bytes_are_kept_and_reported_once(tmp_path: Path, caplog, name: str, content: bytes) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    rows = [row for row in read_rows(str(file), file.suffix[1:]) if isinstance(row, Row)]
+    assert "ra\0n" in [row.cells["text"] for row in rows]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == f"{file}:3 holds NUL bytes, which are kept; is the file damaged?"
