@@ -37,6 +37,7 @@ from t5x_like.checkpoints.steps import (
 from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.lazy_array import Index, LazyArray
 
+
 class RestoredCheckpoint(NamedTuple):
     """A restored step.
 
@@ -78,6 +79,8 @@ class Checkpoints:
         self._finisher: threading.Thread | None = None
         self._failure: tuple[int, Exception] | None = None
         self._current: int | None = None
+        self._newest: int | None = None  # saved or restored by this object
+        self._protected: int | None = None
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -151,7 +154,7 @@ class Checkpoints:
         chosen, skipped = self._choose(step)
         directory = self.directory / str(chosen)
         arrays = self._read(chosen, name_leaves(like))
-        self._current = chosen
+        self._current = self._newest = chosen
         return RestoredCheckpoint(
             step=chosen,
             state=refill(like, arrays),
@@ -167,6 +170,11 @@ class Checkpoints:
     def latest_step(self) -> int | None:
         """Return the newest finished step, or ``None``. Restoring checks for damage."""
         return max(self.all_steps(), default=None)
+
+    def protect(self, *, before: int) -> None:
+        """Keep the newest step up to ``before``, however many newer ones are saved."""
+        if self._newest is not None and self._newest <= before:
+            self._protected = self._newest
 
     def refuse_lost_steps(self) -> None:
         """Check before a run begins at step 0 that it isn't an older one whose steps are lost.
@@ -237,7 +245,8 @@ class Checkpoints:
                 write_manifest(self.directory / str(step))
                 write_through(self.directory / str(step))
                 note_saved(self.directory, step)
-                prune(self.directory, self._keep)
+                self._newest = step
+                prune(self.directory, self._keep, self._protected)
         except Exception as error:
             self._give_up(step)
             self._failure = (step, error)

@@ -84,9 +84,15 @@ def make_room(directory: epath.Path, step: int) -> None:
             _remove(path)
 
 
-def prune(directory: epath.Path, keep: int) -> None:
-    """Delete all but the newest ``keep`` finished steps, and the remains of interrupted saves."""
-    kept = finished_steps(directory)[-keep:]
+def prune(directory: epath.Path, keep: int, protected: int | None = None) -> None:
+    """Delete all but the newest ``keep`` finished steps, and the remains of interrupted saves.
+
+    Args:
+      directory: Where the steps are.
+      keep: Number of steps.
+      protected: A step that is kept as well.
+    """
+    kept = {*finished_steps(directory)[-keep:], protected}
     for step in list_steps(directory):
         if step not in kept:
             _remove(directory / str(step))

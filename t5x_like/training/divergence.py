@@ -1,13 +1,11 @@
-"""Hooks that watch for divergence: steps that had to be skipped, and losses that jump."""
+"""Ends a run whose steps had to be skipped, and says where numbers break first."""
 
-import statistics
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.hooks import Hook, RunProgress
@@ -77,35 +75,3 @@ def first_not_finite(plan: StatePlan, state: State, batch: Batch | None) -> str:
                 where = f"the input of layer {layer}" if layer < last else f"the output of layer {last - 1}"
                 return f"{where} of the {stack} is the first that is not finite"
     return "all layers' outputs are finite without dropout, so the loss, a gradient or the update is not"
-
-
-@config_class
-class ReportLossSpikes(Hook):
-    """Reports a logged training loss that is far above those before it.
-
-    Attributes:
-      window: Log lines to compare with.
-      threshold: Least distance from their median, in robust standard deviations: 1.4826 times the median distance.
-    """
-
-    window: int = 50
-    threshold: float = 10.0
-
-    def after_step(self, run: RunProgress) -> None:
-        """Compare the step's log line with those before it."""
-        if not run.lines or run.lines[-1]["step"] != run.step:
-            return
-        losses = [line["loss"] for line in run.lines if line["split"] == "train" and "loss" in line]
-        *before, now = losses[-self.window - 1 :] or [0.0]
-        if len(before) < _FEWEST_LINES or run.last["train"]["step"] != run.step:
-            return
-        median = statistics.median(before)
-        deviation = 1.4826 * statistics.median(abs(each - median) for each in before)
-        if deviation > 0 and now - median > self.threshold * deviation:
-            run.say(
-                f"step {run.step}: loss {now:.4g} is {(now - median) / deviation:.0f} robust standard deviations above "
-                f"the median of {len(before)} log lines before it, {median:.4g}"
-            )
-
-
-_FEWEST_LINES = 10

@@ -15,6 +15,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
 from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.hooks import Hook
+from t5x_like.training.loss_spikes import LossSpikes
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.distillation import Distillation
 from t5x_like.training.noisy_tune import NoisyTune
@@ -79,6 +80,7 @@ class Experiment:
       max_skipped_steps: steps in a row without finite loss, gradients and update after which the run stops. Such steps
         change no weight.
       max_failed_saves: failed saves in a row after which the run stops.
+      loss_spikes: reports losses that jump, or goes back to before the jump; ``None`` does neither.
       watchdog: ends a run that hangs; ``None`` waits forever.
       seed: of fresh weights and dropout.
       allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
@@ -107,6 +109,7 @@ class Experiment:
     distillation: Distillation | None = None
     max_skipped_steps: int = 20
     max_failed_saves: int = 5
+    loss_spikes: LossSpikes | None = field(default_factory=LossSpikes)
     watchdog: Watchdog | None = field(default_factory=Watchdog)
     seed: int = 0
     allow_compute_dtype_change: bool = False
@@ -143,7 +146,7 @@ class Experiment:
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|max_skipped_steps|max_failed_saves|watchdog|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"(total_steps|max_skipped_steps|max_failed_saves|loss_spikes|watchdog|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
     r"|allow_compute_dtype_change|model\.(remat|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"

@@ -105,6 +105,13 @@ class RunProgress:
         """Tell the watchdog that the run makes progress, and what it does."""
         self.newest_sign = (time.monotonic(), activity)
 
+    def return_to(self, step: int, state: State) -> None:
+        """Continue after an earlier step, with the next batches; log lines of later steps are deleted."""
+        self.step, self.state = step, state
+        self.lines = [line for line in self.lines if line["step"] <= step]
+        if self._writers is not None:
+            self._writers.return_to(step)
+
     def preempt(self) -> None:
         """End the run after this step, because a signal asks for it."""
         self.preempted = True
@@ -169,6 +176,8 @@ class Every(Hook):
 
     def after_step(self, run: RunProgress) -> None:
         """Call the function if the step is due, once for each step."""
+        if self._done_at is not None and self._done_at > run.step:  # the run has returned to an earlier step
+            self._done_at = None
         due = self._steps > 0 and run.step % self._steps == 0
         at_end = run.is_last and (self._when_preempted or not run.preempted)
         if (due or at_end) and self._done_at != run.step:

@@ -51,7 +51,7 @@ class Preemption:
             if jax.process_count() == 1:
                 self._before[number] = signal.signal(number, self._on_signal)
             elif number in (signal.SIGHUP, signal.SIGUSR1):
-                # JAX's own handler takes SIGTERM, and tells all processes.
+                # JAX's own handler takes SIGTERM, and informs all processes.
                 self._before[number] = signal.signal(number, _pass_on)
 
     def requested_at(self, step: int) -> bool:

@@ -1,4 +1,4 @@
-"""Saves a run at intervals, and goes on when a save fails."""
+"""Saves a run at intervals, and continues when a save fails."""
 
 import time
 
@@ -15,7 +15,7 @@ from t5x_like.training.state import saved_part
 class Save(Hook):
     """Saves the trained part of the state, and the position in the data; never weights that are not finite.
 
-    Training goes on when a save fails. The next try saves the weights of its own step, after 10 seconds, then 20, and
+    Training continues when a save fails. The next try saves the weights of its own step, after 10 seconds, then 20, and
     so on; with several processes at the next interval. The last step waits for its save, and for these tries.
 
     Args:

@@ -28,10 +28,11 @@ from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.batch_ramp import RampLoader, RampSchedule
-from t5x_like.training.divergence import ReportLossSpikes, StopOnSkippedSteps
+from t5x_like.training.divergence import StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
+from t5x_like.training.loss_spikes import WatchLossSpikes
 from t5x_like.training.model_checks import check_model, check_split
 from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
@@ -132,11 +133,11 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
                 mesh=mesh,
                 total_steps=experiment.total_steps,
                 hooks=[
-                    *([EndIfHung(experiment.watchdog)] if experiment.watchdog else []),
+                    *(EndIfHung(each) for each in (experiment.watchdog,) if each),
                     Profile(f"{home}/profile", intervals.profile_steps),
                     Every(intervals.log_every_steps, TrainLog(plan, experiment.optimizer, loader)),
                     StopOnSkippedSteps(plan, experiment.max_skipped_steps),
-                    ReportLossSpikes(),
+                    *(WatchLossSpikes(each, checkpoints, plan) for each in (experiment.loss_spikes,) if each),
                     Every(intervals.evaluate_every_steps, evaluate, when_preempted=False),
                     *experiment.hooks,
                     Save(checkpoints, intervals.save_every_steps, max_failures=experiment.max_failed_saves),

@@ -39,8 +39,17 @@ class JsonLinesWriter:
     """
 
     def __init__(self, path: str, resumed_step: int):
-        write_jsonl(path, logged_lines(path, up_to_step=resumed_step))
-        self._file = as_path(path).open("a")
+        self._path = path
+        self._open(resumed_step)
+
+    def _open(self, resumed_step: int) -> None:
+        write_jsonl(self._path, logged_lines(self._path, up_to_step=resumed_step))
+        self._file = as_path(self._path).open("a")
+
+    def return_to(self, step: int) -> None:
+        """Cut off the lines of later steps."""
+        self._file.close()
+        self._open(step)
 
     def write(self, line: dict[str, Any]) -> None:
         """Write and flush: a killed run keeps what it logged."""
@@ -108,6 +117,11 @@ class TerminalWriter:
         self._done += 1
         self._progress.add(1)
 
+    def return_to(self, step: int) -> None:
+        """Show that the steps after ``step`` are to be done again."""
+        self._done = step
+        self._progress.skip(step)
+
     def doing(self, activity: str) -> None:
         """Name what is going on, such as "evaluating"."""
         self._progress.relabel(activity)
@@ -166,6 +180,12 @@ class Writers:
         """Move the progress bar."""
         self._show(TerminalWriter.step)
 
+    def return_to(self, step: int) -> None:
+        """Delete what was logged of later steps; TensorBoard's files keep it."""
+        for writer in self._all:
+            if not isinstance(writer, TensorBoardWriter):
+                self._attempt(writer, writer.return_to, step)
+
     def doing(self, activity: str) -> None:
         """Name what is going on, for the progress bar."""
         self._show(TerminalWriter.doing, activity)
@@ -179,7 +199,7 @@ class Writers:
         self._show(TerminalWriter.say, text)
 
     def write(self, line: dict[str, Any]) -> None:
-        """Log one line: ``step``, ``split`` and numbers. Training goes on if a writer fails; it is tried again."""
+        """Log one line: ``step``, ``split`` and numbers. Training continues if a writer fails; it is tried again."""
         for writer in self._all:
             self._attempt(writer, writer.write, line)
 

@@ -46,19 +46,24 @@ def _of_files(task: FileTask[Any], split: str) -> dict[str, str]:
     with Progress(f"checksums of {task.name} {split}", total, "bytes") as progress:
         for number, (file, stat) in enumerate(zip(found, stats, strict=True)):
             lines[f"file {number}, bytes"] = str(stat.length)
-            lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
+            lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, _changed(file))
             progress.add(stat.length)
     return lines
 
 
 @functools.lru_cache(maxsize=65536)
-def _checksum(file: str, size: int, changed: float) -> str:
+def _checksum(file: str, size: int, changed: int) -> str:
     del size, changed  # part of the key: a changed file is read again
     checksum = 0
     with as_path(file).open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             checksum = google_crc32c.extend(checksum, chunk)
     return f"{checksum:08x}"
+
+
+def _changed(file: str) -> int:
+    """Return the time of the last change; of local files in nanoseconds."""
+    return as_path(file).stat().mtime if "://" in file else os.stat(file).st_mtime_ns
 
 
 def _absolute(file: str) -> str:
