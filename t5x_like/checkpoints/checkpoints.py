@@ -176,6 +176,11 @@ class Checkpoints:
         if self._newest is not None and self._newest <= before:
             self._protected = self._newest
 
+    def set_aside(self, *, after: int) -> None:
+        """Rename the finished steps after a step to ``<step>.set-aside``, so that a run continues from it."""
+        if jax.process_index() == 0:
+            make_room(self.directory, after + 1)
+
     def refuse_lost_steps(self) -> None:
         """Check before a run begins at step 0 that it isn't an older one whose steps are lost.
 
@@ -186,7 +191,7 @@ class Checkpoints:
         if found is not None:
             raise ValueError(
                 f"{self.directory} holds a run whose checkpoints can't be used ({found}). Nothing was changed there. "
-                "Bring back their files; or begin anew in another MODEL_DIR, or delete this one"
+                "Bring back their files, so that it continues; or begin anew in another MODEL_DIR, or delete this one"
             )
 
     def wait(self) -> None:
@@ -271,7 +276,8 @@ class Checkpoints:
             raise ValueError(f"no checkpoint in {self.directory} can be used:\n  " + "\n  ".join(skipped))
         if chosen is None:
             wanted = "usable checkpoint" if step is None else f"usable checkpoint of step {step}"
-            raise FileNotFoundError(f"{self.directory} has no {wanted}")
+            saved = ", ".join(map(str, self.all_steps())) or "none"
+            raise FileNotFoundError(f"{self.directory} has no {wanted}; saved steps: {saved}")
         _check_seen(self.directory / str(chosen))
         return chosen, skipped
 

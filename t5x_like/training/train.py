@@ -12,9 +12,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
-from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
-from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.shard import row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.initial_weights import (
@@ -34,6 +32,7 @@ from t5x_like.training.hooks import Evaluation, Every, Profile, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.loss_spikes import WatchLossSpikes
 from t5x_like.training.model_checks import check_model, check_split
+from t5x_like.training.opening_lines import opening_lines
 from t5x_like.training.recorded_logits import RecordedLogits
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
 from t5x_like.training.saving import Save
@@ -55,7 +54,7 @@ from t5x_like.training.writers import Writers, logged_lines
 log = logging.getLogger(__name__)
 
 
-def train(experiment: Experiment, *, config_text: str = "") -> Finished:
+def train(experiment: Experiment, *, config_text: str = "", from_step: int | None = None) -> Finished:
     """Train to the experiment's last step, from fresh weights, other weights, or this run's newest checkpoint.
 
     A killed run that is started again continues the same sequence of losses. SIGTERM saves and returns early.
@@ -63,8 +62,10 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     Args:
       experiment: the configuration.
       config_text: the same as gin, kept in ``model_dir`` for people.
+      from_step: a saved step of this run to continue from, in place of the newest. Later steps are set aside.
 
     Raises:
+      FileNotFoundError: ``from_step`` is not saved.
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
     registration.connect()
@@ -113,7 +114,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints,
         contextlib.closing(loader),
     ):
-        state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader)
+        state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader, from_step)
         claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
         if teacher is not None:
             teacher.write(home)
@@ -217,19 +218,27 @@ def with_model(experiment: Experiment) -> Experiment:
 
 
 def starting_state(
-    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader | RampLoader
+    experiment: Experiment,
+    plan: StatePlan,
+    mesh: Mesh,
+    checkpoints: Checkpoints,
+    loader: Loader | RampLoader,
+    from_step: int | None = None,
 ) -> tuple[State, int, FrozenRecord | None]:
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
-    It is that of this run's newest good checkpoint, else has the weights of ``start_from``, else fresh ones.
+    It is that of this run's newest good checkpoint or of ``from_step``, else has the weights of ``start_from``, else
+    fresh ones.
     """
     model: Any = experiment.model
     has_frozen = bool(plan.abstract["frozen"])
-    if checkpoints.latest_step() is not None:
-        restored = checkpoints.restore(saved_part(plan.abstract))
+    if checkpoints.latest_step() is not None or from_step is not None:
+        restored = checkpoints.restore(saved_part(plan.abstract), from_step)
         for line in restored.skipped:
             log.warning("%s", line)
         loader.restore(restored.loader_state)
+        if from_step is not None:
+            checkpoints.set_aside(after=from_step)
         if not has_frozen:
             return restored.state | {"frozen": {}}, restored.step, None
         record = read_frozen_record(experiment.model_dir)
@@ -250,42 +259,3 @@ def starting_state(
         return state, 0, None
     origin = {"start_from": start_from or None, "step": step, "seed": seed}
     return state, 0, record_frozen(state["frozen"], plan.trained, **origin)
-
-
-def thawing_lines(plan: StatePlan) -> list[str]:
-    """Return the steps at which weights begin to train, with their number, to print before training."""
-    if not plan.stages:
-        return []
-    shapes = plan.weights(plan.abstract)
-    trained = [parameters.partition(shapes, stage.thawed)[0] for stage in plan.stages]
-    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trained]
-    steps = [f"{stage.start} ({size:,})" for stage, size in zip(plan.stages, sizes, strict=True)]
-    return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
-
-
-def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
-    """Return the size of the model, the devices, and the origin of the weights, to print before training."""
-    num_trained, num_frozen = (
-        sum(leaf.size for leaf in jax.tree.leaves(plan.abstract[name])) for name in ("params", "frozen")
-    )
-    frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
-    origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
-    steps = f"{origin}, {experiment.total_steps} steps in all"
-    if start_step >= experiment.total_steps:
-        steps = f"complete at step {start_step}"
-        if start_step > experiment.total_steps:
-            steps += (
-                f", {experiment.total_steps} were asked for; give more than {start_step} total_steps to go on"
-            )
-    elif start_step:
-        steps = f"resumed at step {start_step}, {experiment.total_steps} steps in all"
-    sizes = " x ".join(f"{name} {size}" for name, size in shown_sizes(mesh.shape).items())
-    devices = f"{mesh.size} {mesh.devices.flat[0].platform} device{'s' * (mesh.size > 1)} ({sizes})"
-    return "\n".join(
-        [
-            f"{experiment.model_dir}: {steps}",
-            f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
-            *thawing_lines(plan),
-            *plan.notes,
-        ]
-    )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from t5x_like.training.train import train
+from tests.integration import tiny_run
 from tests.integration.programs import finish, losses, start
 
 STEPS = 40
@@ -37,3 +39,15 @@ def test_after_kill_9_and_after_sigterm_the_losses_are_the_same_bits(directory):
     finish(start(interrupted, STEPS))
 
     assert losses(interrupted) == losses(directory / "uninterrupted")
+
+
+def test_a_run_continues_from_an_older_step_with_the_same_bits(directory):
+    home = directory / "from_an_older_step"
+    finished = tiny_run.run(directory, model_dir=str(home), total_steps=9)
+    before = losses(home)
+    again = tiny_run.experiment(directory, model_dir=str(home), total_steps=9)
+    assert train(again, from_step=6).step == finished.step == 9
+    assert losses(home) == before
+    assert (home / "9.set-aside").is_dir()
+    with pytest.raises(FileNotFoundError, match="has no usable checkpoint of step 5; saved steps: 6, 9"):
+        train(again, from_step=5)

@@ -1,0 +1,48 @@
+"""What a run prints before its first step."""
+
+import jax
+from jax.sharding import Mesh
+
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import shown_sizes
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.state import StatePlan
+
+
+def thawing_lines(plan: StatePlan) -> list[str]:
+    """Return the steps at which weights begin to train, with their number, to print before training."""
+    if not plan.stages:
+        return []
+    shapes = plan.weights(plan.abstract)
+    trained = [parameters.partition(shapes, stage.thawed)[0] for stage in plan.stages]
+    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trained]
+    steps = [f"{stage.start} ({size:,})" for stage, size in zip(plan.stages, sizes, strict=True)]
+    return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
+
+
+def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
+    """Return the size of the model, the devices, and the origin of the weights, to print before training."""
+    num_trained, num_frozen = (
+        sum(leaf.size for leaf in jax.tree.leaves(plan.abstract[name])) for name in ("params", "frozen")
+    )
+    frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
+    origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
+    steps = f"{origin}, {experiment.total_steps} steps in all"
+    if start_step >= experiment.total_steps:
+        steps = f"complete at step {start_step}"
+        if start_step > experiment.total_steps:
+            steps += (
+                f", {experiment.total_steps} were asked for; give more than {start_step} total_steps to go on"
+            )
+    elif start_step:
+        steps = f"resumed at step {start_step}, {experiment.total_steps} steps in all"
+    sizes = " x ".join(f"{name} {size}" for name, size in shown_sizes(mesh.shape).items())
+    devices = f"{mesh.size} {mesh.devices.flat[0].platform} device{'s' * (mesh.size > 1)} ({sizes})"
+    return "\n".join(
+        [
+            f"{experiment.model_dir}: {steps}",
+            f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
+            *thawing_lines(plan),
+            *plan.notes,
+        ]
+    )
