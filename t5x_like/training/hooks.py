@@ -132,6 +132,11 @@ class RunProgress:
         if self._writers is not None:
             self._writers.say(text)
 
+    def flush_log(self) -> None:
+        """Write log lines that could not be written before, so that they precede a checkpoint."""
+        if self._writers is not None:
+            self._writers.flush()
+
     def log(self, split: str, line: dict[str, Any]) -> None:
         """Write numbers to ``metrics.jsonl``, TensorBoard and the terminal.
 

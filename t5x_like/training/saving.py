@@ -55,6 +55,7 @@ class Save(Hook):
             return
         with run.paused("saving"):
             self._wait(run)
+            run.flush_log()
             try:
                 self._checkpoints.save(run.step, saved_part(run.state), loader_state=run.loader_state)
                 self._is_saving = True

@@ -56,6 +56,10 @@ class JsonLinesWriter:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
+    def flush(self) -> None:
+        """Write lines that could not be written before."""
+        self._file.flush()
+
     def close(self) -> None:
         self._file.close()
 
@@ -202,6 +206,12 @@ class Writers:
         """Log one line: ``step``, ``split`` and numbers. Training continues if a writer fails; it is tried again."""
         for writer in self._all:
             self._attempt(writer, writer.write, line)
+
+    def flush(self) -> None:
+        """Write lines that could not be written before, such as on a full disk."""
+        for writer in self._all:
+            if isinstance(writer, JsonLinesWriter):
+                self._attempt(writer, writer.flush)
 
     def _show(self, method: Callable[..., None], *arguments: Any) -> None:
         if self._terminal is not None:
