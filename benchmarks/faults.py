@@ -10,7 +10,6 @@ losses must equal, bit for bit, those of a run to the same step that nothing dis
 
 import argparse
 import contextlib
-import os
 import random
 import signal
 import statistics
