@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from t5x_like.training.experiment import Experiment, Intervals
     from t5x_like.training.hooks import Every, Hook, RunProgress
     from t5x_like.training.loop import Finished
+    from t5x_like.training.loss_spikes import LossSpikes
     from t5x_like.training.losses import LossConfig
     from t5x_like.training.losses.distillation import Distillation
     from t5x_like.training.metric_loggers import CsvLogger, MlflowLogger, WandbLogger
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from t5x_like.training.run_record import read_experiment
     from t5x_like.training.train import train
     from t5x_like.training.unfreezing import GradualUnfreezing
+    from t5x_like.training.watchdog import Watchdog
     from t5x_like.training.weight_average import ExponentialMovingAverage
 
 # The module of each public name; a test compares them with the imports above, which type checkers read.
@@ -112,6 +114,7 @@ _MODULES = {
     "LoRA": "model.adapters",
     "LoaderConfig": "text.batches.loader_config",
     "LossConfig": "training.losses",
+    "LossSpikes": "training.loss_spikes",
     "MaskedLM": "text.objectives.masked_lm",
     "MeshConfig": "partitioning.mesh",
     "Mixture": "text.tasks.mixtures",
@@ -130,6 +133,7 @@ _MODULES = {
     "TaskEvaluation": "evaluation.evaluator",
     "TextTask": "text.tasks.text_task",
     "WandbLogger": "training.metric_loggers",
+    "Watchdog": "training.watchdog",
     "dataset_files": "text.tasks.dataset_files",
     "evaluate": "training.evaluate",
     "export_gguf": "pretrained.transformers_api.exports",
@@ -177,6 +181,7 @@ __all__ = [
     "LoRA",
     "LoaderConfig",
     "LossConfig",
+    "LossSpikes",
     "MaskedLM",
     "MeshConfig",
     "Mixture",
@@ -195,6 +200,7 @@ __all__ = [
     "TaskEvaluation",
     "TextTask",
     "WandbLogger",
+    "Watchdog",
     "__version__",
     "dataset_files",
     "evaluate",
