@@ -70,5 +70,13 @@ def compare(saved: dict[str, Any], now: dict[str, Any]) -> None:
             _log.warning("the mixture of %s has changed: %s", ", ".join(now["tasks"]), line)
         return
     if "checksums" in differing:
+        lines += [f"task {name} has other examples than before" for name in _changed_tasks(saved, now)]
         lines.append(_OTHER_TOKENS)
     raise ValueError("the place in the data belongs to other data:\n  " + "\n  ".join(lines))
+
+
+def _changed_tasks(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    if saved.get("tasks") != now["tasks"]:
+        return []
+    pairs = zip(now["tasks"], saved.get("checksums", ()), now["checksums"], strict=False)
+    return [name for name, before, after in pairs if before != after]
