@@ -1,5 +1,6 @@
 """Saves and reads arrays with Orbax; every process writes and reads its own part."""
 
+import logging
 from typing import Any
 
 import jax
@@ -96,8 +97,14 @@ class ArrayStore:
         if self._checkpointer is None:
             import orbax.checkpoint as ocp
 
+            logging.getLogger("absl").addFilter(_is_not_of_orbax)
             self._checkpointer = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
         return self._checkpointer
+
+
+def _is_not_of_orbax(record: logging.LogRecord) -> bool:
+    """Return False for errors that Orbax's threads log with tracebacks; ``ArrayStore.wait`` raises them."""
+    return not (record.levelno >= logging.ERROR and "orbax" in record.pathname)
 
 
 def _sharding(leaf: Any) -> Sharding:

@@ -30,7 +30,7 @@ class Save(Hook):
     ) -> None:
         self._checkpoints, self._max_failures = checkpoints, max_failures
         self._backoff = Backoff() if backoff is None else backoff
-        self._scheduled = Every(steps, self._save)
+        self._scheduled = Every(steps, self._save_unless_waiting)
         self._is_finite = jax.jit(lambda params: jnp.isfinite(optax.tree.norm(params)))
         self._is_saving = False
         self._num_failed = 0
@@ -42,11 +42,16 @@ class Save(Hook):
         except OSError as error:
             self._count_failure(run, error)
         self._scheduled.after_step(run)
-        is_waiting = self._is_saving or jax.process_count() > 1 or self._backoff.seconds_left
-        if self._backoff.num_failures and not is_waiting:
+        is_retry_due = self._backoff.num_failures and not self._backoff.seconds_left
+        if is_retry_due and not self._is_saving and jax.process_count() == 1:
             self._save(run)
         if run.is_last:
             self._finish(run)
+
+    def _save_unless_waiting(self, run: RunProgress) -> None:
+        # Several processes have different clocks.
+        if run.is_last or jax.process_count() > 1 or not self._backoff.seconds_left:
+            self._save(run)
 
     def _save(self, run: RunProgress) -> None:
         if not bool(self._is_finite(run.state["params"])):
