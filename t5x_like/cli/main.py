@@ -30,6 +30,7 @@ VERBS = {
     "scores": "mean and deviation of the scores of several evaluations",
     "submission": "make and check the files that GLUE's and SuperGLUE's servers score",
     "predict": "answer lines of text with a run's weights",
+    "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
     "plan": "compile a recipe's step for devices that aren't here: memory, time, cost",
