@@ -11,9 +11,7 @@ A run is given by its directory, or by that of one of its steps. A damaged step 
 
 import argparse
 import json
-import math
 import os
-from typing import Any
 
 from etils import epath
 
@@ -30,7 +28,7 @@ from t5x_like.checkpoints.steps import (
 from t5x_like.cli import convert
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.writer_lock import exclusive_writer
-from t5x_like.reports.rendering import date_and_time, iso_time, plural, size
+from t5x_like.reports.rendering import date_and_time, iso_time, json_number, plural, size
 from t5x_like.reports.score_tables import aligned
 
 
@@ -52,9 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     diff.add_argument("b", metavar="B", help="another one, or the same run at another step")
     diff.add_argument("--step_a", type=int, metavar="N", help="step of A")
     diff.add_argument("--step_b", type=int, metavar="N", help="step of B")
-    diff.add_argument(
-        "--json", action="store_true", help="print JSON; an infinite difference is null"
-    )
+    diff.add_argument("--json", action="store_true", help="print JSON; an infinite difference is null")
     prune = add_verb("prune", "delete older finished steps, and remains of interrupted saves")
     prune.add_argument("run", metavar="RUN", help="directory of a run that is not training now")
     prune.add_argument(
@@ -149,7 +145,7 @@ def _diff(arguments: argparse.Namespace) -> None:
     found = compare_steps(a, b)
     different = [each for each in found if not each.is_equal]
     if arguments.json:
-        arrays = [{name: _finite(value) for name, value in each._asdict().items()} for each in different]
+        arrays = [{name: json_number(value) for name, value in each._asdict().items()} for each in different]
         summary = {"a": os.fspath(a), "b": os.fspath(b), "num_equal": len(found) - len(different)}
         print(json.dumps(summary | {"different": arrays}, indent=2))
         return
@@ -166,11 +162,6 @@ def _diff(arguments: argparse.Namespace) -> None:
         header = ("array", "A | B", "elements", "absolute", "relative")
         print(aligned([header, *map(cells, different)], left=2))
     print(f"{len(different):,} of {plural(len(found), 'array')} differ")
-
-
-def _finite(value: Any) -> Any:
-    """Return a value as JSON: infinite differences have no number there."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _prune(arguments: argparse.Namespace) -> None:

@@ -42,6 +42,7 @@ VERBS = {
     "convert": "turn Hugging Face weights into a run, and back",
     "lm_eval": "run EleutherAI's lm-evaluation-harness on our checkpoints",
     "report": "write a run's curves, scores and predictions as one page",
+    "runs": "list runs, show one, compare several: settings, metrics, curves",
     "completion": "print a script for completion in bash or zsh",
 }
 

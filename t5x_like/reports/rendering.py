@@ -83,6 +83,11 @@ def iso_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def json_number(value: Any) -> Any:
+    """Return a value for JSON, which has no NaN and no infinity: these become null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def printable(text: str) -> str:
     """Replace control characters and direction marks by ``�``."""
     return _UNPRINTABLE.sub("\ufffd", text)
