@@ -31,6 +31,7 @@ VERBS = {
     "submission": "make and check the files that GLUE's and SuperGLUE's servers score",
     "predict": "answer lines of text with a run's weights",
     "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
+    "serve": "serve a model over HTTP: completions, scores, embeddings, a page to try it",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
     "plan": "compile a recipe's step for devices that aren't here: memory, time, cost",
