@@ -15,6 +15,7 @@ WORDS = {
     "planning": "steps compiled in advance",
     "training": "step, losses, loop, hooks",
     "reports": "curves and pages",
+    "serving": "a model over HTTP",
     "evaluation": "one engine for scores and answers",
     "pretrained": "weights in and out: Hugging Face, GGUF, T5X",
     "checkpoints": "saving and resuming runs",

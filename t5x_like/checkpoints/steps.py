@@ -1,6 +1,7 @@
 """Directories of a run's checkpoints, one for each step, named by its number."""
 
 import os
+from collections.abc import Collection
 
 from etils import epath
 
@@ -48,6 +49,26 @@ def find_checkpoints(directory: epath.Path) -> tuple[epath.Path, int | None]:
     return directory, None
 
 
+def whole_step(directory: epath.Path, step: int | None = None) -> epath.Path:
+    """Return the directory of the newest undamaged step, or of exactly ``step``. Every file of it is read.
+
+    Args:
+      directory: A run, its ``checkpoints`` directory, or one step.
+      step: ``None`` for the newest.
+
+    Raises:
+      ValueError: There is no such step, or it is damaged.
+    """
+    parent, named = find_checkpoints(directory)
+    step = named if step is None else step
+    candidates = [found for found in list_steps(parent)[::-1] if step in (None, found)]
+    chosen, skipped = newest_whole(parent, candidates)
+    if chosen is None:
+        wanted = "checkpoint" if step is None else f"step {step}"
+        raise ValueError("\n  ".join([f"{parent} has no undamaged {wanted}", *skipped]))
+    return parent / str(chosen)
+
+
 def note_saved(directory: epath.Path, step: int) -> None:
     """Note next to the steps that one was saved. A run that has lost all of them is then not taken for a new one."""
     write_json(directory / _SAVED, {"step": step})
@@ -58,14 +79,14 @@ def lost_steps(directory: epath.Path) -> str | None:
     if finished_steps(directory):
         return None
     unfinished = list_steps(directory)
-    aside = [path.name for path in directory.glob(f"*{_ASIDE}")] if directory.exists() else []
+    aside = [path.name for path in set_aside(directory)]
     noted = (directory / _SAVED).exists()
     if not noted and not aside and len(unfinished) < 2:
         return None  # at most its first save was interrupted
     found = {
         f"{_SAVED}: a step was saved": noted,
         f"directories of steps without {MANIFEST}: {', '.join(map(str, unfinished))}": unfinished,
-        f"steps set aside: {', '.join(sorted(aside))}": aside,
+        f"steps set aside: {', '.join(aside)}": aside,
     }
     return "; ".join(words for words, is_there in found.items() if is_there)
 
@@ -84,6 +105,11 @@ def make_room(directory: epath.Path, step: int) -> None:
             _remove(path)
 
 
+def set_aside(directory: epath.Path) -> list[epath.Path]:
+    """Return the directories of finished steps that ``make_room`` has moved out of the way."""
+    return sorted(directory.glob(f"*{_ASIDE}"), key=lambda path: path.name) if directory.exists() else []
+
+
 def prune(directory: epath.Path, keep: int, protected: int | None = None) -> None:
     """Delete all but the newest ``keep`` finished steps, and the remains of interrupted saves.
 
@@ -92,7 +118,11 @@ def prune(directory: epath.Path, keep: int, protected: int | None = None) -> Non
       keep: Number of steps.
       protected: A step that is kept as well.
     """
-    kept = {*finished_steps(directory)[-keep:], protected}
+    delete_all_but({*finished_steps(directory)[-keep:], protected}, directory)
+
+
+def delete_all_but(kept: Collection[int | None], directory: epath.Path) -> None:
+    """Delete all steps but ``kept``, finished or not."""
     for step in list_steps(directory):
         if step not in kept:
             _remove(directory / str(step))

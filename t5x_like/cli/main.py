@@ -31,6 +31,8 @@ VERBS = {
     "scores": "mean and deviation of the scores of several evaluations",
     "submission": "make and check the files that GLUE's and SuperGLUE's servers score",
     "predict": "answer lines of text with a run's weights",
+    "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
+    "serve": "serve a model over HTTP: completions, scores, embeddings, a page to try it",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
     "plan": "compile a recipe's step for devices that aren't here: memory, time, cost",
@@ -42,6 +44,7 @@ VERBS = {
     "convert": "turn Hugging Face weights into a run, and back",
     "lm_eval": "run EleutherAI's lm-evaluation-harness on our checkpoints",
     "report": "write a run's curves, scores and predictions as one page",
+    "runs": "list runs, show one, compare several: settings, metrics, curves",
     "completion": "print a script for completion in bash or zsh",
 }
 

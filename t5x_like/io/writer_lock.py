@@ -47,6 +47,21 @@ def exclusive_writer(folder: str, what: str, *, signed: bool = False) -> Iterato
         yield
 
 
+def current_writer(folder: str) -> dict[str, Any] | None:
+    """Return ``host`` and ``pid`` of the process that writes to a folder and has signed; ``None`` if there is none."""
+    signature = _read(folder)
+    if signature is None:
+        return None
+    with contextlib.ExitStack() as opened:
+        try:
+            is_locked = _lock(folder, "run", opened)
+        except ValueError:
+            return signature
+    # A process that was killed leaves its signature, and the system ends its lock.
+    is_gone = is_locked or time.time() - signature["renewed"] >= _GONE_AFTER_SECONDS
+    return None if is_gone else signature
+
+
 def _lock(folder: str, what: str, opened: contextlib.ExitStack) -> bool:
     """Lock the folder until ``opened`` is closed; returns ``False`` where the system has no locks."""
     if "://" in folder:

@@ -3,7 +3,7 @@
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,14 +27,22 @@ class Curve(NamedTuple):
 
 
 def read_curves(run_directory: PathLike) -> list[Curve]:
-    """Return the loss curves of a run's log: training first, then validation; one per task if it has several.
+    """Return the loss curves of a run's log; see ``curves_of``.
 
     Raises:
       ValueError: The run logged no loss.
     """
     path = Path(run_directory) / "metrics.jsonl"
+    curves = curves_of(read_jsonl(path))
+    if not curves:
+        raise ValueError(f"{path} has no line of the split 'train' or 'validation/…' with a loss")
+    return curves
+
+
+def curves_of(lines: Iterable[Mapping[str, Any]]) -> list[Curve]:
+    """Return the loss curves of logged lines: training first, then validation; one per task if it has several."""
     points: dict[tuple[str, bool], list[tuple[int, float]]] = {}
-    for line in read_jsonl(path):
+    for line in lines:
         side, _, name = line["split"].partition("/")
         if side not in ("train", "validation"):
             continue
@@ -42,8 +50,6 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
         for task, loss in _losses(line).items():
             label = f"{task}{weights}" if task else name
             points.setdefault((label, side == "validation"), []).append((line["step"], loss))
-    if not points:
-        raise ValueError(f"{path} has no line of the split 'train' or 'validation/…' with a loss")
     curves = [
         Curve(task, held_out, *map(list, zip(*sorted(at), strict=True)))
         for (task, held_out), at in points.items()
@@ -51,7 +57,7 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
     return sorted(curves, key=lambda curve: (curve.held_out, curve.task))
 
 
-def _losses(line: dict[str, Any]) -> dict[str, float]:
+def _losses(line: Mapping[str, Any]) -> dict[str, float]:
     """Return the loss of each task in a logged line, or of all tasks together under an empty name."""
     prefix = "cross_entropy/"
     by_task = {key.removeprefix(prefix): value for key, value in line.items() if key.startswith(prefix)}
@@ -145,6 +151,7 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
             transform=axes.transAxes,
             va="center",
             fontsize=9.5,
+            parse_math=False,
         )
 
 

@@ -1,7 +1,9 @@
 """HTML reports from the jinja2 templates in ``reports/templates``: single files without external resources."""
 
 import functools
+import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +63,29 @@ def share(part: float, whole: float) -> str:
 def plural(count: int, noun: str) -> str:
     """Return ``1 page`` or ``2,000 pages``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size(num_bytes: float) -> str:
+    """Return ``512 B``, ``4.1 kB`` or ``12.3 GB``."""
+    if num_bytes < 1000:
+        return f"{num_bytes:.0f} B"
+    power = min(int(math.log10(num_bytes)) // 3, 4)
+    return f"{num_bytes / 1000**power:,.1f} {' kMGT'[power]}B"
+
+
+def date_and_time(seconds: float) -> str:
+    """Return a time since 1970 as local date and time, to the minute."""
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
+
+
+def iso_time(seconds: float) -> str:
+    """Return a time since 1970 for JSON, in UTC: ``2026-11-23T12:00:00Z``."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def json_number(value: Any) -> Any:
+    """Return a value for JSON, which has no NaN and no infinity: these become null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def printable(text: str) -> str:

@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from t5x_like.checkpoints.steps import absolute, finished_steps
-from t5x_like.io.files import as_path, read_json, read_jsonl
+from t5x_like.io.files import as_path, read_json
+from t5x_like.reports.metrics_log import read_log
 from t5x_like.reports.rendering import number
 
 PathLike = str | os.PathLike[str]
 
 
 def run_facts(run_directory: PathLike) -> dict[str, str]:
-    """Return facts as ``{name: text}`` in the order to show them; unavailable ones are left out."""
+    """Return facts as ``{name: text}`` in the order to show them; unavailable ones are left out.
+
+    Damaged lines of the log are, too.
+    """
     directory = as_path(run_directory)
-    lines = [line for line in read_jsonl(directory / "metrics.jsonl") if line["split"] == "train"]
+    lines = [line for line in read_log(directory).lines if line["split"] == "train"]
     config = read_json(directory / "config.json") if (directory / "config.json").exists() else {}
     facts = {
         "parameters": _parameters(run_directory),

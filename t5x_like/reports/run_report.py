@@ -12,10 +12,9 @@ from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.rendering import Headline, number, render, words
 from t5x_like.reports.run_facts import run_facts
+from t5x_like.reports.score_tables import lower_is_better
 
 PathLike = str | os.PathLike[str]
-
-_LOWER_IS_BETTER = ("error_rate", "loss", "perplexity", "distance", "cross_entropy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,7 @@ class ReportedScore(NamedTuple):
     @property
     def lower_is_better(self) -> bool:
         """True if the metric counts errors."""
-        return self.metric.endswith(_LOWER_IS_BETTER)
+        return lower_is_better(self.metric)
 
     @property
     def beats_baseline(self) -> bool | None:

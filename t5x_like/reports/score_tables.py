@@ -5,6 +5,13 @@ from typing import Any
 
 from t5x_like.evaluation.scores_file import flat_scores
 
+_COUNT_ERRORS = ("error_rate", "loss", "perplexity", "distance", "cross_entropy", "squared_error")
+
+
+def lower_is_better(metric: str) -> bool:
+    """Return True if a metric counts errors."""
+    return metric.endswith(_COUNT_ERRORS)
+
 
 def scores_table(found: Mapping[str, Any]) -> str:
     """Return a line for each task's metric with its interval, then the averages, then remarks."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from t5x_like.io.files import PathLike, as_path, read_jsonl
+from t5x_like.reports.metrics_log import METRICS, held_out_scores
 from t5x_like.reports.score_tables import aligned
 
 Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
@@ -57,20 +58,8 @@ class SettingSummary(NamedTuple):
 
 def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
     """Return the validation scores in a run's ``metrics.jsonl``, by step."""
-    found: dict[int, dict[str, float]] = {}
-    file = as_path(directory) / "metrics.jsonl"
-    for line in read_jsonl(file) if file.exists() else ():
-        kind, _, name = line["split"].partition("/")
-        prefix = {"evaluation": name, "validation": line["split"]}.get(kind)
-        if prefix is None:
-            continue
-        values = {
-            key: value for key, value in line.items() if isinstance(value, int | float) and key != "step"
-        }
-        found.setdefault(line["step"], {}).update(
-            {f"{prefix}/{key}": float(value) for key, value in values.items()}
-        )
-    return dict(sorted(found.items()))
+    file = as_path(directory) / METRICS
+    return held_out_scores(read_jsonl(file) if file.exists() else ())
 
 
 def score_of(scores: Scores, metric: str | None) -> float:

@@ -40,6 +40,9 @@ def test_verbs_inner_verbs_flags_and_choices_are_completed(script: Path) -> None
     assert completed(script, "per") == ["perplexity"]
     assert completed(script, "config", "va") == ["validate"]
     assert completed(script, "config", "validate", "--skip") == ["--skip_data"]
+    assert completed(script, "checkpoint", "ver") == ["verify"]
+    assert completed(script, "checkpoint", "prune", "--k") == ["--keep"]
+    assert {"list", "show", "compare"} <= set(completed(script, "runs", ""))
     assert {"--model_dir", "--set", "--gin_file"} <= set(completed(script, "train", "--"))
     assert completed(script, "new", "mine", "--task", "") == ["text", "classify", "pretrain"]
     assert completed(script, "evaluate", "--method", "r") == ["rank"]

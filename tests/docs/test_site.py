@@ -58,6 +58,8 @@ def test_every_command_and_its_flags_are_on_the_page():
         assert f"\n## {verb}\n" in page
     assert "| `--gin_file FILE` |" in page
     assert "### submission check" in page
+    assert "### checkpoint prune" in page
+    assert "### runs compare" in page
     assert "| `--model_dir DIR` |" in page
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from t5x_like.io.files import read_json, write_json
-from t5x_like.io.writer_lock import exclusive_writer
+from t5x_like.io.writer_lock import current_writer, exclusive_writer
 
 HOLD = """
 import sys
@@ -39,6 +39,19 @@ def test_a_lock_is_released_when_its_writer_is_killed(tmp_path, signed):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_current_writer_is_named_until_it_ends(tmp_path):
+    assert current_writer(str(tmp_path)) is None
+    with exclusive_writer(str(tmp_path), "run", signed=True):
+        found = current_writer(str(tmp_path))
+        assert found is not None
+        assert (found["host"], found["pid"]) == (socket.gethostname(), os.getpid())
+    assert current_writer(str(tmp_path)) is None
+    write_json(tmp_path / "writer.json", {"host": "elsewhere", "pid": 7, "renewed": time.time()})
+    assert current_writer(str(tmp_path)) is None  # nobody holds the lock
+    with exclusive_writer(str(tmp_path), "run", signed=True):  # and asking has not taken it
+        pass
+
+
 def test_a_folder_that_is_made_for_nothing_is_removed(tmp_path):
     with exclusive_writer(str(tmp_path / "new"), "run", signed=True):
         assert read_json(tmp_path / "new" / "writer.json")["pid"] == os.getpid()
@@ -55,7 +68,9 @@ def test_without_locks_a_signature_counts_while_it_is_renewed(tmp_path, monkeypa
     message = r"\(host elsewhere, pid 7\) is writing the run .* if it is gone, try again in (40|39) s"
     with pytest.raises(ValueError, match=message), exclusive_writer(str(tmp_path), "run", signed=True):
         pass
+    assert (current_writer(str(tmp_path)) or {})["pid"] == 7
     write_json(tmp_path / "writer.json", signature | {"renewed": time.time() - 61})
+    assert current_writer(str(tmp_path)) is None
     with exclusive_writer(str(tmp_path), "run", signed=True):
         assert read_json(tmp_path / "writer.json")["pid"] == os.getpid()
     (tmp_path / "writer.json").write_text('{"host":')

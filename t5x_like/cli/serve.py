@@ -1,0 +1,79 @@
+"""Serve a model over HTTP, for demonstrations and evaluation harnesses: OpenAI's completions and embeddings.
+
+t5x-like serve --checkpoint runs/finetune                 http://127.0.0.1:8000: a page to try it, /docs, /v1/…
+t5x-like serve --checkpoint path/to/gpt2 --port 8001      Hugging Face directories, GGUF files and others, too
+
+Needs pip install 't5x-like[serve]'. Requests are computed one after the other. There is no encryption and no password:
+the server is reachable from this machine only, unless --host says otherwise. SIGTERM or Ctrl-C ends it.
+"""
+
+import argparse
+import sys
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.serving.request_fields import Limits
+
+_LIMITS = {
+    "body_bytes": "bytes of a request",
+    "prompts": "prompts of a request",
+    "prompt_tokens": "tokens of each prompt",
+    "new_tokens": "max_tokens of a request",
+    "choices": "n of a request",
+    "waiting": "requests that wait for the one in work",
+    "seconds": "time of a request, waiting included",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of ``t5x-like serve``."""
+    parser.add_argument(
+        "--checkpoint", required=True, metavar="DIR", help="a run, a Hugging Face directory, a GGUF file …"
+    )
+    parser.add_argument("--step", type=int, metavar="N", help="a run's step, not its newest")
+    parser.add_argument(
+        "--dtype", choices=["float32", "bfloat16"], default="float32", help="type of computation (float32)"
+    )
+    parser.add_argument("--name", default="", help="name of the model in answers (that of the directory)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="interface to listen on (127.0.0.1: this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="port; 0 for a free one (8000)")
+    limits = parser.add_argument_group("limits", "requests above them are refused")
+    for name, text in _LIMITS.items():
+        default = getattr(Limits, name)
+        limits.add_argument(
+            f"--max_{name}", type=type(default), default=default, metavar="N", help=f"{text} (%(default)s)"
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    limits = Limits(**{name: getattr(arguments, f"max_{name}") for name in _LIMITS})
+    for name in _LIMITS:
+        if not getattr(limits, name) >= (0 if name == "waiting" else 1):
+            raise UserError(f"--max_{name} is {getattr(limits, name)}; give at least 1")
+    try:
+        from t5x_like.serving import server  # imports JAX and uvicorn
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise UserError(f"{error.name} isn't installed", hint="pip install 't5x-like[serve]'") from error
+    if arguments.host not in server.LOOPBACK:
+        _say(
+            f"warning: --host {arguments.host} lets other machines use this server, which asks for no password"
+        )
+    server.serve(
+        arguments.checkpoint,
+        name=arguments.name,
+        host=arguments.host,
+        port=arguments.port,
+        limits=limits,
+        say=_say,
+        step=arguments.step,
+        dtype=arguments.dtype,
+    )
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"t5x-like: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,243 @@
+"""Fields of requests: what each may hold, for checking requests and for describing them in OpenAPI."""
+
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Prompt = str | list[int]
+
+
+class RequestError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+      message: What was given, and what is needed.
+      status: Status of the answer.
+      param: Field of the request.
+    """
+
+    def __init__(self, message: str, *, status: int = 400, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.status, self.param = message, status, param
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of a server; requests above them are refused.
+
+    Attributes:
+      body_bytes: Bytes of a request.
+      prompts: Prompts of a request, or texts to embed.
+      prompt_tokens: Tokens of each prompt.
+      new_tokens: ``max_tokens`` of a request.
+      choices: ``n`` of a request.
+      waiting: Requests that wait for the one in work.
+      seconds: Time of a request, waiting included.
+    """
+
+    body_bytes: int = 2**20
+    prompts: int = 64
+    prompt_tokens: int = 2048
+    new_tokens: int = 512
+    choices: int = 8
+    waiting: int = 16
+    seconds: float = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestField:
+    """A field of a request.
+
+    Attributes:
+      kind: Type of the value; "prompts" is a text, tokens, or a list of either.
+      text: Description.
+      default: Value where it is left out or null.
+      low: Lowest number.
+      high: Highest number; of texts the most in a list.
+      choices: Allowed texts; of a field that is not supported, the values without effect.
+    """
+
+    kind: Literal["integer", "number", "boolean", "text", "texts", "prompts", "unsupported", "ignored"]
+    text: str
+    default: Any = None
+    low: float = 0
+    high: float = math.inf
+    choices: tuple[Any, ...] = ()
+
+    def schema(self) -> dict[str, Any]:
+        """Return its JSON schema."""
+        token = {"type": "integer", "minimum": 0}
+        tokens = {"type": "array", "items": token, "minItems": 1}
+        words = {"type": "string"}
+        schemas: dict[str, dict[str, Any]] = {
+            "integer": {"type": "integer"},
+            "number": {"type": "number"},
+            "boolean": {"type": "boolean"},
+            "text": words,
+            "texts": {"anyOf": [words, {"type": "array", "items": words}]},
+            "prompts": {
+                "anyOf": [
+                    words,
+                    tokens,
+                    {"type": "array", "items": words, "minItems": 1},
+                    {"type": "array", "items": tokens, "minItems": 1},
+                ]
+            },
+        }
+        schema = {**schemas.get(self.kind, {}), "description": self.text}
+        if self.kind in ("integer", "number"):
+            schema |= {"minimum": self.low} | ({"maximum": self.high} if math.isfinite(self.high) else {})
+        if self.choices:
+            schema["enum"] = list(self.choices)
+        return schema if self.default is None else schema | {"default": self.default}
+
+
+def completion_fields(limits: Limits) -> dict[str, RequestField]:
+    """Return the fields of ``/v1/completions``."""
+    return {
+        "model": RequestField(kind="text", text="Name of the model; the one that is served if left out."),
+        "prompt": RequestField(
+            kind="prompts", text="Text, list of texts, token ids, or list of token ids.", high=limits.prompts
+        ),
+        "max_tokens": RequestField(
+            kind="integer",
+            text="Most tokens to generate for each prompt.",
+            default=16,
+            high=limits.new_tokens,
+        ),
+        "temperature": RequestField(
+            kind="number",
+            text="Divides logits, to two decimals; 0 takes the best token.",
+            default=1.0,
+            high=2,
+        ),
+        "top_p": RequestField(
+            kind="number",
+            text="Keep the fewest tokens with this probability, to two decimals.",
+            default=1.0,
+            high=1,
+        ),
+        "top_k": RequestField(
+            kind="integer", text="Keep the best tokens; 0 or -1 for all.", default=0, low=-1
+        ),
+        "n": RequestField(
+            kind="integer", text="Completions of each prompt.", default=1, low=1, high=limits.choices
+        ),
+        "stop": RequestField(kind="texts", text="Texts before which a completion ends.", high=4),
+        "seed": RequestField(
+            kind="integer",
+            text="Makes samples repeatable; a random one if left out.",
+            low=-(2**63),
+            high=2**63 - 1,
+        ),
+        "echo": RequestField(
+            kind="boolean", text="Put the prompt before the completion; decoders only.", default=False
+        ),
+        "logprobs": RequestField(
+            kind="integer",
+            text="Give each token's log-probability, and those of so many best tokens.",
+            high=20,
+        ),
+        "user": RequestField(kind="ignored", text="Has no effect."),
+        "stream_options": RequestField(kind="ignored", text="Has no effect."),
+        **{
+            name: RequestField(
+                kind="unsupported", text="Not supported; only a value without effect.", choices=neutral
+            )
+            for name, neutral in {
+                "stream": (False,),
+                "suffix": ("",),
+                "best_of": (1,),
+                "presence_penalty": (0,),
+                "frequency_penalty": (0,),
+                "logit_bias": ({},),
+            }.items()
+        },
+    }
+
+
+def embedding_fields(limits: Limits) -> dict[str, RequestField]:
+    """Return the fields of ``/v1/embeddings``."""
+    return {
+        "model": RequestField(kind="text", text="Name of the model; the one that is served if left out."),
+        "input": RequestField(
+            kind="prompts", text="Text, list of texts, token ids, or list of token ids.", high=limits.prompts
+        ),
+        "encoding_format": RequestField(
+            kind="text",
+            text="Numbers, or little-endian float32 in base64.",
+            default="float",
+            choices=("float", "base64"),
+        ),
+        "user": RequestField(kind="ignored", text="Has no effect."),
+    }
+
+
+def read_fields(body: Any, fields: Mapping[str, RequestField]) -> dict[str, Any]:
+    """Return the value of each field, defaults included.
+
+    Raises:
+      RequestError: Not an object, an unknown field, or a value that a field doesn't take.
+    """
+    if not isinstance(body, dict):
+        raise RequestError('the body is no JSON object; give one, such as {"prompt": "Once"}')
+    for name in body:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(fields)}"
+            raise RequestError(f"there is no field {_shown(name)}; {hint}", param=_shown(name))
+    return {name: _read(name, field, body.get(name)) for name, field in fields.items()}
+
+
+def _read(name: str, field: RequestField, value: Any) -> Any:
+    if value is None or field.kind == "ignored":
+        return field.default
+    match field.kind:
+        case "integer" | "number":
+            is_right = type(value) is int or (
+                field.kind == "number" and type(value) is float and math.isfinite(value)
+            )
+            is_right = is_right and field.low <= value <= field.high
+            most = f" to {field.high:g}" if math.isfinite(field.high) else ""
+            wanted = f"a{'n integer' if field.kind == 'integer' else ' number'} from {field.low:g}{most}"
+        case "boolean":
+            is_right, wanted = isinstance(value, bool), "true or false"
+        case "text":
+            is_right = _is_text(value) and (not field.choices or value in field.choices)
+            wanted = f"one of {', '.join(field.choices)}" if field.choices else "a text"
+        case "texts":
+            value = [value] if isinstance(value, str) else value
+            is_right = isinstance(value, list) and len(value) <= field.high and all(map(_is_text, value))
+            wanted = f"a text, or at most {field.high} of them"
+        case "prompts":
+            value = [value] if isinstance(value, str) or _is_tokens(value) else value
+            is_right = isinstance(value, list) and 0 < len(value) <= field.high
+            is_right = is_right and (all(map(_is_text, value)) or all(map(_is_tokens, value)))
+            wanted = (
+                f"a text, a list of token ids, or a list of 1 to {field.high} of either, in valid Unicode"
+            )
+        case _:
+            is_right, wanted = (
+                value in field.choices,
+                f"{_shown(field.choices[0])}, as {name} is not supported",
+            )
+    if not is_right:
+        raise RequestError(f"{name} is {_shown(value)}; give {wanted}", param=name)
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    """Return False also for halves of UTF-16 pairs, which JSON can hold and no tokenizer reads."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_tokens(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(each) is int and each >= 0 for each in value)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,320 @@
+"""A pretrained model behind the requests of a server: completions with log-probabilities, and embeddings."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from t5x_like.serving.request_fields import Limits, Prompt, RequestError
+
+# Inputs are padded to a multiple, so that nearby lengths share one compiled program.
+_LENGTH_MULTIPLE = 32
+_FEWEST_NEW_TOKENS = 16
+# Each new combination of settings compiles a program; a server that ran for long would keep them all.
+_MOST_PROGRAMS = 64
+_LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
+
+
+class Completion(NamedTuple):
+    """A completion of a prompt.
+
+    Attributes:
+      text: New text, after that of the prompt if it is echoed.
+      finish_reason: "stop" at the model's end of text or a stop text, "length" at ``max_tokens``.
+      logprobs: In the form of OpenAI; ``None`` if not asked for.
+      num_tokens: New tokens, an end of text included.
+    """
+
+    text: str
+    finish_reason: str
+    logprobs: dict[str, Any] | None
+    num_tokens: int
+
+
+class _TokenLogProbs(NamedTuple):
+    """Log-probabilities of a token and of the best tokens in its place; ``None`` for the first token of a text."""
+
+    chosen: float
+    top: dict[str, float]
+
+
+class ServedModel:
+    """Computes what requests ask for. One thread at a time may call it.
+
+    Args:
+      pretrained: The model.
+      name: Name in answers.
+      limits: Of prompts and new tokens.
+    """
+
+    def __init__(self, pretrained: Pretrained, name: str, limits: Limits):
+        opened = pretrained.checkpoint
+        self.name, self.limits = name, limits
+        self.num_parameters, self.task = opened.num_parameters, str(getattr(opened.config, "task", ""))
+        self._pretrained, self._family = pretrained, opened.family
+        self._end_ids, self._max_positions = opened.end_ids, opened.max_positions
+        self._tokenizer = pretrained.vocabulary
+        self._can_write = (
+            opened.writes and hasattr(pretrained.model, "decode_step") and self._family != "encoder"
+        )
+        self._can_embed = self._family in ("encoder", "encoder_decoder", "decoder")
+        self._programs: set[Any] = set()
+
+    @property
+    def abilities(self) -> list[str]:
+        """Endpoints that the model can answer."""
+        can = {"completions": self._can_write, "embeddings": self._can_embed}
+        return [name for name, is_able in can.items() if is_able]
+
+    def complete(
+        self, fields: dict[str, Any], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[list[Completion], int]:
+        """Complete each prompt, ``n`` times.
+
+        Args:
+          fields: Those of ``completion_fields``.
+          is_cancelled: Asked before each prompt.
+
+        Returns:
+          The completions of all prompts in order, and the number of the prompts' tokens.
+
+        Raises:
+          RequestError: The model can't, or a prompt is too long.
+        """
+        self._check(fields)
+        if not self._can_write:
+            raise RequestError(f"{self.name} writes no text, its task is {self.task}; ask for /v1/embeddings")
+        if fields["prompt"] is None:
+            raise RequestError("give a prompt", param="prompt")
+        of_decoder = [name for name in ("echo",) if fields[name] and self._family != "decoder"]
+        if of_decoder or (
+            fields["logprobs"] is not None and self._family not in ("decoder", "encoder_decoder")
+        ):
+            what = of_decoder[0] if of_decoder else "logprobs"
+            raise RequestError(f"{what} is not for this kind of model, {self._family}", param=what)
+        prompts = [self._ids(prompt, "prompt") for prompt in fields["prompt"]]
+        for ids, _ in prompts:
+            self._check_room(len(ids), fields["max_tokens"])
+        seed = secrets.randbits(31) if fields["seed"] is None else fields["seed"]
+        found: list[Completion] = []
+        for number, (ids, num_special) in enumerate(prompts):
+            if is_cancelled():
+                raise RequestError("the request took too long", status=503)
+            rows = self._generate(ids, fields, seed=(seed + number) % 2**31)
+            found += [self._completion(ids, num_special, row, fields) for row in rows]
+        return found, sum(len(ids) for ids, _ in prompts)
+
+    def embed(
+        self, fields: dict[str, Any], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> tuple[list[np.ndarray], int]:
+        """Return a vector for each input, float32 [D], and the number of all tokens.
+
+        Args:
+          fields: Those of ``embedding_fields``.
+          is_cancelled: Asked before each input.
+
+        Raises:
+          RequestError: The model can't, or an input is too long.
+        """
+        self._check(fields)
+        if not self._can_embed:
+            raise RequestError(f"{self.name} makes no embeddings; ask for /v1/completions")
+        if fields["input"] is None:
+            raise RequestError("give an input", param="input")
+        rows = [self._ids(each, "input", to_embed=True)[0] for each in fields["input"]]
+        vectors = []
+        for ids in rows:
+            if is_cancelled():
+                raise RequestError("the request took too long", status=503)
+            padded, mask = self._padded(ids)
+            self._count_program("embed", padded.shape)
+            vectors.append(self._pretrained.embed(padded, mask)[0])
+        return vectors, sum(map(len, rows))
+
+    def _check(self, fields: dict[str, Any]) -> None:
+        if fields["model"] not in (None, self.name):
+            raise RequestError(
+                f"there is no model {fields['model']!r} here, only {self.name!r}", status=404, param="model"
+            )
+
+    def _ids(self, prompt: Prompt, param: str, *, to_embed: bool = False) -> tuple[list[int], int]:
+        """Return the ids that the model reads, and how many special ones begin them; tokens are taken as they are."""
+        vocab_size, most = self._pretrained.config.vocab_size, self.limits.prompt_tokens
+        if isinstance(prompt, list):
+            ids, num_special = prompt, 0
+            if max(ids) >= vocab_size:
+                raise RequestError(
+                    f"{param} has token id {max(ids)}, the model has {vocab_size}", param=param
+                )
+        elif self._tokenizer is None:
+            raise RequestError(f"{self.name} has no tokenizer; give {param} as token ids", param=param)
+        else:
+            settings = self._pretrained.sentence_embedding or SentenceEmbedding()
+            text = settings.word(prompt) if to_embed else prompt
+            max_length = settings.max_length if to_embed else None
+            if not to_embed and self._family == "encoder_decoder" and not prompt:
+                raise RequestError("an encoder-decoder needs a prompt with text", param=param)
+            try:
+                ids = self._pretrained.encode(text, max_length=max_length)["input_ids"][0].tolist()
+            except ValueError as error:
+                raise RequestError(f"{param}: {error}", param=param) from error
+            num_special = len(ids) - len(self._tokenizer.encode(text)) if self._family == "decoder" else 0
+        if to_embed and self._max_positions is not None:
+            most = min(most, self._max_positions)
+        if len(ids) > most:
+            raise RequestError(f"{param} has {len(ids)} tokens; give at most {most}", param=param)
+        return ids, num_special
+
+    def _check_room(self, num_prompt: int, num_new: int) -> None:
+        if self._max_positions is None:
+            return
+        in_encoder = self._family == "encoder_decoder"
+        needed = max(num_prompt, num_new) if in_encoder else num_prompt + max(num_new - 1, 0)
+        if needed > self._max_positions:
+            together = "either has" if in_encoder else "together they have"
+            raise RequestError(
+                f"prompt of {num_prompt} tokens and max_tokens {num_new}: {together} at most {self._max_positions} "
+                "positions; shorten the prompt or lower max_tokens",
+                param="max_tokens",
+            )
+
+    def _generate(self, ids: Sequence[int], fields: dict[str, Any], *, seed: int) -> list[list[int]]:
+        """Return ``n`` rows of new ids, each up to its end of text or ``max_tokens``."""
+        wanted, num_rows = fields["max_tokens"], fields["n"]
+        if wanted == 0:
+            return [[] for _ in range(num_rows)]
+        num_new = 1 if wanted == 1 else max(_FEWEST_NEW_TOKENS, 1 << (wanted - 1).bit_length())
+        if self._max_positions is not None:
+            before = 0 if self._family == "encoder_decoder" else len(ids) - 1
+            num_new = min(num_new, self._max_positions - before)
+        settings: dict[str, Any] = {"max_new_tokens": num_new, "eos_token_id": list(self._end_ids)}
+        is_sampled = fields["temperature"] > 0
+        if is_sampled:
+            settings |= {
+                "do_sample": True,
+                "temperature": max(round(fields["temperature"], 2), 0.01),
+                "top_p": max(round(fields["top_p"], 2), 0.01),
+                "top_k": max(fields["top_k"], 0),
+                "num_return_sequences": num_rows,
+            }
+        self._count_program("generate", -(-len(ids) // _LENGTH_MULTIPLE), *map(str, settings.values()))
+        sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
+        start = 1 if self._family == "encoder_decoder" else len(ids)
+        rows = [self._to_end(row[start:].tolist())[:wanted] for row in sequences]
+        return rows if is_sampled else rows * num_rows
+
+    def _to_end(self, row: list[int]) -> list[int]:
+        """Return the ids up to the end of text, that included."""
+        ends = [place for place, number in enumerate(row) if number in self._end_ids]
+        return row[: ends[0] + 1] if ends else row
+
+    def _completion(
+        self, prompt: list[int], num_special: int, new: list[int], fields: dict[str, Any]
+    ) -> Completion:
+        has_ended = bool(new) and new[-1] in self._end_ids
+        text = self._new_text(prompt, new)
+        cuts = [place for stop in fields["stop"] or () if stop and (place := text.find(stop)) >= 0]
+        text = text[: min(cuts)] if cuts else text
+        shown = prompt[num_special:] if fields["echo"] else []
+        before = self._text(shown)
+        logprobs = None
+        if fields["logprobs"] is not None:
+            entries = self._log_probs(prompt, new, best=fields["logprobs"], all_tokens=fields["echo"])
+            entries = entries[num_special:] if fields["echo"] else entries
+            end = len(before) + len(text) if cuts else None
+            logprobs = self._logprobs(shown + new, entries, end=end)
+        return Completion(before + text, "stop" if has_ended or cuts else "length", logprobs, len(new))
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; an end of text among them has none, and doesn't end it."""
+        if self._tokenizer is None:
+            return ""
+        return self._tokenizer.decode(number for number in ids if number not in self._end_ids)
+
+    def _new_text(self, prompt: list[int], new: list[int]) -> str:
+        """Return the text of new ids; after a decoder's prompt with the space between, which decoding alone drops."""
+        if self._family == "decoder":
+            before, whole = self._text(prompt), self._text(prompt + new)
+            if whole.startswith(before):
+                return whole[len(before) :]
+        return self._text(new)
+
+    def _log_probs(
+        self, prompt: list[int], new: list[int], *, best: int, all_tokens: bool
+    ) -> list[_TokenLogProbs | None]:
+        """Return log-probabilities of all tokens or of the new ones, by reading them once more."""
+        if self._family == "encoder_decoder":
+            inputs, mask = self._padded(prompt)
+            start = self._pretrained.special_ids.decoder_start
+            outputs, _ = self._padded([start, *new[:-1]])
+            self._count_program("score", inputs.shape, outputs.shape)
+            arguments: dict[str, Any] = {
+                "input_ids": inputs,
+                "attention_mask": mask,
+                "decoder_input_ids": outputs,
+            }
+            targets = new
+        else:
+            targets = (prompt + new)[1:]
+            inputs, mask = self._padded((prompt + new)[: max(len(targets), 1)])
+            self._count_program("score", inputs.shape)
+            arguments = {"input_ids": inputs, "attention_mask": mask}
+        first = 0 if all_tokens or self._family == "encoder_decoder" else len(prompt) - 1
+        if not targets[first:]:
+            return [None] if all_tokens and prompt else []
+        logits = np.asarray(self._pretrained(**arguments).logits)[0, first : len(targets)]
+        logits = logits[:, : self._pretrained.config.vocab_size]
+        logits = logits - logits.max(axis=-1, keepdims=True)
+        log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        entries = [
+            self._entry(row, target, best) for row, target in zip(log_probs, targets[first:], strict=True)
+        ]
+        return [None, *entries] if all_tokens else list(entries)
+
+    def _entry(self, log_probs: np.ndarray, target: int, best: int) -> _TokenLogProbs:
+        count = min(best, len(log_probs))
+        top = np.argpartition(-log_probs, count - 1)[:count] if count else np.zeros(0, int)
+        ordered = sorted(top.tolist(), key=lambda number: (-log_probs[number], number))
+        values = {number: max(float(log_probs[number]), _LOWEST_LOG_PROB) for number in [*ordered, target]}
+        return _TokenLogProbs(
+            values[target], {self._piece(number): value for number, value in values.items()}
+        )
+
+    def _piece(self, number: int) -> str:
+        """Return a token as its vocabulary writes it: unlike its text, no other token's is the same."""
+        return f"<{number}>" if self._tokenizer is None else self._tokenizer.piece(number)
+
+    def _logprobs(
+        self, ids: list[int], entries: Sequence[_TokenLogProbs | None], *, end: int | None
+    ) -> dict[str, Any]:
+        """Return the lists of OpenAI's form, of tokens that begin before ``end`` in the text."""
+        offsets = [len(self._text(ids[:place])) for place in range(len(ids))]
+        count = sum(offset < end for offset in offsets) if end is not None else len(ids)
+        return {
+            "tokens": [self._piece(number) for number in ids[:count]],
+            "token_logprobs": [entry and entry.chosen for entry in entries[:count]],
+            "top_logprobs": [entry and entry.top for entry in entries[:count]],
+            "text_offset": offsets[:count],
+        }
+
+    def _padded(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids and mask, [1, L], padded on the right to a round length that the model can read."""
+        length = -(-max(len(ids), 1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+        if self._max_positions is not None:
+            length = max(min(length, self._max_positions), len(ids))
+        row, mask = (
+            np.full((1, length), self._pretrained.special_ids.pad, np.int32),
+            np.zeros((1, length), np.int32),
+        )
+        row[0, : len(ids)], mask[0, : len(ids)] = ids, 1
+        return row, mask
+
+    def _count_program(self, *settings: Any) -> None:
+        self._programs.add(settings)
+        if len(self._programs) > _MOST_PROGRAMS:
+            jax.clear_caches()
+            self._programs = {settings}
