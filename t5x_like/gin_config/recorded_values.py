@@ -44,8 +44,8 @@ def _owner(config: Any, binding: BindingStatement, where: str) -> type:
     found = [each for name, each in full.items() if f".{name}".endswith(f".{binding.name}")]
     if not binding.parameter or binding.scope or len(found) != 1:
         name = f"{binding.name}.{binding.parameter}" if binding.parameter else binding.name
-        hint = "name a class and its field, such as Experiment.total_steps. A record has no macros; those of a gin file "
-        hint += f"can be set: --gin_file={where}/config.gin"
+        hint = "name a class and its field, such as Experiment.total_steps. A record has no macros; those of a gin "
+        hint += f"file can be set: --gin_file={where}/config.gin"
         raise _error(binding, f"the record of {where} has no {name!r}", nearest(name, known) or hint)
     names = {field.name for field in dataclasses.fields(found[0])}
     if binding.parameter not in names:

@@ -22,6 +22,7 @@ from t5x_like.configuration_names import (
     is_nameable,
     is_of_program,
 )
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.training.experiment import Experiment
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
@@ -51,9 +52,10 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
       ValueError: not a run, or a value that can't be built here; the message says which.
     """
     fields = _fields(directory)
-    return Experiment(
-        **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
-    )
+    with refusing_damage(as_path(directory) / _FILE):
+        return Experiment(
+            **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
+        )
 
 
 def read_recorded(directory: PathLike, name: str) -> Any:
@@ -162,7 +164,7 @@ def _fields(directory: PathLike) -> dict[str, Any]:
 def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
     try:
         return from_data(fields[name])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{as_path(directory) / _FILE}, {name}: {error}") from error
 
 
