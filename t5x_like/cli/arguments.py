@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from t5x_like.configuration_names import trust_module
 from t5x_like.gin_config.configuration import Configuration, Override, load, load_one, required_macros
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
@@ -15,7 +16,7 @@ from t5x_like.gin_config.user_error import UserError
 # The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
 SHIPPED_TASKS = "gin/recipes/quickstart/tasks.gin"
 
-# Gives the macros of a run that was configured in Python.
+# Gives the macros of a run, from its record.
 RECORDED_RUN = "gin/runs/recorded.gin"
 
 # The class that a recipe configures, and the verb that runs it.
@@ -132,7 +133,9 @@ def as_ensemble(configured: Any, arguments: argparse.Namespace) -> Any:
 
 
 def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:
-    """Complete the gin flags: a run's own configuration, then ``template``, with ``macros`` that are given.
+    """Complete the gin flags: values of a run's record, then ``template``, with ``macros`` that are given.
+
+    The run's ``config.gin`` is not read: it is a copy for people.
 
     Args:
       arguments: The flags, whose ``gin_file`` and ``overrides`` are changed.
@@ -147,16 +150,12 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
         if not arguments.checkpoint:
             raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
         home = Path(arguments.checkpoint)
-        if (home / "config.gin").is_file():
-            arguments.gin_file = [str(home / "config.gin"), template]
-        elif (home / "experiment.json").is_file():  # it was configured in Python
-            arguments.gin_file = [RECORDED_RUN, template]
-        else:
+        if not (home / "experiment.json").is_file():
             hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
             raise UserError(
-                f"--checkpoint {arguments.checkpoint}: there is no {home / 'config.gin'} or experiment.json",
-                hint=hint,
+                f"--checkpoint {arguments.checkpoint}: there is no {home / 'experiment.json'}", hint=hint
             )
+        arguments.gin_file = [RECORDED_RUN, template]
         given["INPUTS_LENGTH"] = _source_length(home)
     arguments.overrides = [*gin_macros(**given), *arguments.overrides]
 
@@ -176,6 +175,11 @@ def read_experiment_field(run: Path | str, name: str) -> Any:
     return read_recorded(run, name)
 
 
+def has_own_decoding(generation: Any) -> bool:
+    """Return whether a ``GenerationConfig`` sets more than the length."""
+    return generation != type(generation)(max_new_tokens=generation.max_new_tokens)
+
+
 def gin_macros(**macros: Any) -> list[str]:
     """Return bindings in gin's syntax of the macros that are given.
 
@@ -192,7 +196,8 @@ def add_module_argument(parser: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="import this Python module first, for instance one that registers seqio tasks; may be repeated",
+        help="import this Python module of yours first, and let configuration name what its package defines; may be "
+        "repeated",
     )
 
 
@@ -220,18 +225,19 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
 
 
 def import_users_modules(arguments: argparse.Namespace) -> list[str]:
-    """Import the modules of ``--module``, and return their dotted names.
+    """Import the modules of ``--module``, and return their dotted names. Configuration may then name them.
 
-    The working directory is on the path, as with ``python -m``.
+    The working directory is on their path, as with ``python -m``.
     """
     from t5x_like.text.seqio_bridge import registration  # imports what the loader needs
 
     registration.connect()
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
     names = [name.removesuffix(".py").replace("/", ".") for name in arguments.module]
+    here = str(Path.cwd())
+    if names and here not in sys.path:
+        sys.path.append(here)
     for name in names:
+        trust_module(name)
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -249,6 +255,7 @@ def load_part(
     Args:
       defaults: macros that gin files may leave out, ``"NAME = value"``.
     """
+    import_users_modules(arguments)
     return load_one(
         arguments.gin_file,
         _overrides(arguments),

@@ -19,6 +19,7 @@ from t5x_like.cli.arguments import (
     add_checkpoint_arguments,
     add_ensemble_arguments,
     as_ensemble,
+    has_own_decoding,
     load_configuration,
     read_experiment_field,
     use_saved_run,
@@ -75,12 +76,13 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
     output = arguments.output_dir
     if not output and not arguments.gin_file and arguments.checkpoint:
         output = f"{arguments.checkpoint.rstrip('/')}/evaluation"
-    by_head = not arguments.gin_file and _evaluates_head(arguments.checkpoint)
+    is_recorded = not arguments.gin_file
+    by_head = is_recorded and _evaluates_head(arguments.checkpoint)
     template = "gin/runs/evaluate_head.gin" if by_head else "gin/runs/evaluate.gin"
     use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
     evaluation: Any = load_configuration(arguments, EVALUATION).value
-    if by_head:
-        evaluations = _head_evaluations(arguments.checkpoint, evaluation.evaluations[0])
+    if is_recorded:
+        evaluations = _own_evaluations(arguments.checkpoint, evaluation.evaluations[0])
         evaluation = replace(evaluation, evaluations=evaluations)
     evaluation = as_ensemble(evaluation, arguments)
     # This imports JAX.
@@ -98,13 +100,17 @@ def _evaluates_head(checkpoint: str) -> bool:
     return bool(checkpoint) and record.is_file() and ":HeadEvaluation" in record.read_text(encoding="utf-8")
 
 
-def _head_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:
+def _own_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:
     """Return the run's own evaluations, which may be of other tasks than it was trained on.
 
     Args:
       checkpoint: The run.
-      template: Gives the split, the batch size and the limit.
+      template: Gives the split, the batch size and the limit, and decoding that flags change. It is the evaluation
+        of a run that has none.
     """
     given = {name: getattr(template, name) for name in ("split", "batch_size", "limit")}
+    if hasattr(template, "generation") and has_own_decoding(template.generation):
+        given["generation"] = template.generation
     found = read_experiment_field(checkpoint, "evaluations")
-    return tuple(replace(each, **given) for each in found if isinstance(each, type(template)))
+    own = tuple(replace(each, **given) for each in found if isinstance(each, type(template)))
+    return own or (template,)

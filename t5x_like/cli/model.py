@@ -10,7 +10,7 @@ no vocabulary, the model has the published one's size: --set VOCAB_SIZE=4096 giv
 import argparse
 from typing import Any
 
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
+from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_part
 from t5x_like.gin_config.user_error import UserError, nearest_or_all
 from t5x_like.io.files import as_path
 
@@ -86,7 +86,6 @@ def _config(arguments: argparse.Namespace) -> Any:
     arguments.gin_file = [*([arguments.model] if arguments.model else []), *arguments.gin_file]
     if not arguments.gin_file:
         raise UserError("say which model: a gin file, a Hugging Face directory or a run directory")
-    import_users_modules(arguments)
     try:
         return load_part(arguments, EXPERIMENT, "model", "MODEL", defaults=_DEFAULTS)
     except UserError as error:

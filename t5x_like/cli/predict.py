@@ -7,13 +7,17 @@ t5x-like predict --checkpoint runs/finetune --task cmudict --output answers.json
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
 from t5x_like.cli.arguments import (
     PREDICTION,
     add_checkpoint_arguments,
     add_ensemble_arguments,
     as_ensemble,
+    has_own_decoding,
     load_configuration,
+    read_experiment_field,
     use_saved_run,
 )
 from t5x_like.gin_config.user_error import UserError
@@ -36,18 +40,31 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("give --input or --input_file, not both")
     if not (arguments.task or arguments.gin_file):
         raise UserError("say which task words the input: --task NAME (t5x-like tasks list)")
+    is_recorded = not arguments.gin_file
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
-    loaded = load_configuration(arguments, PREDICTION)
+    prediction: Any = load_configuration(arguments, PREDICTION).value
+    if is_recorded:
+        generation = _decoding(prediction.checkpoint, prediction.generation)
+        prediction = replace(prediction, generation=generation)
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import predict
 
-    predictions = predict(as_ensemble(loaded.value, arguments), _lines(arguments))
+    predictions = predict(as_ensemble(prediction, arguments), _lines(arguments))
     if arguments.output:
         write_jsonl(arguments.output, (prediction._asdict() for prediction in predictions))
         return 0
     for prediction in predictions:
         print(prediction.prediction, flush=True)
     return 0
+
+
+def _decoding(checkpoint: str, asked: Any) -> Any:
+    """Return the decoding of a run's own evaluation, unless flags ask for another."""
+    if has_own_decoding(asked):
+        return asked
+    found = read_experiment_field(checkpoint, "evaluations")
+    own = [each.generation for each in found if hasattr(each, "generation")]
+    return replace(own[0], max_new_tokens=asked.max_new_tokens) if own else asked
 
 
 def _lines(arguments: argparse.Namespace) -> Iterable[str]:

@@ -2,9 +2,11 @@
 
 t5x-like train --gin_file=gin/recipes/quickstart/pretrain.gin --model_dir runs/pretrain
 t5x-like train --model_dir runs/pretrain               continue a run with its own configuration, by gin or Python
+t5x-like train --model_dir runs/pretrain --set Experiment.total_steps=2000    and with another value
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_configuration,
 )
-from t5x_like.gin_config.user_error import UserError
+from t5x_like.gin_config.recorded_values import with_values
 from t5x_like.partitioning.processes import initialize_processes
 
 DIVERGED = 3
@@ -32,19 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0 after the last step, 130 if the run was asked to stop and has saved, or 3 if its numbers broke."""
     experiment, text, notes = None, "", []
     home = Path(arguments.model_dir or "")
-    if arguments.model_dir and not arguments.gin_file and (home / "config.gin").is_file():
-        arguments.gin_file = [str(home / "config.gin")]
     if arguments.gin_file or not (arguments.model_dir and (home / "experiment.json").is_file()):
         loaded = load_configuration(arguments, EXPERIMENT)
         if arguments.dry_run:
             print(loaded.annotated_text)
             return 0
         experiment, text, notes = loaded.value, loaded.text, loaded.unused
-    elif arguments.overrides or arguments.dry_run:
-        raise UserError(
-            f"--model_dir {home}: the run was configured in Python, so gin's flags can't change it",
-            hint=f't5x_like.train(t5x_like.read_experiment("{home}", total_steps=…)) can',
-        )
     else:
         import_users_modules(arguments)
 
@@ -53,12 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     # These import JAX.
     from t5x_like.training import run_record, train
 
+    if experiment is None:  # the run's config.gin is a copy for people
+        recorded = run_record.read_experiment(home, model_dir=str(home))
+        experiment = with_values(recorded, arguments.overrides, where=str(home))
+        if arguments.dry_run:
+            print(json.dumps(run_record.to_data(experiment), indent=2))
+            return 0
     initialize_processes()
     if jax.process_index() == 0:
         for line in notes:
             print(f"t5x-like: note: {line}", file=sys.stderr)
-    if experiment is None:
-        experiment = run_record.read_experiment(home, model_dir=str(home))
     finished = train.train(experiment, config_text=text)
     if finished.diverged:
         return DIVERGED

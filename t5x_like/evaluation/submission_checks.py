@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.io.text_encoding import json_value
+from t5x_like.io.files import json_value
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
 
 _HEADER = "index\tprediction"

@@ -1,7 +1,8 @@
 """Build one value from gin files, ``--set`` and ``--gin.`` flags. The only importer of gin.
 
 Gin's own parser reads the files; ``resolver.py`` evaluates the statements by gin's rules, so that every message
-can name a file and a line. The reasons are in ``docs/decisions/0002``.
+can name a file and a line. The reasons are in ``docs/decisions/0002``. Reading a configuration calls configuration
+classes and functions only: the rule is in ``configuration_names.py``.
 """
 
 import io
@@ -146,13 +147,7 @@ def read(
         _read_file(file, places, sources, included_from=())
     sources.imports.append([])
     for override in overrides:
-        if isinstance(override, Setting):
-            sources.bindings.append((_plain_binding(override), len(sources.imports) - 1))
-            continue
-        for statement in _statements(override, None):
-            if not isinstance(statement, BindingStatement):
-                raise UserError(f"--gin.{override} is not of the form --gin.NAME=value", where="command line")
-            sources.bindings.append((statement, len(sources.imports) - 1))
+        sources.bindings.append((as_binding(override), len(sources.imports) - 1))
     defined = {statement.name for statement, _ in sources.bindings if not statement.parameter}
     for text in defaults:
         for statement in _statements(text, "default"):
@@ -161,6 +156,20 @@ def read(
                 origin = Origin("default", 0, text)
                 sources.bindings.insert(0, (statement._replace(origin=origin), -1))
     return sources
+
+
+def as_binding(override: Override) -> BindingStatement:
+    """Return the binding that a flag of the command line gives.
+
+    Raises:
+      UserError: It can't be read, or is another statement.
+    """
+    if isinstance(override, Setting):
+        return _plain_binding(override)
+    statements = list(_statements(override, None))
+    if len(statements) != 1 or not isinstance(statements[0], BindingStatement):
+        raise UserError(f"--gin.{override} is not of the form --gin.NAME=value", where="command line")
+    return statements[0]
 
 
 def _plain_binding(setting: Setting) -> BindingStatement:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from t5x_like.configuration_names import is_importable, is_nameable
 from t5x_like.gin_config.statements import ImportStatement, Origin
 from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
 
@@ -13,9 +14,24 @@ Target = Callable[..., Any]
 
 
 class ImportedNames:
-    """Modules that gin files import, one table for each file; the command line sees all tables."""
+    """Modules that gin files import, one table for each file; the command line sees all tables.
+
+    Args:
+      imports: Import statements of each file. All are checked before the first module is imported.
+
+    Raises:
+      UserError: A module is neither t5x_like's nor trusted, or doesn't exist.
+    """
 
     def __init__(self, imports: list[list[ImportStatement]]) -> None:
+        for statement in (statement for table in imports for statement in table):
+            if not is_importable(statement.module):
+                raise UserError(
+                    f"imports {statement.module!r}, which is not a part of t5x_like",
+                    where=str(statement.origin),
+                    source=statement.origin.source,
+                    hint=f"add --module {statement.module} if you trust it",
+                )
         self._tables = [{statement.symbol: _import(statement) for statement in table} for table in imports]
 
     def find(self, name: str, file_index: int, origin: Origin) -> Target:
@@ -27,8 +43,19 @@ class ImportedNames:
           origin: Place of the name, for messages.
 
         Raises:
-          UserError: The name is unknown or ambiguous.
+          UserError: The name is unknown or ambiguous, or is no configuration.
         """
+        target = self._found(name, file_index, origin)
+        if not is_nameable(target):
+            raise UserError(
+                f"{name} is no configuration, so gin files can't name it",
+                where=str(origin),
+                source=origin.source,
+                hint="name a configuration class of t5x_like, or a class or function of a module that --module names",
+            )
+        return target
+
+    def _found(self, name: str, file_index: int, origin: Origin) -> Target:
         symbol, *attributes = name.split(".")
         if symbol in self._tables[file_index] and attributes:
             return self._walk(self._tables[file_index][symbol], name, attributes, origin)

@@ -11,6 +11,9 @@ from etils import epath
 
 PathLike = str | os.PathLike[str]
 
+MAX_JSON_BYTES = 256 * 2**20  # the largest tokenizer.json that is published has 33 MB
+MAX_JSON_DEPTH = 64
+
 
 def as_path(path: PathLike) -> epath.Path:
     """Return a path object for a local path or a bucket (``gs://…``, ``s3://…``)."""
@@ -43,16 +46,76 @@ def write_json(path: PathLike, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: PathLike) -> Any:
-    """Read a JSON file.
+def read_json(path: PathLike, kind: type = dict) -> Any:
+    """Read a JSON file, which somebody else may have written.
+
+    Args:
+      path: The file.
+      kind: Type of the whole value: ``dict`` for a JSON object, ``list``, or ``object`` for any.
 
     Raises:
-      ValueError: The file is not valid JSON; the message names it.
+      ValueError: The file is too large, is not valid JSON, is nested too deeply, names a key twice, or holds a value
+        of another type. The message names the file.
+    """
+    given, name = as_path(path), os.fspath(path)
+    size = given.stat().length
+    if size > MAX_JSON_BYTES:
+        raise ValueError(f"{name} has {size:,} bytes; a JSON file of at most {MAX_JSON_BYTES:,} is read")
+    try:
+        text = given.read_text(encoding="utf-8")
+        value = json_value(text, object_pairs_hook=_refuse_double_keys, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name} is not valid JSON: {error}") from error
+    if not isinstance(value, kind):
+        wanted = {dict: "an object", list: "a list"}.get(kind, kind.__name__)
+        raise ValueError(f"{name} holds a value of type {type(value).__name__}, not {wanted}")
+    return value
+
+
+def json_value(text: str, **options: Any) -> Any:
+    """Parse JSON; values nested too deeply and numbers with too many digits are invalid too.
+
+    Args:
+      text: The whole value.
+      **options: For ``json.loads``.
+
+    Raises:
+      JSONDecodeError: The text is not JSON.
     """
     try:
-        return json.loads(as_path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{os.fspath(path)} is not valid JSON: {error}") from error
+        value = json.loads(text, **options)
+        if _is_deep(value):
+            raise RecursionError
+        return value
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError(f"nested deeper than {MAX_JSON_DEPTH} levels", text, 0) from None
+    except ValueError as error:  # such as a number with too many digits
+        raise json.JSONDecodeError(str(error), text, 0) from None
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        containers = [each for each in level if isinstance(each, dict | list)]
+        level = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON's")
+
+
+def _refuse_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"the key {twice!r} occurs twice in an object")
+    return value
 
 
 def write_jsonl(path: PathLike, rows: Iterable[Any]) -> None:
@@ -74,7 +137,7 @@ def read_jsonl(path: PathLike, *, on_damage: Callable[[str], None] | None = None
     lines = lines if lines[-1] else lines[:-1]
     for number, line in enumerate(lines, start=1):
         try:
-            yield json.loads(line.decode("utf-8"))
+            yield json_value(line.decode("utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             if number == len(lines):
                 return

@@ -1,8 +1,6 @@
 """Detection of files that aren't UTF-8 text, and of unreadable JSON, with messages that name the remedy."""
 
 import codecs
-import json
-from typing import Any
 
 from t5x_like.io.files import as_path
 
@@ -59,19 +57,3 @@ def text_of(file: str) -> str:
         before = error.object[: error.start]
         line, place = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
         raise ValueError(f"{file}:{line}: invalid UTF-8 at byte {place} of the line") from None
-
-
-def json_value(text: str) -> Any:
-    """Parse JSON; values nested too deeply and numbers with too many digits are invalid too.
-
-    Raises:
-      JSONDecodeError: The text is not JSON.
-    """
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        raise
-    except RecursionError:
-        raise json.JSONDecodeError("nested too deeply", text, 0) from None
-    except ValueError as error:
-        raise json.JSONDecodeError(str(error), text, 0) from None

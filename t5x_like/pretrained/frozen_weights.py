@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import tree_shardings
@@ -111,7 +112,8 @@ def record_frozen(
 def read_frozen_record(directory: PathLike) -> FrozenRecord | None:
     """Read ``frozen.json`` of a run directory; ``None`` for a run that trained all weights."""
     path = as_path(directory) / _FILE
-    return FrozenRecord(**read_json(path)) if path.exists() else None
+    with refusing_damage(path):
+        return FrozenRecord(**read_json(path)) if path.exists() else None
 
 
 def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int) -> parameters.Parameters:

@@ -6,15 +6,16 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Quantized
 import importlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.weights import WeightSource
 from t5x_like.pretrained.gguf_fields import GgufFields
+from t5x_like.pretrained.gguf_header import check_header
 
 _TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
 
@@ -57,21 +58,22 @@ def read_gguf(path: PathLike) -> GgufModel:
       ValueError: the package gguf is missing, the file is damaged, or it holds what we can't read; says which.
     """
     gguf = import_gguf(path, "read")
-    with _refusing(path):
+    with refusing_damage(path):
+        check_header(path)
         reader = gguf.GGUFReader(as_path(path))
         metadata = {name: field.contents() for name, field in reader.fields.items() if _is_needed(name)}
         if reader.byte_order == "S":
             raise ValueError("it is of the other byte order")
-    tensors = {tensor.name: tensor for tensor in reader.tensors}
-    _refuse_types(path, tensors)
-    frequencies = tensors.pop(FREQUENCIES, None)
-    fields = GgufFields(metadata, str(path)).read(
-        vocab_size=_shape(tensors["token_embd.weight"])[0] if "token_embd.weight" in tensors else 0,
-        tie_word_embeddings="output.weight" not in tensors,
-        biases={name.rpartition(".")[0].rpartition(".")[2] for name in tensors if name.endswith(".bias")},
-        frequencies=None if frequencies is None else np.asarray(frequencies.data, np.float32),
-    )
-    return GgufModel(_source(path, tensors, fields, gguf.dequantize), fields)
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        _refuse_types(path, tensors)
+        frequencies = tensors.pop(FREQUENCIES, None)
+        fields = GgufFields(metadata, str(path)).read(
+            vocab_size=_shape(tensors["token_embd.weight"])[0] if "token_embd.weight" in tensors else 0,
+            tie_word_embeddings="output.weight" not in tensors,
+            biases={name.rpartition(".")[0].rpartition(".")[2] for name in tensors if name.endswith(".bias")},
+            frequencies=None if frequencies is None else np.asarray(frequencies.data, np.float32),
+        )
+        return GgufModel(_source(path, tensors, fields, gguf.dequantize), fields)
 
 
 def _source(
@@ -160,17 +162,3 @@ def import_gguf(path: PathLike, action: Literal["read", "write"]) -> Any:
         return importlib.import_module("gguf")
     except ImportError as error:
         raise ValueError(f"to {action} {path} the package gguf is needed: pip install gguf") from error
-
-
-@contextmanager
-def _refusing(path: PathLike) -> Iterator[None]:
-    """Turn errors of the gguf package, which does not validate files, into messages about the file."""
-    if not as_path(path).is_file():
-        raise ValueError(f"{path} is not a file")
-    try:
-        yield
-    except (ValueError, LookupError, OverflowError, TypeError, MemoryError) as error:
-        size = as_path(path).stat().length
-        raise ValueError(
-            f"{path} is damaged or cut short, or no GGUF file: it has {size:,} bytes ({error}); fetch it again"
-        ) from error

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 
 _FILE = "classes.json"  # of a run, next to model.json
@@ -22,9 +23,11 @@ def classes_at(directory: PathLike) -> tuple[str, ...]:
     """Read the class names of a run or a Hugging Face directory; empty if they are not named."""
     home = as_path(directory)
     if (home / _FILE).exists():
-        return tuple(read_json(home / _FILE)["classes"])
+        with refusing_damage(home / _FILE):
+            return tuple(map(str, read_json(home / _FILE)["classes"]))
     if (home / "config.json").exists() and not (home / "model.json").exists():
-        return classes_in(read_json(home / "config.json"))
+        with refusing_damage(home / "config.json"):
+            return classes_in(read_json(home / "config.json"))
     return ()
 
 

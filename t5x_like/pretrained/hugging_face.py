@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
@@ -131,9 +132,10 @@ def find_hugging_face(
         fields = _fields_of(path)
         reader = SafetensorsReader(path)
         source = WeightSource(str(path), reader.shapes(), reader.read)
-    architecture = architecture_for(fields, str(path))
-    config = replace(architecture.from_hugging_face(fields), **asked)
-    table = architecture.hugging_face_weights(config)
+    with refusing_damage(path if as_path(path).is_file() else as_path(path) / "config.json"):
+        architecture = architecture_for(fields, str(path))
+        config = replace(architecture.from_hugging_face(fields), **asked)
+        table = architecture.hugging_face_weights(config)
     found = match(
         table,
         source,
@@ -152,7 +154,8 @@ def configuration_of(directory: PathLike) -> Any:
       ValueError: there is none, or it is a model or a configuration that we don't know.
     """
     fields = _fields_of(directory)
-    return architecture_for(fields, str(directory)).from_hugging_face(fields)
+    with refusing_damage(as_path(directory) / "config.json"):
+        return architecture_for(fields, str(directory)).from_hugging_face(fields)
 
 
 def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple[int, ...]]:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, get_args, get_type_hints
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model.zoo.architectures import architecture_named, architecture_of
 
@@ -24,12 +25,13 @@ def read_model_config(directory: PathLike) -> Any:
         raise ValueError(f"{path} is missing: {directory} is not a run directory")
     fields = read_json(path)
     model_type = fields.pop("model_type", None)
-    architecture = architecture_named(model_type)
-    if architecture is None:
-        raise ValueError(f"{path}: there is no model {model_type!r} in this version")
-    config_class = architecture.config_class
-    hints = get_type_hints(config_class)
-    return config_class(**{name: _restored(hints.get(name), value) for name, value in fields.items()})
+    with refusing_damage(path):
+        architecture = architecture_named(model_type)
+        if architecture is None:
+            raise ValueError(f"{path}: there is no model {model_type!r} in this version")
+        config_class = architecture.config_class
+        hints = get_type_hints(config_class)
+        return config_class(**{name: _restored(hints.get(name), value) for name, value in fields.items()})
 
 
 def _restored(kind: Any, value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
@@ -69,16 +70,17 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
     if not hasattr(base, "adapter"):
         raise ValueError(f"{directory} is an adapter, and a {type(base).__name__} takes none")
     path = as_path(directory) / _CONFIG
-    fields = AdapterFields(read_json(path), where=str(path))
-    name, methods = fields.take("peft_type"), {method.name: method for method in METHODS.values()}
-    if name not in methods:
-        raise ValueError(f"{path}: the method {name} is not supported; {', '.join(methods)} are")
-    reader = SafetensorsReader(directory, _WEIGHTS)
-    found = {tensor: reader.read(tensor) for tensor in reader.shapes()}
-    tensors = AdapterTensors(_with_head_of(fields, base, found), found, where=str(directory))
-    config, params = methods[name].read(fields, tensors)
-    fields.finish()
-    return PeftAdapter(config=config, params=params | tensors.rest())
+    with refusing_damage(path):
+        fields = AdapterFields(read_json(path), where=str(path))
+        name, methods = fields.take("peft_type"), {method.name: method for method in METHODS.values()}
+        if name not in methods:
+            raise ValueError(f"{path}: the method {name} is not supported; {', '.join(methods)} are")
+        reader = SafetensorsReader(directory, _WEIGHTS)
+        found = {tensor: reader.read(tensor) for tensor in reader.shapes()}
+        tensors = AdapterTensors(_with_head_of(fields, base, found), found, where=str(directory))
+        config, params = methods[name].read(fields, tensors)
+        fields.finish()
+        return PeftAdapter(config=config, params=params | tensors.rest())
 
 
 def open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model.heads import pool
 
@@ -108,27 +110,36 @@ def find_sentence_transformer(directory: PathLike) -> SentenceTransformer | None
     home = as_path(directory)
     if not (home / _MODULES).exists():
         return None
-    modules = {
-        str(each["type"]).rpartition(".")[2]: home / each["path"] for each in read_json(home / _MODULES)
-    }
-    others = [name for name in modules if name not in ("Transformer", "Pooling", "Normalize")]
-    if others or next(iter(modules), "") != "Transformer" or "Pooling" not in modules:
-        raise ValueError(
-            f"{home / _MODULES} lists the modules {', '.join(modules)}; Transformer, Pooling and Normalize, in this "
-            "order, can be read"
+    with refusing_damage(home / _MODULES):
+        modules = {
+            str(each["type"]).rpartition(".")[2]: _folder(home, each["path"])
+            for each in read_json(home / _MODULES, list)
+        }
+        others = [name for name in modules if name not in ("Transformer", "Pooling", "Normalize")]
+        if others or next(iter(modules), "") != "Transformer" or "Pooling" not in modules:
+            raise ValueError(
+                f"{home / _MODULES} lists the modules {', '.join(modules)}; Transformer, Pooling and Normalize, in "
+                "this order, can be read"
+            )
+        settings = sorted(modules["Transformer"].glob("sentence_*_config.json"))
+        length = read_json(settings[0]) if settings else {}
+        prompts = read_json(home / _PROMPTS) if (home / _PROMPTS).exists() else {}
+        name = prompts.get("default_prompt_name")
+        embedding = SentenceEmbedding(
+            pooling=_pooling_in(modules["Pooling"] / "config.json", has_prompt=name is not None),
+            normalized="Normalize" in modules,
+            max_length=length.get("max_seq_length") or _tokenizer_limit(modules["Transformer"]),
+            lower_case=bool(length.get("do_lower_case")),
+            prompt="" if name is None else prompts["prompts"][name],
         )
-    settings = sorted(modules["Transformer"].glob("sentence_*_config.json"))
-    length = read_json(settings[0]) if settings else {}
-    prompts = read_json(home / _PROMPTS) if (home / _PROMPTS).exists() else {}
-    name = prompts.get("default_prompt_name")
-    embedding = SentenceEmbedding(
-        pooling=_pooling_in(modules["Pooling"] / "config.json", has_prompt=name is not None),
-        normalized="Normalize" in modules,
-        max_length=length.get("max_seq_length") or _tokenizer_limit(modules["Transformer"]),
-        lower_case=bool(length.get("do_lower_case")),
-        prompt="" if name is None else prompts["prompts"][name],
-    )
-    return SentenceTransformer(modules["Transformer"], embedding)
+        return SentenceTransformer(modules["Transformer"], embedding)
+
+
+def _folder(home: Any, path: str) -> Any:
+    """Return the folder of a module; one outside of the directory is refused."""
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError(f"{home / _MODULES} names the folder {path!r}; only folders in {home} are read")
+    return home / path
 
 
 def _tokenizer_limit(model: Any) -> int | None:

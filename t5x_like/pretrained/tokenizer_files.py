@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
+from t5x_like.model.zoo.config_fields import MAX_SIZE
 from t5x_like.pretrained.run_weights import trained_with_sentinels, trained_with_vocabulary
 from t5x_like.text.vocabularies.opening import BYTES, TIKTOKEN_NAMES, open_tokenizer, vocabulary_files
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -40,6 +41,12 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
     architecture = by_model_type().get(fields.get("model_type", ""))
     defaults = T5_SPECIAL_IDS if architecture is None else architecture.special_ids
     ids = {name: fields.get(name, defaults.get(name)) for name in SPECIAL_ID_FIELDS}
+    for name, value in ids.items():
+        for number in value if isinstance(value, list | tuple) else (value,):
+            if number is not None and (type(number) is not int or not -1 <= number < MAX_SIZE):
+                raise ValueError(
+                    f"config.json: {name} is {value!r}; ids are whole numbers below {MAX_SIZE:,}"
+                )
     pad, eos, start = ids["pad_token_id"], ids["eos_token_id"], ids["decoder_start_token_id"]
     fill = 0 if pad is None else pad
     eos = () if eos is None else tuple(eos) if isinstance(eos, list) else eos

@@ -1,7 +1,8 @@
 """The configuration of a run as data: ``experiment.json``, from which the same ``Experiment`` is built again.
 
 ``train`` writes it, whether the run was configured in Python or by gin. Classes and functions are named by their
-modules, as in pickle, but only configuration classes and the makers of benchmark tasks are called.
+modules. Reading calls configuration classes only, and functions that make configuration: ``configuration_names``
+has the rule. It imports nothing but modules of t5x_like and of packages that were trusted by name.
 """
 
 import dataclasses
@@ -13,6 +14,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from t5x_like.configuration_names import (
+    config_function,
+    is_config_class,
+    is_config_function,
+    is_importable,
+    is_nameable,
+    is_of_program,
+)
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.training.experiment import Experiment
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
@@ -22,9 +32,6 @@ _FILE = "experiment.json"
 # Keys that say which kind of value a JSON object is.
 _CLASS, _CALL, _PARTIAL, _REFERENCE = "$class", "$call", "$partial", "$reference"
 _ITEMS, _NUMBER, _UNRECORDED = "$items", "$number", "$unrecorded"
-
-# Modules of the only functions that reading a record calls: tasks of benchmarks are made by name.
-_MAKERS = "t5x_like.text.benchmarks."
 
 
 def write_experiment(directory: PathLike, experiment: Experiment) -> None:
@@ -45,9 +52,10 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
       ValueError: not a run, or a value that can't be built here; the message says which.
     """
     fields = _fields(directory)
-    return Experiment(
-        **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
-    )
+    with refusing_damage(as_path(directory) / _FILE):
+        return Experiment(
+            **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
+        )
 
 
 def read_recorded(directory: PathLike, name: str) -> Any:
@@ -59,11 +67,18 @@ def read_recorded(directory: PathLike, name: str) -> Any:
     return _read(_fields(directory), name, directory)
 
 
+@config_function
 def recorded_value(directory: str, field: str) -> Any:
-    """Return a value of a run's configuration by its path, such as ``train.mixture``; for gin files."""
+    """Return a value of a run's configuration by its path, such as ``train.mixture``; for gin files.
+
+    Raises:
+      ValueError: not a run, there is no such field, or a value that can't be built here.
+    """
     name, *parts = field.split(".")
     value = read_recorded(directory, name)
     for part in parts:
+        if part not in {each.name for each in dataclasses.fields(value)}:
+            raise ValueError(f"{as_path(directory) / _FILE} has no {field!r}")
         value = getattr(value, part)
     return value
 
@@ -119,13 +134,14 @@ def from_data(data: Any) -> Any:
     if _PARTIAL in data:
         return functools.partial(_find(data[_PARTIAL]), **from_data(data["arguments"]))
     if _CALL in data:
-        if not data[_CALL].startswith(_MAKERS):
+        made_by = _find(data[_CALL])
+        if not is_config_function(made_by):
             raise ValueError(f"{data[_CALL]} doesn't make a part of a configuration")
-        return _find(data[_CALL])(**from_data(data["arguments"]))
+        return made_by(**from_data(data["arguments"]))
     if _CLASS not in data:
         return {key: from_data(each) for key, each in data.items()}
     owner = _find(data[_CLASS])
-    if not (dataclasses.is_dataclass(owner) or hasattr(owner, "_fields")):
+    if not is_config_class(owner):
         raise ValueError(f"{data[_CLASS]} is not a configuration class")
     values = {name: from_data(each) for name, each in data.items() if name != _CLASS}
     return _build(owner, values)
@@ -148,41 +164,59 @@ def _fields(directory: PathLike) -> dict[str, Any]:
 def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
     try:
         return from_data(fields[name])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{as_path(directory) / _FILE}, {name}: {error}") from error
 
 
 def _is_found(value: Any) -> bool:
-    """Return True if a class or function is found under its name."""
-    try:
-        return _find(name_of(value)) is value
-    except ValueError:
+    """Return True if a class or function is found under its name, and is not of Python itself."""
+    module, _, path = name_of(value).partition(":")
+    if module.split(".")[0] in sys.stdlib_module_names:
         return False
+    return _walk(sys.modules.get(module), path) is value
 
 
 def _reduced(value: Any) -> dict[str, Any]:
     made_by, *rest = value.__reduce__()
     is_plain = isinstance(made_by, functools.partial) and rest == [()] and not made_by.args
-    if is_plain and name_of(made_by.func).startswith(_MAKERS):
+    if is_plain and is_config_function(made_by.func):
         return {_CALL: name_of(made_by.func), "arguments": to_data(made_by.keywords)}
     return {_UNRECORDED: repr(value)}
 
 
 def _find(name: str) -> Any:
-    """Import a class or function by ``module:name``; what Python itself brings is not configuration."""
+    """Return a class or function by ``module:name``.
+
+    Raises:
+      ValueError: its module is neither t5x_like's nor the user's, it isn't there, or it is no configuration.
+    """
     module, _, path = name.partition(":")
     if module.split(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{name} is not a part of a configuration")
+    if not (is_importable(module) or is_of_program(module)):
+        raise ValueError(
+            f"{name} is not in a module of t5x_like, nor in one of yours; if you trust it, pass --module {module}, or "
+            f'in Python call t5x_like.configuration_names.trust_module("{module}")'
+        )
     try:
-        found = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+        found = _walk(importlib.import_module(module), path)
+    except ImportError as error:
+        raise ValueError(f"there is no {name} here") from error
+    if found is None:
         moved = "; move it from the script into a module of its own" if module == "__main__" else ""
-        raise ValueError(f"there is no {name} here{moved}") from error
+        raise ValueError(f"there is no {name} here{moved}")
     if not (inspect.isclass(found) or inspect.isfunction(found)):
         raise ValueError(f"{name} is no class or function")
+    if name_of(found) != name or not is_nameable(found):
+        raise ValueError(f"{name} is not a part of a configuration")
     return found
+
+
+def _walk(module: Any, path: str) -> Any:
+    """Return what ``path`` names inside a module; None if there is no such thing."""
+    for part in path.split("."):
+        module = getattr(module, part, None)
+    return module
 
 
 def _build(owner: Any, values: dict[str, Any]) -> Any:

@@ -1,11 +1,13 @@
 """The verbs one after another on a tiny run, as a user would type them."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from t5x_like import configuration_names
 from t5x_like.cli.main import main
 from t5x_like.text import registry
 
@@ -63,6 +65,35 @@ def test_a_finished_run_ends_at_once_when_started_again_from_the_config_it_kept(
     assert (folder / "run" / "metrics.jsonl").read_text() == before
 
 
+def test_a_saved_run_is_used_by_its_record_and_its_gin_text_is_never_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = folder / "copied"
+    shutil.copytree(folder / "run", copied)
+    trap = "import os\nfrom t5x_like.io import files\nX = @files.write_text()\nthis is no gin at all ("
+    (copied / "config.gin").write_text(trap)
+    assert main(["predict", "--checkpoint=copied", "--task=spelling", "--input=cat"]) == 0
+    assert main(["evaluate", "--checkpoint=copied", "--split=validation"]) == 0
+    report = ["--run=copied", "--evaluation=copied/evaluation", "--output=copied.html"]
+    assert main(["report", *report]) == 0
+    assert main(["convert", "--from=copied", "--to=export", "--export=hf"]) == 0
+    assert main(["train", "--model_dir=copied"]) == 0
+    capsys.readouterr()
+    changed = ["train", "--model_dir=copied", "--set", "Experiment.total_steps=3"]
+    assert main([*changed, "--dry_run"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_steps"] == 3
+    assert main(changed) == 0
+    assert "copied: resumed at step 2, 3 steps in all" in capsys.readouterr().err
+    assert (copied / "config.gin").read_text() == trap
+
+
+def test_the_macros_of_a_saved_run_are_those_of_its_gin_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--model_dir=run", "--set", "TRAIN_STEPS=3"]) == 2
+    said = capsys.readouterr().err
+    assert "the record of run has no 'TRAIN_STEPS'" in said
+    assert "--gin_file=run/config.gin" in said
+
+
 def test_another_configuration_is_refused_with_the_difference(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--gin_file=recipe.gin", "--gin.MODEL_DIR='run'", "--gin.WARMUP_STEPS=5"]) == 2
     assert "optimizer.learning_rate.warmup_steps: the run has 10000, you ask for 5" in capsys.readouterr().err
@@ -107,7 +138,7 @@ def test_predictions_come_one_a_line_in_order(folder: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate", "--checkpoint=nowhere"], "there is no nowhere/config.gin"),
+        (["evaluate", "--checkpoint=nowhere"], "there is no nowhere/experiment.json"),
         (["evaluate"], "say which weights: --checkpoint RUN_DIR"),
         (["evaluate", "--checkpoint=run", "--split=tests"], "has no split 'tests'; there are train"),
         (["predict", "--checkpoint=run"], "say which task words the input: --task"),
@@ -141,12 +172,13 @@ registry.register([
 """
 
 
-def test_a_run_remembers_the_module_that_registered_its_tasks(
+def test_a_run_whose_tasks_a_module_registers_needs_that_module_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def forget() -> None:
         """As in a new process."""
         sys.modules.pop("my_loud_tasks", None)
+        configuration_names._trusted_packages.discard("my_loud_tasks")
         registry._tasks.pop("loud", None)
         if "seqio" in sys.modules:  # another test needed it
             sys.modules["seqio"].TaskRegistry.remove("loud")
@@ -158,14 +190,19 @@ def test_a_run_remembers_the_module_that_registered_its_tasks(
     assert main(command) == 0
     assert "import my_loud_tasks\n" in (folder / "loud" / "config.gin").read_text()
     forget()
-    assert main(["train", "--gin_file=loud/config.gin", "--set", "TRAIN_STEPS=3"]) == 0
+    again = ["train", "--gin_file=loud/config.gin", "--set", "TRAIN_STEPS=3"]
+    assert main(again) == 2
+    assert "add --module my_loud_tasks if you trust it" in capsys.readouterr().err
+    assert "my_loud_tasks" not in sys.modules
+    assert main([*again, "--module=my_loud_tasks"]) == 0
     assert "import my_loud_tasks\n" in (folder / "loud" / "config.gin").read_text()
     forget()
     capsys.readouterr()
-    assert main(["predict", "--checkpoint=loud", "--task=loud", "--input=cat"]) == 0
+    asked = ["--checkpoint=loud", "--module=my_loud_tasks"]
+    assert main(["predict", *asked, "--task=loud", "--input=cat"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
     forget()
-    assert main(["evaluate", "--checkpoint=loud"]) == 0
+    assert main(["evaluate", *asked]) == 0
     assert "loud" in capsys.readouterr().out
 
 

@@ -10,7 +10,10 @@ sys.path.append(str(Path(__file__).parent))  # gin files import the bakery by it
 
 import bakery
 
+from t5x_like.configuration_names import trust_module
 from t5x_like.gin_config.configuration import Configuration, load
+
+trust_module("bakery")  # as --module bakery
 
 
 @pytest.fixture

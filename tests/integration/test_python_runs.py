@@ -117,7 +117,11 @@ def test_it_is_continued_by_the_command(capsys):
     assert main(["train", "--model_dir", "command"]) == 0
     assert "command: complete at step 2" in capsys.readouterr().err
     assert main(["train", "--model_dir", "command", "--set", "BATCH_SIZE=4"]) == 2
-    assert "the run was configured in Python" in capsys.readouterr().err
+    assert "did you mean 'LoaderConfig.batch_size'" in capsys.readouterr().err
+    changes = ["--set", "Experiment.total_steps=3", "--set", "Intervals.save_every_steps=1"]
+    assert main(["train", "--model_dir", "command", *changes]) == 0
+    assert "command: resumed at step 2, 3 steps in all" in capsys.readouterr().err
+    assert read_experiment("command").intervals.save_every_steps == 1
 
 
 def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):

@@ -107,7 +107,7 @@ def test_an_index_that_names_what_is_not_there_is_refused(directory: Path) -> No
 @pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": []}', '{"weight_map": {}}'])
 def test_an_index_without_a_map_is_refused(directory: Path, content: str) -> None:
     (directory / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(ValueError, match="no weight_map"):
+    with pytest.raises(ValueError, match=r"no weight_map|type list, not an object"):
         SafetensorsReader(directory)
 
 

@@ -54,13 +54,25 @@ def test_a_function_with_arguments_comes_back() -> None:
     ("data", "message"),
     [
         ({"$reference": "os:system"}, "os:system is not a part of a configuration"),
-        ({"$call": "os:system", "arguments": {"command": "ls"}}, "doesn't make a part"),
+        (
+            {"$call": "os:system", "arguments": {"command": "ls"}},
+            "os:system is not a part of a configuration",
+        ),
         (
             {"$call": "t5x_like.io.files:write_text", "arguments": {"path": "x", "text": ""}},
-            "doesn't make a part",
+            "write_text is not a part of a configuration",
         ),
-        ({"$class": "t5x_like.training.hooks:TrainLog"}, "is not a configuration class"),
-        ({"$class": "no_such_module:Config"}, "there is no no_such_module:Config here"),
+        ({"$call": "t5x_like.training.losses.tokens:LossConfig", "arguments": {}}, "doesn't make a part"),
+        ({"$class": "t5x_like.training.hooks:TrainLog"}, "is not a part of a configuration"),
+        ({"$class": "t5x_like.no_such_module:Config"}, "there is no t5x_like.no_such_module:Config here"),
+        (
+            {"$class": "no_such_module:Config"},
+            "nor in one of yours; if you trust it, pass --module no_such_module",
+        ),
+        ({"$reference": "numpy:save"}, "numpy:save is not in a module of t5x_like, nor in one of yours"),
+        ({"$reference": "t5x_like.io.files:write_text"}, "write_text is not a part of a configuration"),
+        ({"$partial": "t5x_like.io.files:write_text", "arguments": {}}, "is not a part of a configuration"),
+        ({"$reference": "t5x_like.io.files:json.dump"}, "json.dump is not a part of a configuration"),
         (
             {"$class": "t5x_like.training.experiment:Intervals", "log_every_steps": "3"},
             "needs an int, got '3'",
@@ -69,6 +81,21 @@ def test_a_function_with_arguments_comes_back() -> None:
 )
 def test_what_is_no_configuration_is_refused(data: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
+        from_data(data)
+
+
+def test_a_record_imports_no_module_that_nobody_trusts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traps.py").write_text("raise SystemExit('the record ran this')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="pass --module traps"):
+        from_data({"$class": "traps:Trap"})
+
+
+def test_a_function_of_a_library_is_recorded_and_asks_for_trust_when_it_is_read() -> None:
+    data = to_data(pytest.importorskip)
+    with pytest.raises(ValueError, match=r"if you trust it, pass --module _pytest\."):
         from_data(data)
 
 

@@ -13,7 +13,7 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 from t5x_like.io.decompression import missing_library
-from t5x_like.io.files import as_path
+from t5x_like.io.files import as_path, json_value
 from t5x_like.io.paths import find_file
 
 SHIPPED = "data/bad_words"
@@ -162,7 +162,7 @@ def read_lists(lists: str) -> dict[str, set[str]]:
 def _read_list(name: str, language: str, content: bytes) -> dict[str, list[str]]:
     try:
         text = content.decode("utf-8-sig")
-        terms = json.loads(text) if name.endswith(".json") else text.splitlines()
+        terms = json_value(text) if name.endswith(".json") else text.splitlines()
     except ValueError as error:
         raise ValueError(
             f"{name} can't be read ({error}); give UTF-8, one term a line or a JSON list"

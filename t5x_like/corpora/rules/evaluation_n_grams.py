@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.corpora.rules.string_sets import read_lines
+from t5x_like.io.files import json_value
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -117,7 +118,7 @@ def read_texts(file: str) -> list[str]:
 
 def _strings(file: str, number: int, line: str) -> list[str]:
     try:
-        value = json.loads(line)
+        value = json_value(line)
     except ValueError as error:
         raise ValueError(
             f"{file}: line {number} is not JSON ({error}); give one string or object a line"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.rules.bad_words import BadWords
 from t5x_like.corpora.rules.languages import Languages
 from t5x_like.io.decompression import Chunk, MissingBytes, decompress, split_lines
-from t5x_like.io.files import as_path
+from t5x_like.io.files import as_path, json_value
 from t5x_like.io.paths import find_file
 
 STANDARD_INPUT = "-"
@@ -105,8 +104,8 @@ def _page_of(row: dict[str, Any], place: str, fields: Fields) -> PageToExplain:
 
 def _object(text: str, place: str) -> dict[str, Any]:
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        row = json_value(text)
+    except ValueError as error:
         raise ValueError(f"{place}: invalid JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place}: an object {{…}} is expected, found {type(row).__name__}")
@@ -166,6 +165,6 @@ def _names_language(path: Path, kept: Sequence[str]) -> bool:
     if path.suffix != ".json":
         return False
     try:
-        return isinstance(json.loads(path.read_bytes()), dict)
+        return isinstance(json_value(path.read_bytes().decode("utf-8")), dict)
     except ValueError as error:
         raise ValueError(f"--bad_words {path}: invalid JSON: {error}") from None

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.string_sets import HashSet, read_lines
+from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_files
 
 _HOST = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^/?#@]{0,1000}@)?([^/?#:]*)")
@@ -141,7 +142,7 @@ def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
 
 def _of_json(file: str) -> dict[str, frozenset[str] | None]:
     try:
-        value: Any = json.loads("\n".join(read_lines(file)))
+        value: Any = json_value("\n".join(read_lines(file)))
     except ValueError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     if not isinstance(value, dict):

@@ -11,6 +11,7 @@ from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.remat import Remat
+from t5x_like.model.zoo.config_fields import check_size
 from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 ComputeDtype = Literal["float32", "bfloat16"]
@@ -62,6 +63,10 @@ class CommonConfig:
             value = getattr(self, field.name)
             if field.name in _POSITIVE and value is not None and value <= 0:
                 raise ValueError(f"{field.name} is {value}; give a positive number")
+            if isinstance(value, int):
+                check_size(field.name, value)
+                if value < 0:
+                    raise ValueError(f"{field.name} is {value}; give 0 or a positive number")
             if field.name.endswith("dropout_rate") and value is not None:
                 check_rate(field.name, value)
         _ = self.parts  # whose own checks refuse sizes that don't fit together

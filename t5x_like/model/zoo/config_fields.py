@@ -33,6 +33,21 @@ _DEFAULTS: dict[str, Any] = {
 
 _REQUIRED = object()
 
+# Limits of sizes. Published models stay far below them; tables of weights are made for each layer and expert.
+MAX_LAYERS = 10_000
+MAX_SIZE = 2**24
+
+
+def check_size(name: str, size: int) -> None:
+    """Check a size before anything of it is made.
+
+    Raises:
+      ValueError: It is beyond the limit of layers and experts, or of other sizes.
+    """
+    limit = MAX_LAYERS if name.endswith(("layers", "layer", "experts")) else MAX_SIZE
+    if size > limit:
+        raise ValueError(f"{name} is {size:,}; at most {limit:,} is possible")
+
 
 class NameTable(dict[str, str]):
     """Our names by Hugging Face's. Where they have several names for one thing, the first is written."""
@@ -101,6 +116,8 @@ class ConfigFields:
             raise ValueError(
                 f"config.json: {name} is {value!r}, of type {type(value).__name__}, not {wanted.__name__}"
             )
+        if wanted is int:
+            check_size(f"config.json: {name}", value)
         return value
 
     def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
@@ -113,7 +130,7 @@ class ConfigFields:
         value = default if self.given.get(name) is None else self.given[name]
         if value is _REQUIRED:
             raise ValueError(f"config.json lacks {name}")
-        if value not in names:
+        if not isinstance(value, str) or value not in names:
             raise ValueError(f"config.json: {name} is {value!r}; {', '.join(names)} are supported")
         return names[value]
 

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads.input_format import InputFraming
@@ -61,6 +62,7 @@ def benchmark(name: str) -> Benchmark:
     return benchmarks()[name]
 
 
+@config_function
 def benchmark_task(
     name: str,
     *,
@@ -101,6 +103,7 @@ def benchmark_task(
     )
 
 
+@config_function
 def benchmark_tasks(
     names: str | Sequence[str] = (),
     *,

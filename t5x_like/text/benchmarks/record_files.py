@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.io.text_encoding import json_value, text_of
+from t5x_like.io.files import json_value
+from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.hugging_face_files import hub_patterns, read_columns
 from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.super_glue_json import object_of

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.io.text_encoding import json_value, text_of
+from t5x_like.io.files import json_value
+from t5x_like.io.text_encoding import text_of
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 

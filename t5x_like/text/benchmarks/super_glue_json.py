@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.io.text_encoding import json_value
+from t5x_like.io.files import json_value
 from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 # Converts the object of one line to rows.

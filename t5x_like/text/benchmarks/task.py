@@ -10,6 +10,7 @@ from typing import Any
 
 import google_crc32c
 
+from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
@@ -142,7 +143,7 @@ class BenchmarkTask(PairsTask):
     def line_columns(self, line: str) -> Mapping[str, Any]:
         """Parse a JSON object with the row's columns; see ``PairsTask``."""
         try:
-            values = json.loads(line)
+            values = json_value(line)
         except json.JSONDecodeError:
             values = None
         if not isinstance(values, dict):

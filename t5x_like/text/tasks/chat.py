@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 from t5x_like.config_class import config_class
+from t5x_like.io.files import json_value
 from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
@@ -159,7 +160,7 @@ class ChatTask(FileTask[Conversation]):
 
 def _messages(cell: str, template: ChatTemplate) -> tuple[tuple[str, str], ...]:
     try:
-        listed = json.loads(cell)
+        listed = json_value(cell)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.io.files import json_value
 from t5x_like.text.tasks.rows import FORMATS, BadRow, Row, decode_line, ending_of, lines_of, read_rows
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -94,7 +95,7 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document | Bad
 
 def _spans(cell: str, length: int) -> tuple[tuple[int, int], ...]:
     try:
-        pairs = json.loads(cell)
+        pairs = json_value(cell)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(pairs, Sequence) or not all(map(_is_pair, pairs)):

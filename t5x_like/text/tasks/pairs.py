@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.config_class import config_class
+from t5x_like.io.files import json_value
 from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.metrics.by_name import MetricFunction
@@ -142,7 +143,7 @@ def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str
       ValueError: The line has another form; the message says where.
     """
     try:
-        value = json.loads(line)
+        value = json_value(line)
     except json.JSONDecodeError as error:
         raise needs_columns(task, columns, line, describe_invalid_json(error)) from None
     if not isinstance(value, dict):

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, get_args
 
 from t5x_like.io.decompression import MissingBytes, decompress, split_lines
-from t5x_like.io.files import as_path
-from t5x_like.io.text_encoding import json_value, refuse_foreign
+from t5x_like.io.files import as_path, json_value
+from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.templates import RowValues
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.text.vocabularies.roles import count_own_sentinels, find_special, is_markup
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, visible
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import tokenizers
 
 Definition = dict[str, Any]  # the contents of a tokenizer.json
+
+_MAX_UNUSED_IDS = (
+    2**16
+)  # that a vocabulary may have more of than pieces: rows are made for all ids up to the largest
 
 
 class HuggingFaceTokenizer(Tokenizer):
@@ -60,10 +65,8 @@ class HuggingFaceTokenizer(Tokenizer):
             has_sentinels=own > 0,
         )
         self._num_own = size
-        try:
+        with refusing_damage(name):
             _ = self._engine
-        except Exception as error:  # the library raises plain Exception
-            raise ValueError(f"{name!r} is not a tokenizer that `tokenizers` can read: {error}") from error
 
     @functools.cached_property
     def _hidden(self) -> frozenset[str]:
@@ -87,18 +90,19 @@ class HuggingFaceTokenizer(Tokenizer):
         return engine
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        try:
+        with refusing_damage(self.name):
             if len(texts) == 1:
                 return [self._engine.encode(texts[0], add_special_tokens=False).ids]
             return [each.ids for each in self._engine.encode_batch_fast(texts, add_special_tokens=False)]
-        except Exception as error:  # the library raises plain Exception
-            raise ValueError(f"{self.name!r} can't encode the text: {error}") from error
 
     def _decode(self, ids: list[int]) -> str:
         unknown = self.special.unknown
         known = [self._known(number, unknown) for number in visible(ids, self.special)]
-        tokens = self._engine_for_decoding
-        return tokens.decode([number for number in known if number is not None], skip_special_tokens=False)
+        with refusing_damage(self.name):
+            tokens = self._engine_for_decoding
+            return tokens.decode(
+                [number for number in known if number is not None], skip_special_tokens=False
+            )
 
     def _known(self, number: int, unknown: int | None) -> int | None:
         return number if number in self._pieces or self.is_sentinel(number) else unknown
@@ -109,7 +113,8 @@ class HuggingFaceTokenizer(Tokenizer):
     def starts_word(self) -> np.ndarray | None:
         """Implement ``Tokenizer``."""
         pieces = [self.piece(number) for number in range(self.vocab_size)]
-        begins = word_starts(self.definition, pieces)
+        with refusing_damage(self.name):
+            begins = word_starts(self.definition, pieces)
         if begins is None:
             return None
         special = {number for number in self.special if number is not None}
@@ -144,6 +149,13 @@ def own_ids(name: str, definition: Definition) -> dict[str, int]:
         raise ValueError(f"{name!r} is not a tokenizer.json: {type(error).__name__} {error}") from error
     if not numbers:
         raise ValueError(f"{name!r} holds no pieces")
+    limit = 4 * len(numbers) + _MAX_UNUSED_IDS
+    for piece, number in numbers.items():
+        if not isinstance(piece, str) or type(number) is not int or not 0 <= number < limit:
+            raise ValueError(
+                f"{name!r}: the id of the piece {piece!r} is {number!r}; ids of {len(numbers):,} pieces are whole "
+                f"numbers below {limit:,}"
+            )
     return numbers
 
 

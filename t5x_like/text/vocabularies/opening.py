@@ -5,6 +5,7 @@ import os
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from t5x_like.configuration_names import config_function
 from t5x_like.io.files import as_path, read_json
 from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
@@ -56,6 +57,7 @@ def open_tokenizer(
     return _open_files(name, _stamps(find_file(name)), num_sentinels, lower_case)
 
 
+@config_function
 def padded_vocab_size(vocabulary: str, num_sentinels: int = 100) -> int:
     """Return the rows of a model's embedding table for a vocabulary: its ids, rounded up to a multiple of 128.
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import as_path, read_json
 from t5x_like.text.vocabularies import definitions, sentencepiece_tokenizer, tiktoken_tokenizer
 from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
@@ -35,10 +36,7 @@ class Files(NamedTuple):
         """Return the object in a companion file; empty if there is no such file."""
         if name not in self.companions:
             return {}
-        value = read_json(self.companions[name])
-        if not isinstance(value, dict):
-            raise ValueError(f"{self.companions[name]} holds {type(value).__name__}, not an object")
-        return value
+        return read_json(self.companions[name])
 
     def configuration(self) -> dict[str, Any]:
         """Return the companion files' settings of special pieces and text normalization."""
@@ -56,6 +54,11 @@ def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -
     Raises:
       ValueError: An unknown kind, a damaged file, or ``lower_case`` for a file that decides it itself.
     """
+    with refusing_damage(files.main):
+        return _read(files, num_sentinels, lower_case)
+
+
+def _read(files: Files, num_sentinels: int, lower_case: bool | None) -> Tokenizer:
     path = PurePosixPath(files.main)
     content = as_path(files.main).read_bytes()
     if path.suffix == ".json" or path.name == "merges.txt":
@@ -99,17 +102,17 @@ def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definiti
     if path is None:
         raise ValueError(f"{files.name!r} needs the vocab.json that belongs to it in the same folder")
     value = read_json(path)
-    if isinstance(value, dict) and value.get("format") == OUR_CHARACTERS:
+    if value.get("format") == OUR_CHARACTERS:
         return value, "characters"
-    if isinstance(value, dict) and value.get("format") == OUR_WORDS:
+    if value.get("format") == OUR_WORDS:
         return _words(value), "words"
-    if isinstance(value, dict) and isinstance(value.get("model"), dict):
+    if isinstance(value.get("model"), dict):
         if lower_case is not None:
             raise ValueError(
                 f"{files.name!r}: lower_case is for word pieces and byte pairs; this file decides it"
             )
         return value, "tokenizer.json"
-    if isinstance(value, dict) and value and all(isinstance(number, int) for number in value.values()):
+    if value and all(isinstance(number, int) for number in value.values()):
         return _byte_pair(files, path, value, lower_case), "bytepair"
     raise ValueError(f"{files.name!r} is no vocabulary; what can be opened is {_KINDS}")
 

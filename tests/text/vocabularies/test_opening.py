@@ -153,7 +153,7 @@ def test_other_files_are_refused_with_the_known_kinds(tmp_path):
     (tmp_path / "empty.model").write_bytes(b"")
     for name, message in {
         "notes.txt": "is no vocabulary; what can be opened is a SentencePiece .model, a tokenizer.json",
-        "list.json": "is no vocabulary",
+        "list.json": "list.json holds a value of type list, not an object",
         "broken.json": "is not valid JSON",
         "empty.model": "is not a SentencePiece model: it has no pieces",
         ".": "holds no vocabulary: none of tokenizer.json, .*; name one of its files|is not a SentencePiece model",
@@ -175,7 +175,9 @@ def test_a_damaged_tokenizer_json_is_named(tmp_path, every_kind):
     (tmp_path / "tokenizer.json").write_text(
         json.dumps({**definition, "model": {"type": "Odd", "vocab": {"a": 0}}})
     )
-    with pytest.raises(ValueError, match="is not a tokenizer that `tokenizers` can read"):
+    with pytest.raises(
+        ValueError, match=r"tokenizer.json.* is damaged or cut short, or another kind of file"
+    ):
         open_tokenizer(tmp_path)
 
 
@@ -187,7 +189,7 @@ def test_a_tokenizer_json_without_its_unknown_piece_says_so_when_it_needs_it(tmp
     )
     tokenizer = open_tokenizer(tmp_path, 0)
     assert tokenizer.encode("the the") == [0, 0]
-    with pytest.raises(ValueError, match="can't encode the text: WordLevel error: Missing"):
+    with pytest.raises(ValueError, match="WordLevel error: Missing"):
         tokenizer.encode("the king")
 
 

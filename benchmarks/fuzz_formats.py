@@ -1,0 +1,319 @@
+"""Formats of files that somebody else may have written: small whole files of each, and the reader that opens them."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
+from t5x_like.gin_config.configuration import load
+from t5x_like.model import parameters
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.pretrained.gguf_export import write_gguf
+from t5x_like.pretrained.gguf_files import read_gguf
+from t5x_like.pretrained.head_classes import classes_at
+from t5x_like.pretrained.hugging_face import find_hugging_face
+from t5x_like.pretrained.model_config import read_model_config, write_model_config
+from t5x_like.pretrained.peft_files import read_peft
+from t5x_like.pretrained.safetensors_files import SafetensorsReader, write_safetensors
+from t5x_like.pretrained.tokenizer_files import special_ids_of
+from t5x_like.pretrained.weight_sources import read_config
+from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text.vocabularies import definitions
+from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF
+from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_record import read_experiment, write_experiment
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+_RECIPES = ("quickstart/pretrain.gin", "quickstart/finetune.gin", "bert/glue_mnli.gin", "t5/glue.gin")
+_TEXT = "The <extra_id_0> of 12 days’ wonder: don't\n"
+_MAX_ROWS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A format with its seeds.
+
+    Attributes:
+      file: Name of the file that is mutated.
+      seeds: Whole files, and other files by name that belong into the same directory.
+      read: Opens the file in a directory and uses what it finds.
+    """
+
+    file: str
+    seeds: Sequence[tuple[bytes, dict[str, bytes]]]
+    read: Callable[[Path], object]
+
+
+def formats(scratch: Path) -> dict[str, Format]:
+    """Return every format by name.
+
+    Args:
+      scratch: Empty directory for the writers that make the seeds.
+    """
+    return {
+        "gin": Format(file="run.gin", seeds=_alone(_recipes()), read=_read_gin),
+        "experiment": Format(file="experiment.json", seeds=_alone(_records(scratch)), read=read_experiment),
+        "config": Format(file="config.json", seeds=_alone(_configs()), read=_read_config),
+        "model": Format(file="model.json", seeds=_alone(_run_models(scratch)), read=read_model_config),
+        "adapter": Format(file="adapter_config.json", seeds=_adapters(), read=_read_adapter),
+        "tokenizer": Format(file="tokenizer.json", seeds=_tokenizers(), read=_read_tokenizer),
+        "tokenizer_config": Format(
+            file="tokenizer_config.json", seeds=_tokenizer_settings(), read=_read_tokenizer
+        ),
+        "vocab_txt": Format(file="vocab.txt", seeds=_alone([_word_pieces()]), read=_read_tokenizer),
+        "safetensors": Format(
+            file="model.safetensors", seeds=_alone(_tensors(scratch)), read=_read_safetensors
+        ),
+        "safetensors_index": Format(
+            file="model.safetensors.index.json", seeds=[_shards(scratch)], read=_read_safetensors
+        ),
+        "gguf": Format(file="model.gguf", seeds=_alone([_gguf(scratch)]), read=_read_gguf),
+        "tsv": Format(file="rows.tsv", seeds=_alone([_table()]), read=_reads_rows("rows.tsv")),
+        "csv": Format(file="rows.csv", seeds=_alone([_table(",")]), read=_reads_rows("rows.csv")),
+        "jsonl": Format(file="rows.jsonl", seeds=_alone([_lines()]), read=_reads_rows("rows.jsonl")),
+        "wet": Format(file="a.wet", seeds=_alone([_records_of("conversion")]), read=_reads_pages("a.wet")),
+        "wet_gz": Format(
+            file="a.wet.gz",
+            seeds=_alone([gzip.compress(_records_of("conversion"), mtime=0)]),
+            read=_reads_pages("a.wet.gz"),
+        ),
+        "warc": Format(file="a.warc", seeds=_alone([_records_of("response")]), read=_reads_pages("a.warc")),
+    }
+
+
+def _alone(files: Sequence[bytes]) -> list[tuple[bytes, dict[str, bytes]]]:
+    return [(content, {}) for content in files]
+
+
+def _recipe_texts() -> Iterator[Any]:
+    for name in _RECIPES:
+        macros = {"MODEL_DIR": "run", "INITIAL_CHECKPOINT": "other", "VOCABULARY": "bytes", "VOCAB_SIZE": 384}
+        bindings = [f"{name}={value!r}" for name, value in macros.items()]
+        while True:  # a recipe that doesn't use a macro refuses it
+            try:
+                yield load([str(ROOT / "gin" / "recipes" / name)], bindings, roots=[Experiment])
+                break
+            except ValueError as error:
+                unused = [each for each in bindings if f"uses {each.partition('=')[0]}\n" in str(error)]
+                if not unused:
+                    raise
+                bindings.remove(unused[0])
+
+
+def _recipes() -> list[bytes]:
+    return [each.text.encode() for each in _recipe_texts()]
+
+
+def _read_gin(home: Path) -> None:
+    load([str(home / "run.gin")], roots=[Experiment])
+
+
+def _records(scratch: Path) -> list[bytes]:
+    found = []
+    for number, each in enumerate(_recipe_texts()):
+        write_experiment(scratch / f"run{number}", each.value)
+        found.append((scratch / f"run{number}" / "experiment.json").read_bytes())
+    return found
+
+
+def _configs() -> list[bytes]:
+    return [file.read_bytes() for file in sorted((FIXTURES / "models").glob("*/config.json"))]
+
+
+def _read_config(home: Path) -> None:
+    config = read_config(home)
+    parameters.abstract(config)
+    special_ids_of(json.loads((home / "config.json").read_bytes()))
+    classes_at(home)
+
+
+def _run_models(scratch: Path) -> list[bytes]:
+    found = []
+    for number, config in enumerate((_llama(), *(each.value.model for each in _recipe_texts()))):
+        if hasattr(config, "vocab_size"):  # not a checkpoint's
+            write_model_config(scratch / f"model{number}", config)
+            found.append((scratch / f"model{number}" / "model.json").read_bytes())
+    return found
+
+
+def _llama() -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=128,
+        model_dim=8,
+        mlp_dim=16,
+        num_heads=2,
+        num_kv_heads=1,
+        num_layers=1,
+        max_position_embeddings=16,
+    )
+
+
+def _adapters() -> list[tuple[bytes, dict[str, bytes]]]:
+    found = []
+    for home in sorted((FIXTURES / "peft").glob("llama_*")):
+        files = {file.name: file.read_bytes() for file in home.glob("adapter_*")}
+        found.append((files.pop("adapter_config.json"), files))
+    return found
+
+
+def _read_adapter(home: Path) -> None:
+    read_peft(home, read_config(FIXTURES / "models" / "llama"))
+
+
+def _word_pieces() -> bytes:
+    return "\n".join(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "won", "##der", "1"]
+    ).encode()
+
+
+def _definitions() -> dict[str, dict[str, Any]]:
+    """Return the definition of a tokenizer of each kind."""
+    letters = {CHARACTER_OF[byte]: byte for byte in range(256)}
+    pieces = _word_pieces().decode().split("\n")
+    byte_level = definitions.byte_level(
+        letters | {"th": 256, "the": 257}, [("t", "h"), ("th", "e")], prefix_space=False
+    )
+    sentinel = {"id": 258, "content": "<extra_id_0>", "single_word": False, "lstrip": False, "rstrip": False}
+    unigram = {
+        "type": "Unigram",
+        "unk_id": 0,
+        "vocab": [["<unk>", 0.0], ["▁the", -1.0], ["▁", -2.0], *([letter, -3.0] for letter in "the of12")],
+    }
+    return {
+        "byte_level": {**byte_level, "added_tokens": [{**sentinel, "normalized": False, "special": True}]},
+        "word_piece": definitions.word_piece(pieces, configuration={}, lower_case=None),
+        "words": definitions.words(["<pad>", "</s>", "<unk>", "The"], lower_case=False, punctuation_apart=True),
+        "unigram": {
+            "version": "1.0",
+            "added_tokens": [],
+            "normalizer": {"type": "NFKC"},
+            "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+            "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+            "model": unigram,
+        },
+    }  # fmt: skip
+
+
+def _tokenizers() -> list[tuple[bytes, dict[str, bytes]]]:
+    return _alone([json.dumps(each).encode() for each in _definitions().values()])
+
+
+def _tokenizer_settings() -> list[tuple[bytes, dict[str, bytes]]]:
+    settings = {
+        "unk_token": {"content": "[UNK]", "lstrip": False},
+        "pad_token": "[PAD]",
+        "do_lower_case": True,
+        "extra_ids": 3,
+        "added_tokens_decoder": {"0": {"content": "[PAD]", "special": True}},
+        "model_max_length": 512,
+        "tokenizer_class": "BertTokenizer",
+    }
+    word_piece = {"vocab.txt": _word_pieces()}
+    whole = {"tokenizer.json": json.dumps(_definitions()["word_piece"]).encode()}
+    return [(json.dumps(settings).encode(), others) for others in (word_piece, whole)]
+
+
+def _read_tokenizer(home: Path) -> None:
+    tokenizer = open_tokenizer(home)
+    ids = tokenizer.encode(_TEXT)
+    tokenizer.decode([*ids, 0, tokenizer.vocab_size - 1])
+    tokenizer.starts_word()
+
+
+def _tensors(scratch: Path) -> list[bytes]:
+    (scratch / "tensors").mkdir()
+    write_safetensors(scratch / "tensors", *_arrays(), max_shard_bytes=10**6)
+    return [(scratch / "tensors" / "model.safetensors").read_bytes()]
+
+
+def _arrays() -> tuple[list[tuple[str, np.ndarray]], dict[str, tuple[int, ...]]]:
+    arrays = {"wte": np.ones((4, 3)), "h.0.bias": np.arange(5.0), "scale": np.ones(())}
+    return list(arrays.items()), {name: array.shape for name, array in arrays.items()}
+
+
+def _shards(scratch: Path) -> tuple[bytes, dict[str, bytes]]:
+    (scratch / "shards").mkdir()
+    write_safetensors(scratch / "shards", *_arrays(), max_shard_bytes=50)
+    files = {file.name: file.read_bytes() for file in (scratch / "shards").iterdir()}
+    return files.pop("model.safetensors.index.json"), files
+
+
+def _read_safetensors(home: Path) -> None:
+    reader = SafetensorsReader(home)
+    for name in reader.shapes():
+        reader.read(name)
+
+
+def _gguf(scratch: Path) -> bytes:
+    config = _llama()
+    params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), parameters.abstract(config)[1])
+    write_gguf(config, params, scratch / "model.gguf")
+    return (scratch / "model.gguf").read_bytes()
+
+
+def _read_gguf(home: Path) -> None:
+    source, _ = read_gguf(home / "model.gguf")
+    for name in source.shapes:
+        source.read(name)
+    find_hugging_face(home / "model.gguf")
+
+
+def _table(separator: str = "\t") -> bytes:
+    rows = [
+        ("text", "label", "part"),
+        *((f"a text {number}", str(number % 2), "plant") for number in range(9)),
+    ]
+    return "".join(separator.join(row) + "\n" for row in rows).encode()
+
+
+def _lines() -> bytes:
+    rows = [{"text": f"a text {number}", "label": number % 2, "part": "plant"} for number in range(9)]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _reads_rows(name: str) -> Callable[[Path], None]:
+    def read(home: Path) -> None:
+        task = TextTask(
+            name="rows",
+            vocabulary="bytes",
+            files={"train": str(home / name)},
+            input_template="{text}",
+            target_template="{label}",
+            row_filter={"part": "plant"},
+        )
+        rows = list(islice(task.read("train"), _MAX_ROWS))
+        task.tokenize(rows)
+
+    return read
+
+
+def _records_of(kind: str) -> bytes:
+    """Return a WARC file with two pages."""
+    text = b"One line of a page.\nAnother line, longer than that.\n"
+    html = b"<html><body><p>One &amp; two.<p>Three.</body></html>"
+    if kind == "response":
+        text = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + html
+    found = _record("warcinfo", "", b"software: x\r\n")
+    return found + _record(kind, "http://a.org/", text) + _record(kind, "http://a.org/b", text)
+
+
+def _record(kind: str, url: str, content: bytes) -> bytes:
+    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content + b"\r\n\r\n"
+
+
+def _reads_pages(name: str) -> Callable[[Path], None]:
+    def read(home: Path) -> None:
+        list(islice(read_pages(home / name, PageReaderConfig(on_corruption="skip")), _MAX_ROWS))
+        list(islice(read_pages(home / name), _MAX_ROWS))
+
+    return read

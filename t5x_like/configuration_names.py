@@ -1,0 +1,67 @@
+"""Names that configuration in a file may use. A gin file and a run's record are data, which may come from others.
+
+A file may name configuration classes of t5x_like (dataclasses and named tuples), functions that are marked with
+``config_function``, and everything in modules of users that were trusted by name.
+"""
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+_OURS = "t5x_like"
+_INSTALLED = ("site-packages", "dist-packages")
+
+_trusted_packages: set[str] = set()
+_config_functions: set[Callable[..., Any]] = set()
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def config_function(function: Function) -> Function:
+    """Mark a function that makes a part of a configuration. It may read files; it writes and starts nothing."""
+    _config_functions.add(function)
+    return function
+
+
+def trust_module(name: str) -> None:
+    """Let configuration in files name everything in the top-level package of ``name``, as ``--module`` does."""
+    _trusted_packages.add(name.split(".")[0])
+
+
+def is_importable(module: str) -> bool:
+    """Return whether configuration in a file may import ``module``: t5x_like's own, and trusted packages."""
+    return module.split(".")[0] in {_OURS, *_trusted_packages}
+
+
+def is_of_program(module: str) -> bool:
+    """Return whether ``module`` is a part of the running program: imported, and no installed library's."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or module.split(".")[0] in sys.stdlib_module_names:
+        return False
+    return not any(folder in Path(file).parts for folder in _INSTALLED)
+
+
+def is_nameable(target: Any) -> bool:
+    """Return whether configuration in a file may name a class or function that it found in a module it may import.
+
+    Of t5x_like these are configuration classes and functions marked with ``config_function``. Of a trusted module,
+    these are all that its own package defines.
+    """
+    module = getattr(target, "__module__", None) or ""
+    if module.split(".")[0] == _OURS:
+        return is_config_class(target) or is_config_function(target)
+    return is_importable(module) or is_of_program(module)
+
+
+def is_config_class(target: Any) -> bool:
+    """Return whether ``target`` is a class of dataclasses or named tuples."""
+    is_named_tuple = inspect.isclass(target) and issubclass(target, tuple) and hasattr(target, "_fields")
+    return is_named_tuple or (inspect.isclass(target) and dataclasses.is_dataclass(target))
+
+
+def is_config_function(target: Any) -> bool:
+    """Return whether ``target`` is marked with ``config_function``."""
+    return inspect.isfunction(target) and target in _config_functions
