@@ -27,6 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like train``."""
     add_gin_arguments(parser)
     add_model_dir_argument(parser)
+    parser.add_argument(
+        "--from_step",
+        type=int,
+        metavar="N",
+        help="continue from this saved step, not from the newest; later ones are renamed to STEP.set-aside",
+    )
     parser.add_argument("--dry_run", action="store_true", help="print the resolved configuration and stop")
 
 
@@ -58,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if jax.process_index() == 0:
         for line in notes:
             print(f"t5x-like: note: {line}", file=sys.stderr)
-    finished = train.train(experiment, config_text=text)
+    finished = train.train(experiment, config_text=text, from_step=arguments.from_step)
     if finished.diverged:
         return DIVERGED
     return 0 if finished.completed else 130

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from t5x_like.cli.main import main
 from t5x_like.training.train import train
 from tests.integration import tiny_run
 from tests.integration.programs import finish, losses, start
@@ -51,3 +52,12 @@ def test_a_run_continues_from_an_older_step_with_the_same_bits(directory):
     assert (home / "9.set-aside").is_dir()
     with pytest.raises(FileNotFoundError, match="has no usable checkpoint of step 5; saved steps: 6, 9"):
         train(again, from_step=5)
+
+
+def test_the_command_line_names_the_step_to_continue_from(directory, capfd):
+    home = directory / "from_a_step_by_command"
+    tiny_run.run(directory, model_dir=str(home), total_steps=6)
+    assert main(["train", f"--model_dir={home}", "--from_step=3"]) == 0
+    assert "resumed at step 3" in capfd.readouterr().err
+    assert main(["train", f"--model_dir={home}", "--from_step=4"]) == 2
+    assert "has no usable checkpoint of step 4; saved steps: 3, 6" in capfd.readouterr().err
