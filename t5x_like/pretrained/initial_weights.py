@@ -12,6 +12,7 @@ from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
@@ -31,6 +32,7 @@ class CheckpointModel:
       compute_dtype: of activations; weights are float32.
       remat: activations to recompute in the backward pass.
       attention_implementation: computation of attention (see ``CommonConfig``).
+      quantization: type of the products of projections (see ``CommonConfig``).
       num_added_tokens: ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their embeddings
         are freshly drawn.
       adapter: few further weights to train in place of the others, such as ``LoRA``; that of the run in ``start_from``
@@ -42,6 +44,7 @@ class CheckpointModel:
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = "none"
     attention_implementation: AttentionImplementation = "plain"
+    quantization: Quantization | None = None
     adapter: AdapterConfig | None = None
     num_added_tokens: int = 0
 
@@ -68,6 +71,7 @@ class CheckpointModel:
             "compute_dtype": self.compute_dtype,
             "remat": self.remat,
             "attention_implementation": self.attention_implementation,
+            "quantization": self.quantization,
             "dropout_rate": self.dropout_rate,
             "classifier_dropout_rate": self.classifier_dropout_rate,
             "adapter": self.adapter,

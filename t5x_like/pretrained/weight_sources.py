@@ -29,6 +29,7 @@ _FREE = (
     "compute_dtype",
     "remat",
     "attention_implementation",
+    "quantization",
     "pad_vocab_to_multiple_of",
     "adapter",
 )

@@ -9,6 +9,7 @@ from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
+from t5x_like.model.layers.quantized_matmul import Quantization, quantized_matmul
 from t5x_like.model.layers.remat import OUTPUT_NAMES
 
 _ADAPTER_SITES = 100  # dropout sites of a layer from here on are those of adapters
@@ -60,6 +61,7 @@ class Linear(nnx.Module):
     """Multiplies the last dimension by ``kernel`` [in, out], stored in float32 and used in the activations' type.
 
     ``adapter`` is ``None``, or the name of the attribute with a module that changes the layer (see ``adapt``).
+    ``quantization`` is ``None``, or the type in which products are computed (see ``quantize_projections``).
 
     Args:
       num_inputs: Width of inputs.
@@ -84,6 +86,7 @@ class Linear(nnx.Module):
         self.bias = nnx.Param(jnp.zeros((num_outputs,), jnp.float32), axes=axes[1:]) if bias else None
         self.output_name = OUTPUT_NAMES.get(axes)
         self.adapter: str | None = None
+        self.quantization: Quantization | None = None
 
     def __call__(
         self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
@@ -115,8 +118,12 @@ class Linear(nnx.Module):
     ) -> Float[Array, "*rows F"]:
         """Return the layer's output without its adapter; arguments are those of a call."""
         kernel = self.kernel[...].astype(x.dtype)
-        widened = output_dtype is not None
-        y = jnp.matmul(x, kernel, preferred_element_type=output_dtype) if widened else _matmul(x, kernel)
+        if output_dtype is not None:
+            y = jnp.matmul(x, kernel, preferred_element_type=output_dtype)
+        elif self.quantization is not None:
+            y = quantized_matmul(x, kernel, self.quantization)
+        else:
+            y = _matmul(x, kernel)
         if self.bias is not None:
             y = y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
         return y if self.output_name is None else checkpoint_name(y, self.output_name)
@@ -139,6 +146,16 @@ def _matmul_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array,
 
 
 _matmul.defvjp(_matmul_forward, _matmul_backward)
+
+
+def quantize_projections(model: nnx.Module, quantization: Quantization) -> None:
+    """Let a model's projections of attention and feed-forward layers compute their products in 8 bits.
+
+    Embeddings, heads, routers and experts stay as they are.
+    """
+    for _, module in nnx.iter_modules(model):
+        if isinstance(module, Linear) and module.output_name is not None:
+            module.quantization = quantization
 
 
 def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:

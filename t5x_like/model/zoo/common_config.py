@@ -10,6 +10,8 @@ from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.layers.attention import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.linear import quantize_projections
+from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
 from t5x_like.model.zoo.config_fields import check_size
 from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
@@ -42,6 +44,8 @@ class CommonConfig:
       attention_implementation: ``"plain"`` computes all attention scores at once. ``"blockwise"`` never has more than
         those of a block, so that memory grows linearly with the length. ``"pallas"`` does the same in kernels for
         TPUs. ``"cudnn"`` is fast on GPUs. On a mesh with ``context`` above 1 the first two are the same.
+      quantization: ``"int8"`` or ``"float8"`` computes products of attention's and feed-forward projections in 8 bits
+        (see ``quantized_matmul``); ``None`` in the type of activations. Weights stay float32.
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
       adapter: Few further weights that are trained in place of the others, such as ``LoRA``; ``None`` for none.
     """
@@ -55,6 +59,7 @@ class CommonConfig:
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = "none"
     attention_implementation: AttentionImplementation = "plain"
+    quantization: Quantization | None = None
     pad_vocab_to_multiple_of: int = 128
     adapter: AdapterConfig | None = None
 
@@ -95,6 +100,8 @@ class CommonConfig:
           ValueError: The adapter doesn't fit the model.
         """
         model = self.parts.build(key)
+        if self.quantization is not None:
+            quantize_projections(model, self.quantization)
         return (
             model if self.adapter is None else self.adapter.attach(model, jax.random.fold_in(key, _ADAPTER))
         )
