@@ -11,10 +11,13 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch, bucket_length
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.model import parameters
+from t5x_like.model.heads import DeferredLogits, can_defer_logits, defer_logits
+from t5x_like.model.layers.position_chunks import map_position_chunks
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import replicated
 
 _TARGET_MULTIPLE = 8  # targets are padded to this, so that few programs are compiled
+_LOGITS_AT_ONCE = 2**26  # of all rows; 256 MiB in float32
 
 
 class LikelihoodRequest(NamedTuple):
@@ -47,13 +50,13 @@ class Scorer:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, vocab_size: int):
         def score(params: Any, batch: Batch) -> tuple[jax.Array, jax.Array]:
-            logits = parameters.merge(graphdef, params)(batch).logits[..., :vocab_size].astype(jnp.float32)
+            model = parameters.merge(graphdef, params)
+            if can_defer_logits(model):
+                defer_logits(model)
+            chosen, is_most_likely = _score_tokens(model(batch).logits, batch.target_tokens, vocab_size)
             weighted = batch.loss_weights > 0
-            log_probs = jax.nn.log_softmax(logits, axis=-1)
-            chosen = jnp.take_along_axis(log_probs, batch.target_tokens[..., None], axis=-1).squeeze(-1)
             sums = jnp.sum(jnp.where(weighted, chosen * batch.loss_weights, 0.0), axis=-1)
-            is_greedy = (argmax(logits) == batch.target_tokens) | ~weighted
-            return sums, is_greedy.all(axis=-1)
+            return sums, (is_most_likely | ~weighted).all(axis=-1)
 
         self._mesh = mesh
         self._score = jax.jit(score, out_shardings=replicated(mesh))
@@ -62,6 +65,24 @@ class Scorer:
         """Score each row's targets where ``loss_weights`` are above 0."""
         sums, is_greedy = self._score(params, place_rows(batch, self._mesh))
         return Likelihoods(np.asarray(sums).astype(np.float64), np.asarray(is_greedy))
+
+
+def _score_tokens(
+    logits: jax.Array | DeferredLogits, targets: jax.Array, vocab_size: int
+) -> tuple[jax.Array, jax.Array]:
+    """Return the log-likelihood of each target [B, L], and whether it has the highest score."""
+    if isinstance(logits, DeferredLogits):
+        words, table = logits.words, logits.table
+        length = max(_LOGITS_AT_ONCE // (len(targets) * vocab_size), 1)
+        return map_position_chunks(
+            lambda hidden, targets: _score_tokens(words.logits(hidden, table), targets, vocab_size),
+            (logits.hidden, targets),
+            length,
+        )
+    logits = logits[..., :vocab_size].astype(jnp.float32)
+    log_probs = jax.nn.log_softmax(logits, axis=-1)
+    chosen = jnp.take_along_axis(log_probs, targets[..., None], axis=-1).squeeze(-1)
+    return chosen, argmax(logits) == targets
 
 
 def scoring_batch(

@@ -105,14 +105,19 @@ def defer_logits(model: nnx.Module) -> None:
     Raises:
       ValueError: The output layer can't compute its logits in parts.
     """
+    if not can_defer_logits(model):
+        raise ValueError(
+            "logits_chunk_length with an adaptive softmax, which computes all log-probabilities at once; set "
+            "logits_chunk_length=None"
+        )
     for _, module in nnx.iter_modules(model):
-        if isinstance(module, AdaptiveSoftmax):
-            raise ValueError(
-                "logits_chunk_length with an adaptive softmax, which computes all log-probabilities at once; set "
-                "logits_chunk_length=None"
-            )
         if isinstance(module, Words):
             module.deferred = True
+
+
+def can_defer_logits(model: nnx.Module) -> bool:
+    """Return whether all output layers over the vocabulary can compute their logits in parts."""
+    return not any(isinstance(module, AdaptiveSoftmax) for _, module in nnx.iter_modules(model))
 
 
 class Words(nnx.Module):

@@ -1,10 +1,13 @@
 """What is written is what the model would have been trained to write; likelihoods are the model's own."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t5x_like.inference import scorer
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.scorer import LikelihoodRequest, Scorer, scoring_batch
 from t5x_like.model import parameters
@@ -102,3 +105,36 @@ def test_a_likelihood_is_the_sum_over_the_targets_alone_of_the_real_vocabulary(w
     first = 2 if which == "decoder" else 0  # after the prompt's last token, or the start
     expected = log_probs[first, 8] + log_probs[first + 1, 9]
     np.testing.assert_allclose(found.log_likelihoods[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("which", CONFIGS)
+def test_likelihoods_are_the_same_however_many_logits_are_computed_at_once(which: str, monkeypatch) -> None:
+    _, graphdef, params = built(which)
+    batch = scoring_batch(
+        [LikelihoodRequest(PROMPT, [8, 9, 3]), LikelihoodRequest(PROMPT, [7] * 8)],
+        is_decoder=which == "decoder",
+        start_id=0,
+        batch_size=8,
+        limit=16,
+    )
+    whole = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
+    monkeypatch.setattr(
+        scorer, "_LOGITS_AT_ONCE", 3 * 8 * 50
+    )  # three positions of each row, which divide no length
+    in_chunks = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
+    np.testing.assert_allclose(in_chunks.log_likelihoods, whole.log_likelihoods, rtol=1e-6)
+    assert in_chunks.is_greedy.tolist() == whole.is_greedy.tolist()
+
+
+def test_memory_of_scores_does_not_grow_with_the_length(monkeypatch) -> None:
+    requests = [LikelihoodRequest(PROMPT, [7] * 13)] * 8
+    batch = scoring_batch(requests, is_decoder=True, start_id=0, batch_size=8, limit=16)
+    wide = dataclasses.replace(GPT2, vocab_size=5000)
+    graphdef, shapes, _ = parameters.abstract(wide)
+
+    def bytes_at_once(num_logits: int) -> int:
+        monkeypatch.setattr(scorer, "_LOGITS_AT_ONCE", num_logits)
+        score = Scorer(graphdef, MeshConfig().build(jax.devices()[:1]), vocab_size=5000)._score
+        return score.lower(shapes, batch).compile().memory_analysis().temp_size_in_bytes
+
+    assert bytes_at_once(2**26) > 5 * bytes_at_once(8 * 5000)

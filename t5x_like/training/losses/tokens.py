@@ -11,6 +11,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model.heads import DeferredLogits, Words
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
+from t5x_like.model.layers.position_chunks import map_position_chunks
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import map_tokens
 
@@ -116,23 +117,13 @@ def measure_tokens(
     def measure(
         layer: tuple[Words, Embedding | None], hidden: jax.Array, targets: jax.Array
     ) -> TokenMeasures:
-        length = targets.shape[1]
-        chunk_length = min(config.logits_chunk_length or length, length)
-
-        def chunks_of(rows: jax.Array) -> jax.Array:
-            rows = jnp.pad(rows, ((0, 0), (0, -length % chunk_length), *((0, 0),) * (rows.ndim - 2)))
-            return jnp.moveaxis(rows.reshape(len(rows), -1, chunk_length, *rows.shape[2:]), 1, 0)
-
         @partial(jax.checkpoint, prevent_cse=False)
         def measure_chunk(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
             words, table = layer
             return measure_tokens(words.logits(hidden, table), targets, config)
 
-        chunks = chunks_of(hidden), chunks_of(targets)
-        measured = jax.lax.scan(lambda _, chunk: (None, measure_chunk(*chunk)), None, chunks)[1]
-        return jax.tree.map(
-            lambda each: jnp.moveaxis(each, 0, 1).reshape(len(hidden), -1)[:, :length], measured
-        )
+        length = config.logits_chunk_length or targets.shape[1]
+        return map_position_chunks(measure_chunk, (hidden, targets), length)
 
     return map_tokens(measure, (logits.words, logits.table), logits.hidden, target_tokens)
 
