@@ -14,7 +14,7 @@ from t5x_like.io.files import MAX_JSON_BYTES, MAX_JSON_DEPTH
 from t5x_like.model.zoo.config_fields import MAX_LAYERS, MAX_SIZE
 from t5x_like.pretrained import gguf_header, hub
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.vocabularies import hugging_face_tokenizer
+from t5x_like.text.vocabularies import tokenizer
 from t5x_like.training.metric_loggers import MlflowLogger
 from tests.references import ROOT
 
@@ -72,7 +72,7 @@ def test_the_limits_are_those_of_the_page() -> None:
     assert f"| a JSON file | {MAX_JSON_BYTES // 2**20} MiB, {MAX_JSON_DEPTH} levels" in page
     assert f"| layers and experts of a model | {MAX_LAYERS:,} |" in page
     assert f"| other sizes of a model | {MAX_SIZE:,} |" in page
-    assert f"and {hugging_face_tokenizer._MAX_UNUSED_IDS:,} more" in page
+    assert f"and {tokenizer.MAX_UNUSED_IDS:,} more" in page
     assert f"{gguf_header._MAX_ITEMS:,} values in arrays" in page
 
 
