@@ -1,5 +1,6 @@
 """Formats of files that somebody else may have written: small whole files of each, and the reader that opens them."""
 
+import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies import definitions
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import read_experiment, write_experiment
 
@@ -70,6 +72,10 @@ def formats(scratch: Path) -> dict[str, Format]:
             file="tokenizer_config.json", seeds=_tokenizer_settings(), read=_read_tokenizer
         ),
         "vocab_txt": Format(file="vocab.txt", seeds=_alone([_word_pieces()]), read=_read_tokenizer),
+        "words": Format(file="words.json", seeds=_alone(_own_vocabularies()), read=_read_tokenizer),
+        "merges": Format(file="merges.txt", seeds=[_merges()], read=_read_tokenizer),
+        "tiktoken": Format(file="gpt2.tiktoken", seeds=_alone([_ranks()]), read=_read_tokenizer),
+        "sentencepiece": Format(file="spiece.model", seeds=_alone([_unigram_model()]), read=_read_tokenizer),
         "safetensors": Format(
             file="model.safetensors", seeds=_alone(_tensors(scratch)), read=_read_safetensors
         ),
@@ -205,6 +211,43 @@ def _definitions() -> dict[str, dict[str, Any]]:
 
 def _tokenizers() -> list[tuple[bytes, dict[str, bytes]]]:
     return _alone([json.dumps(each).encode() for each in _definitions().values()])
+
+
+def _own_vocabularies() -> list[bytes]:
+    pieces = ["<pad>", "</s>", "<unk>", "The", "of", "12"]
+    words = {"format": OUR_WORDS, "lower_case": False, "punctuation_apart": True, "pieces": pieces}
+    return [
+        json.dumps(each).encode()
+        for each in (words, {"format": OUR_CHARACTERS, "characters": ["T", "h", "e"]})
+    ]
+
+
+def _merges() -> tuple[bytes, dict[str, bytes]]:
+    numbers = {CHARACTER_OF[byte]: byte for byte in range(256)} | {"th": 256, "the": 257}
+    return b"#version: 0.2\nt h\nth e\n", {"vocab.json": json.dumps(numbers).encode()}
+
+
+def _ranks() -> bytes:
+    pieces = [bytes([byte]) for byte in range(256)] + [b"th", b"the"]
+    return b"".join(base64.b64encode(piece) + b" %d\n" % rank for rank, piece in enumerate(pieces))
+
+
+def _unigram_model() -> bytes:
+    from sentencepiece import sentencepiece_model_pb2 as model  # brings protobuf
+
+    proto = model.ModelProto()
+    proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM
+    for piece, kind in (
+        ("<pad>", 3),
+        ("</s>", 3),
+        ("<unk>", 2),
+        ("\u2581the", 1),
+        ("\u2581", 1),
+        ("T", 1),
+        ("h", 1),
+    ):
+        proto.pieces.add(piece=piece, score=-1.0, type=kind)
+    return proto.SerializeToString()
 
 
 def _tokenizer_settings() -> list[tuple[bytes, dict[str, bytes]]]:

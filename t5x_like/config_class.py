@@ -4,6 +4,7 @@ import functools
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
+from t5x_like.credentials import holds_password
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 Config = TypeVar("Config")
@@ -74,6 +75,11 @@ _CHECKED: set[type] = set()  # those that check themselves when they are built
 
 def _fit(path: str, value: Any, annotation: Any) -> Any:
     """Return the value as the field wants it."""
+    if holds_password(value):
+        raise ConfigTypeError(
+            f"{path} is an address with a password, which would be written to the run's directory and to logs; leave "
+            "user and password out, and give them as its library says, such as MLFLOW_TRACKING_PASSWORD"
+        )
     try:
         value = conform(value, annotation)
     except TypeMismatchError as mismatch:

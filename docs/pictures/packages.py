@@ -28,6 +28,8 @@ WORDS = {
     "batch": "the contract of text and model",
     "io": "files, buckets, workers",
     "config_class": "configurations that refuse wrong types",
+    "configuration_names": "what files may name",
+    "credentials": "no passwords",
     "shapes": "dimension letters",
     "value_types": "values against annotations",
 }

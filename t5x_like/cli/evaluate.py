@@ -97,7 +97,9 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
 def _evaluates_head(checkpoint: str) -> bool:
     """Return True if a run's own configuration evaluates a head."""
     record = Path(checkpoint) / "experiment.json"
-    return bool(checkpoint) and record.is_file() and ":HeadEvaluation" in record.read_text(encoding="utf-8")
+    if not checkpoint or not record.is_file():
+        return False
+    return ":HeadEvaluation" in record.read_text(encoding="utf-8", errors="replace")
 
 
 def _own_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from t5x_like.credentials import masked
 from t5x_like.gin_config.bindings import EffectiveBinding
 from t5x_like.gin_config.imported_names import Target, parameters_of
 from t5x_like.gin_config.resolver import Resolver
@@ -29,7 +30,7 @@ def config_text(resolver: Resolver, modules: Sequence[str] = (), *, origins: boo
         sections.append([_line(macro, macro.parameter, resolver, selectors, origins) for macro in macros])
     for target in resolver.called:
         sections += _target_sections(target, resolver, selectors, origins)
-    return "\n\n".join("\n".join(_align(section)) for section in sections) + "\n"
+    return masked("\n\n".join("\n".join(_align(section)) for section in sections) + "\n")
 
 
 def _target_sections(

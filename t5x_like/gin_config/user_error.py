@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from t5x_like.credentials import masked
+
 
 class UserError(ValueError):
     """An error the user can put right. The program prints the message alone and exits with code 2.
@@ -24,7 +26,7 @@ class UserError(ValueError):
             lines.append(f"    {self.source.strip()}")
         if self.hint:
             lines.append(f"  {self.hint}")
-        return "\n".join(lines)
+        return masked("\n".join(lines))
 
 
 def message_of(error: Exception) -> str:

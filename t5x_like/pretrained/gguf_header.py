@@ -5,7 +5,7 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import struct
-from typing import BinaryIO, Never
+from typing import IO, Never
 
 from t5x_like.io.files import PathLike, as_path
 
@@ -38,7 +38,7 @@ def check_header(path: PathLike) -> None:
 
 
 class _Header:
-    def __init__(self, stream: BinaryIO, where: str, size: int) -> None:
+    def __init__(self, stream: IO[bytes], where: str, size: int) -> None:
         self._stream, self._where, self._size = stream, where, size
         self._num_items = 0
 

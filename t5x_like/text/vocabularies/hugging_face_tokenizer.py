@@ -11,16 +11,12 @@ import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.text.vocabularies.roles import count_own_sentinels, find_special, is_markup
-from t5x_like.text.vocabularies.tokenizer import Tokenizer, visible
+from t5x_like.text.vocabularies.tokenizer import Tokenizer, check_ids, visible
 
 if TYPE_CHECKING:
     import tokenizers
 
 Definition = dict[str, Any]  # the contents of a tokenizer.json
-
-_MAX_UNUSED_IDS = (
-    2**16
-)  # that a vocabulary may have more of than pieces: rows are made for all ids up to the largest
 
 
 class HuggingFaceTokenizer(Tokenizer):
@@ -90,10 +86,9 @@ class HuggingFaceTokenizer(Tokenizer):
         return engine
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        with refusing_damage(self.name):
-            if len(texts) == 1:
-                return [self._engine.encode(texts[0], add_special_tokens=False).ids]
-            return [each.ids for each in self._engine.encode_batch_fast(texts, add_special_tokens=False)]
+        if len(texts) == 1:
+            return [self._engine.encode(texts[0], add_special_tokens=False).ids]
+        return [each.ids for each in self._engine.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _decode(self, ids: list[int]) -> str:
         unknown = self.special.unknown
@@ -147,15 +142,7 @@ def own_ids(name: str, definition: Definition) -> dict[str, int]:
         numbers |= {token["content"]: token["id"] for token in definition["added_tokens"]}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{name!r} is not a tokenizer.json: {type(error).__name__} {error}") from error
-    if not numbers:
-        raise ValueError(f"{name!r} holds no pieces")
-    limit = 4 * len(numbers) + _MAX_UNUSED_IDS
-    for piece, number in numbers.items():
-        if not isinstance(piece, str) or type(number) is not int or not 0 <= number < limit:
-            raise ValueError(
-                f"{name!r}: the id of the piece {piece!r} is {number!r}; ids of {len(numbers):,} pieces are whole "
-                f"numbers below {limit:,}"
-            )
+    check_ids(name, numbers)
     return numbers
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t5x_like.text.vocabularies.roles import find_special
-from t5x_like.text.vocabularies.tokenizer import Tokenizer, visible
+from t5x_like.text.vocabularies.tokenizer import Tokenizer, check_ids, visible
 
 if TYPE_CHECKING:
     import tiktoken
@@ -173,6 +173,5 @@ def parse_ranks(name: str, content: bytes) -> dict[bytes, int]:
             ranks[base64.b64decode(piece, validate=True)] = int(rank)
         except (ValueError, binascii.Error) as error:
             raise ValueError(f"{name}:{number} is not base64 and a rank: {line[:40]!r}") from error
-    if not ranks:
-        raise ValueError(f"{name!r} holds no pieces")
+    check_ids(name, ranks)
     return ranks

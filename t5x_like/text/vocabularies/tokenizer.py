@@ -3,14 +3,18 @@
 import abc
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from t5x_like.io.damaged_files import refusing_damage
+
 # Longer texts are encoded in parts, and batches are limited, because libraries use up to 100 bytes per character.
 LONGEST_CHARACTERS = 1_000_000
 _CHARACTERS_AT_ONCE = 8_000_000
+
+MAX_UNUSED_IDS = 2**16  # besides 4 for each piece: rows are made for all ids up to the largest
 
 
 class SpecialTokenIds(NamedTuple):
@@ -93,15 +97,20 @@ class Tokenizer(abc.ABC):
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[str | bytes]) -> list[list[int]]:
-        """Return the ids of each text, faster than one by one."""
+        """Return the ids of each text, faster than one by one.
+
+        Raises:
+          ValueError: Invalid UTF-8, a lone surrogate, or a vocabulary that its library can't encode with.
+        """
         encoded: list[list[int]] = []
         for group in _groups(map(require_valid_unicode, texts)):
-            if len(group[0]) > LONGEST_CHARACTERS:
-                encoded.append(
-                    [number for part in self._parts(group[0]) for number in self._encode([part])[0]]
-                )
-            else:
-                encoded.extend(self._encode(group))
+            with refusing_damage(self.name):
+                if len(group[0]) > LONGEST_CHARACTERS:
+                    encoded.append(
+                        [number for part in self._parts(group[0]) for number in self._encode([part])[0]]
+                    )
+                else:
+                    encoded.extend(self._encode(group))
         return encoded
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -120,7 +129,8 @@ class Tokenizer(abc.ABC):
             )
         if self.special.eos in numbers:
             numbers = numbers[: numbers.index(self.special.eos)]
-        return self._decode(numbers)
+        with refusing_damage(self.name):
+            return self._decode(numbers)
 
     def piece(self, number: int) -> str:
         """Return the string of an id: ``▁the``, ``##ing``, ``<extra_id_0>``; ``<number>`` if there is no such id."""
@@ -171,6 +181,27 @@ class Tokenizer(abc.ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without library objects (``_engine…``), which are recreated on use."""
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_engine")}
+
+
+def check_ids(name: str, numbers: Mapping[Any, Any]) -> None:
+    """Check the ids of a vocabulary's pieces.
+
+    Args:
+      name: Path of the file, for messages.
+      numbers: Id of each piece.
+
+    Raises:
+      ValueError: There are no pieces, or an id is no number that a vocabulary of this size can have.
+    """
+    if not numbers:
+        raise ValueError(f"{name!r} holds no pieces")
+    limit = 4 * len(numbers) + MAX_UNUSED_IDS
+    for piece, number in numbers.items():
+        if not isinstance(piece, str | bytes) or type(number) is not int or not 0 <= number < limit:
+            raise ValueError(
+                f"{name!r}: the id of the piece {piece!r} is {number!r}; ids of {len(numbers):,} pieces are whole "
+                f"numbers below {limit:,}"
+            )
 
 
 def pad_size(vocab_size: int, multiple: int = 128) -> int:

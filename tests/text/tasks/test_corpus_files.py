@@ -146,7 +146,7 @@ def test_other_directories_than_corpora_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="whose format a task can't read"):
         list(task(tmp_path).read("train"))
     (tmp_path / "manifest.json").write_text("[]")
-    with pytest.raises(ValueError, match="not the manifest of a corpus"):
+    with pytest.raises(ValueError, match=r"manifest\.json holds a value of type list, not an object"):
         list(task(tmp_path).read("train"))
 
 
