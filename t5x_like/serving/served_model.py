@@ -202,7 +202,10 @@ class ServedModel:
                 "num_return_sequences": num_rows,
             }
         self._count_program("generate", -(-len(ids) // _LENGTH_MULTIPLE), *map(str, settings.values()))
-        sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
+        try:
+            sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
+        except ValueError as error:  # such as of a model that fills blanks in the middle of texts
+            raise RequestError(str(error)) from error
         start = 1 if self._family == "encoder_decoder" else len(ids)
         rows = [self._to_end(row[start:].tolist())[:wanted] for row in sequences]
         return rows if is_sampled else rows * num_rows
@@ -306,10 +309,7 @@ class ServedModel:
         length = -(-max(len(ids), 1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
         if self._max_positions is not None:
             length = max(min(length, self._max_positions), len(ids))
-        row, mask = (
-            np.full((1, length), self._pretrained.special_ids.pad, np.int32),
-            np.zeros((1, length), np.int32),
-        )
+        row, mask = np.zeros((1, length), np.int32), np.zeros((1, length), np.int32)
         row[0, : len(ids)], mask[0, : len(ids)] = ids, 1
         return row, mask
 
