@@ -16,6 +16,8 @@ _LENGTH_MULTIPLE = 32
 _FEWEST_NEW_TOKENS = 16
 # Each new combination of settings compiles a program; a server that ran for long would keep them all.
 _MOST_PROGRAMS = 64
+# Kinds of models that fields are for; others generate alone.
+_FAMILIES = {"echo": ("decoder",), "logprobs": ("decoder", "encoder_decoder")}
 _LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
 
 
@@ -90,12 +92,9 @@ class ServedModel:
             raise RequestError(f"{self.name} writes no text, its task is {self.task}; ask for /v1/embeddings")
         if fields["prompt"] is None:
             raise RequestError("give a prompt", param="prompt")
-        of_decoder = [name for name in ("echo",) if fields[name] and self._family != "decoder"]
-        if of_decoder or (
-            fields["logprobs"] is not None and self._family not in ("decoder", "encoder_decoder")
-        ):
-            what = of_decoder[0] if of_decoder else "logprobs"
-            raise RequestError(f"{what} is not for this kind of model, {self._family}", param=what)
+        for name, families in _FAMILIES.items():
+            if fields[name] is not None and fields[name] is not False and self._family not in families:
+                raise RequestError(f"{name} is not for this kind of model, {self._family}", param=name)
         prompts = [self._ids(prompt, "prompt") for prompt in fields["prompt"]]
         for ids, _ in prompts:
             self._check_room(len(ids), fields["max_tokens"])
