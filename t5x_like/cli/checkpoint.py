@@ -25,10 +25,10 @@ from t5x_like.checkpoints.steps import (
     list_steps,
     whole_step,
 )
-from t5x_like.cli import convert
+from t5x_like.cli.main import main
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.writer_lock import exclusive_writer
-from t5x_like.reports.rendering import date_and_time, iso_time, json_number, plural, size
+from t5x_like.reports.rendering import date_and_time, iso_time, json_number, plural, printable, size
 from t5x_like.reports.score_tables import aligned
 
 
@@ -73,8 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the given sub-verb."""
     verbs = {"list": _list, "verify": _verify, "diff": _diff, "prune": _prune, "export": _export}
-    verbs[arguments.what](arguments)
-    return 0
+    return verbs[arguments.what](arguments) or 0
 
 
 def _directory_of_steps(run: str) -> tuple[epath.Path, int | None]:
@@ -119,14 +118,16 @@ def _verify(arguments: argparse.Namespace) -> None:
     damaged = {}
     for number in steps:
         problem = problem_in(directory / str(number))
-        print(f"{number}: {problem or 'ok'}", flush=True)
+        print(printable(f"{number}: {problem or 'ok'}"), flush=True)
         # A save that was interrupted leaves no damage, unless this step was asked for.
         if problem is not None and (number in finished or step is not None):
             damaged[number] = problem
     if damaged:
         lines = [f"{directory / str(number)}: {problem}" for number, problem in damaged.items()]
         raise UserError(
-            "\n  ".join([f"{len(damaged)} of {plural(len(steps), 'step')} can't be used:", *lines]),
+            printable(
+                "\n  ".join([f"{len(damaged)} of {plural(len(steps), 'step')} can't be used:", *lines])
+            ),
             hint="a run that continues, and commands that read it, take the newest undamaged step",
         )
 
@@ -160,7 +161,7 @@ def _diff(arguments: argparse.Namespace) -> None:
 
     if different:
         header = ("array", "A | B", "elements", "absolute", "relative")
-        print(aligned([header, *map(cells, different)], left=2))
+        print(printable(aligned([header, *map(cells, different)], left=2)))
     print(f"{len(different):,} of {plural(len(found), 'array')} differ")
 
 
@@ -183,9 +184,7 @@ def _prune(arguments: argparse.Namespace) -> None:
     print(f"{plural(len(deleted), 'step')} {done}, {total}; kept: {_numbers(kept)}")
 
 
-def _export(arguments: argparse.Namespace) -> None:
-    parser = argparse.ArgumentParser()
-    convert.add_arguments(parser)
+def _export(arguments: argparse.Namespace) -> int:
     step = [] if arguments.step is None else [f"--step={arguments.step}"]
     flags = [f"--from={arguments.run}", f"--to={arguments.to}", f"--export={arguments.format}", *step]
-    convert.run(parser.parse_args(flags))
+    return main(["convert", *flags])

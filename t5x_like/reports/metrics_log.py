@@ -35,7 +35,9 @@ def _line(text: bytes) -> dict[str, Any] | None:
         line = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    if not (isinstance(line, dict) and _is_number(line.get("step")) and isinstance(line.get("split"), str)):
+    if not isinstance(line, dict) or not isinstance(line.get("split"), str):
+        return None
+    if type(line.get("step")) is not int or not _is_number(line["step"]):
         return None
     return {name: value for name, value in line.items() if name == "split" or _is_number(value)}
 

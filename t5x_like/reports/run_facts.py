@@ -3,7 +3,7 @@
 import math
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t5x_like.checkpoints.steps import absolute, finished_steps
@@ -14,20 +14,25 @@ from t5x_like.reports.rendering import number
 PathLike = str | os.PathLike[str]
 
 
-def run_facts(run_directory: PathLike) -> dict[str, str]:
+def run_facts(run_directory: PathLike, config: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Return facts as ``{name: text}`` in the order to show them; unavailable ones are left out.
 
     Damaged lines of the log are, too.
+
+    Args:
+      run_directory: The run.
+      config: Values of its ``config.json``; read if not given.
     """
     directory = as_path(run_directory)
     lines = [line for line in read_log(directory).lines if line["split"] == "train"]
-    config = read_json(directory / "config.json") if (directory / "config.json").exists() else {}
+    file = directory / "config.json"
+    values: Mapping[str, Any] = read_json(file) if config is None and file.exists() else config or {}
     facts = {
         "parameters": _parameters(run_directory),
         "steps": number(max(line["step"] for line in lines)) if lines else None,
-        "batch": _batch(config),
-        "seed": str(config["seed"]) if "seed" in config else None,
-        "started from": config.get("start_from"),
+        "batch": _batch(values),
+        "seed": str(values["seed"]) if "seed" in values else None,
+        "started from": values.get("start_from"),
         "training time": _training_time(lines),
         "compilation": _seconds(
             next((line["compile_seconds"] for line in lines if "compile_seconds" in line), None)
@@ -50,7 +55,7 @@ def _parameters(run_directory: PathLike) -> str | None:
     )
 
 
-def _batch(config: dict[str, Any]) -> str | None:
+def _batch(config: Mapping[str, Any]) -> str | None:
     names = ("train.batch_size", "train.inputs_length", "train.targets_length")
     if not all(name in config for name in names):
         return None

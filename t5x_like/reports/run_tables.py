@@ -92,7 +92,7 @@ def run_page(run: RunSummary, checkpoints: Sequence[Any]) -> str:
         "model": run.model.get("model_type"),
         "trained on": config.get("train.mixture"),
         "optimizer": config.get("optimizer.is"),
-        **run_facts(run.directory),
+        **run_facts(run.directory, config),
         "checkpoints": ", ".join(f"{step:,}" for step in run.steps),
         "on disk": checkpoints and size(sum(each.num_bytes for each in checkpoints)),
     }

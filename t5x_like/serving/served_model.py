@@ -16,6 +16,8 @@ _LENGTH_MULTIPLE = 32
 _FEWEST_NEW_TOKENS = 16
 # Each new combination of settings compiles a program; a server that ran for long would keep them all.
 _MOST_PROGRAMS = 64
+# Kinds of models that fields are for; others generate alone.
+_FAMILIES = {"echo": ("decoder",), "logprobs": ("decoder", "encoder_decoder")}
 _LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
 
 
@@ -90,12 +92,9 @@ class ServedModel:
             raise RequestError(f"{self.name} writes no text, its task is {self.task}; ask for /v1/embeddings")
         if fields["prompt"] is None:
             raise RequestError("give a prompt", param="prompt")
-        of_decoder = [name for name in ("echo",) if fields[name] and self._family != "decoder"]
-        if of_decoder or (
-            fields["logprobs"] is not None and self._family not in ("decoder", "encoder_decoder")
-        ):
-            what = of_decoder[0] if of_decoder else "logprobs"
-            raise RequestError(f"{what} is not for this kind of model, {self._family}", param=what)
+        for name, families in _FAMILIES.items():
+            if fields[name] is not None and fields[name] is not False and self._family not in families:
+                raise RequestError(f"{name} is not for this kind of model, {self._family}", param=name)
         prompts = [self._ids(prompt, "prompt") for prompt in fields["prompt"]]
         for ids, _ in prompts:
             self._check_room(len(ids), fields["max_tokens"])
@@ -202,7 +201,10 @@ class ServedModel:
                 "num_return_sequences": num_rows,
             }
         self._count_program("generate", -(-len(ids) // _LENGTH_MULTIPLE), *map(str, settings.values()))
-        sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
+        try:
+            sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
+        except ValueError as error:  # such as of a model that fills blanks in the middle of texts
+            raise RequestError(str(error)) from error
         start = 1 if self._family == "encoder_decoder" else len(ids)
         rows = [self._to_end(row[start:].tolist())[:wanted] for row in sequences]
         return rows if is_sampled else rows * num_rows
@@ -306,10 +308,7 @@ class ServedModel:
         length = -(-max(len(ids), 1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
         if self._max_positions is not None:
             length = max(min(length, self._max_positions), len(ids))
-        row, mask = (
-            np.full((1, length), self._pretrained.special_ids.pad, np.int32),
-            np.zeros((1, length), np.int32),
-        )
+        row, mask = np.zeros((1, length), np.int32), np.zeros((1, length), np.int32)
         row[0, : len(ids)], mask[0, : len(ids)] = ids, 1
         return row, mask
 

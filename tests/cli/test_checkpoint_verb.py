@@ -166,9 +166,10 @@ def test_older_steps_and_remains_are_deleted_after_a_dry_run(run, capsys):
     assert shown.startswith("would delete step 100 (finished, ")
     assert "would delete step 300 (unfinished, 0 B)\n2 steps would be deleted, " in shown
     assert steps_of(run) == ["100", "200", "300"]
+    shutil.copytree(run / "100", run / "250.set-aside")
     assert main(["checkpoint", "prune", str(run), "--keep", "1"]) == 0
     assert capsys.readouterr().out.endswith("; kept: 200\n")
-    assert steps_of(run) == ["200"]
+    assert steps_of(run) == ["200", "250.set-aside"]
     assert not (run / "writer.json").exists()
 
 

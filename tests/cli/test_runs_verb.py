@@ -179,6 +179,8 @@ def test_damaged_lines_are_left_out_with_a_note(runs, capsys):
     assert listed(runs, capsys)[0]["training_loss"] == 2.0
     assert main(["runs", "show", str(runs / "a")]) == 0
     assert "6 lines are damaged" in capsys.readouterr().out
+    assert main(["runs", "show", str(runs / "grid/b")]) == 0
+    assert "config.json is damaged" in capsys.readouterr().out
     assert main(["runs", "compare", f"{runs}/a", f"{runs}/grid/b", "--output", str(runs / "c.html")]) == 0
     assert "6 lines are damaged" in capsys.readouterr().out
     assert "6 lines are damaged" in (runs / "c.html").read_text()

@@ -32,6 +32,11 @@ def _call(command: list[str], folder: Path, path: Path | None = None) -> str:
     return done.stdout + done.stderr
 
 
+def test_templates_and_pages_are_installed(installed):
+    for name in ("reports/templates/run_comparison.html.j2", "serving/pages/try_it.html"):
+        assert (installed / "t5x_like" / name).is_file()
+
+
 def test_tasks_are_listed(installed, tmp_path):
     printed = _call([sys.executable, str(installed / "bin/t5x-like"), "tasks", "list"], tmp_path, installed)
     assert "wordnet_definitions" in printed

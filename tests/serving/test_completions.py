@@ -1,12 +1,16 @@
 """Completions and scores are those of the model, in the form that OpenAI's clients and the harness read."""
 
+import jax
 import numpy as np
 import pytest
 
 import t5x_like
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.serving import served_model
-from t5x_like.serving.request_fields import Limits, completion_fields, read_fields
+from t5x_like.serving.request_fields import Limits, RequestError, completion_fields, read_fields
 from t5x_like.serving.served_model import ServedModel
+from tests.model.zoo.tiny_models import TINY
 
 VERSE = "In the beginning God created the heaven"
 GREEDY = {"temperature": 0, "max_tokens": 5}
@@ -160,6 +164,15 @@ def test_a_texts_special_ids_are_read_and_not_shown(decoder, monkeypatch):
     (found,), _ = served.complete(own_fields(prompt=VERSE, max_tokens=0, echo=True, logprobs=1))
     assert found.text == VERSE
     assert found.logprobs["token_logprobs"] == [entry.chosen for entry in entries[1:]]
+
+
+def test_a_model_that_needs_more_than_prompts_says_so():
+    config = TINY["glm_orig"]
+    decoder = Pretrained(Checkpoint.in_memory(config.build(jax.random.key(0)), config))
+    with pytest.raises(RequestError, match="positions inside of blanks"):
+        ServedModel(decoder, "glm", Limits()).complete(own_fields(prompt=[5, 6, 7], max_tokens=2))
+    with pytest.raises(RequestError, match="glm has no tokenizer; give prompt as token ids"):
+        ServedModel(decoder, "glm", Limits()).complete(own_fields(prompt="a"))
 
 
 def test_nearby_settings_share_a_program(decoder):

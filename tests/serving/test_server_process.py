@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,11 +29,20 @@ def server(models):
 def test_it_answers_until_it_is_terminated(server):
     lines = iter(server.stderr.readline, "")
     found = next(match for line in lines if (match := re.search(r"(http://127\.0\.0\.1:\d+) \(Ctrl-C", line)))
-    body = json.dumps({"prompt": "In the", "max_tokens": 2, "temperature": 0}).encode()
-    request = urllib.request.Request(f"{found[1]}/v1/completions", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        assert json.load(answer)["model"] == "tiny"
-    server.send_signal(signal.SIGTERM)
+
+    def ask(path, **fields):
+        body = json.dumps(fields).encode() if fields else None
+        request = urllib.request.Request(f"{found[1]}{path}", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)
+
+    assert ask("/v1/completions", prompt="In the", max_tokens=2, temperature=0)["model"] == "tiny"
+    with ThreadPoolExecutor() as threads:
+        in_work = threads.submit(ask, "/v1/completions", prompt=["In the"] * 64, max_tokens=16, temperature=0)
+        while not in_work.done() and not ask("/health")["requests"]:
+            pass
+        server.send_signal(signal.SIGTERM)
+        assert len(in_work.result()["choices"]) == 64
     assert server.wait(timeout=60) == 0
     assert "Traceback" not in server.stderr.read()
 
