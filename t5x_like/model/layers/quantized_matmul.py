@@ -1,6 +1,5 @@
 """Products of activations and weights in 8 bits."""
 
-import functools
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -23,7 +22,6 @@ _TYPES: dict[Quantization, _Types] = {
 }
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def quantized_matmul(
     x: Float[Array, "*rows D"], kernel: Float[Array, "D F"], quantization: Quantization
 ) -> Float[Array, "*rows F"]:
@@ -40,13 +38,16 @@ def quantized_matmul(
     Raises:
       ValueError: Qwix isn't installed.
     """
-    values = _TYPES[quantization].values
-    rows = tuple(range(x.ndim - 1))
+    return _switch_back(x, kernel, quantization)
+
+
+def _multiply(x: Array, kernel: Array, quantization: Quantization) -> Array:
+    values, rows = _TYPES[quantization].values, tuple(range(x.ndim - 1))
     return _product(x, values, rows, kernel, values, (1,), contracting=(x.ndim - 1, 0))
 
 
 def _forward(x: Array, kernel: Array, quantization: Quantization) -> tuple[Array, tuple[Array, Array]]:
-    return quantized_matmul(x, kernel, quantization), (x, kernel)
+    return _multiply(x, kernel, quantization), (x, kernel)
 
 
 def _backward(quantization: Quantization, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
@@ -58,7 +59,8 @@ def _backward(quantization: Quantization, kept: tuple[Array, Array], gradient: A
     return of_x, jax.lax.dot_general(x, gradient, ((rows, rows), ((), ())))
 
 
-quantized_matmul.defvjp(_forward, _backward)
+_switch_back: Any = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
+_switch_back.defvjp(_forward, _backward)
 
 
 def _product(
