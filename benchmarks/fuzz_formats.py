@@ -28,7 +28,7 @@ from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies import definitions
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF
-from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.opening import _open_files, open_tokenizer
 from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import read_experiment, write_experiment
@@ -266,6 +266,7 @@ def _tokenizer_settings() -> list[tuple[bytes, dict[str, bytes]]]:
 
 
 def _read_tokenizer(home: Path) -> None:
+    _open_files.cache_clear()  # it takes files of one size and second for the same
     tokenizer = open_tokenizer(home)
     ids = tokenizer.encode(_TEXT)
     tokenizer.decode([*ids, 0, tokenizer.vocab_size - 1])

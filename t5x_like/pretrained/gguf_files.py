@@ -87,9 +87,10 @@ def _source(
 
     def read(name: str) -> np.ndarray:
         tensor = named[name]
-        array = dequantize(tensor.data, tensor.tensor_type)
-        num_heads = rows_of.get(name.split(".")[-2]) if fields["model_type"] == "llama" else None
-        return np.asarray(array if num_heads is None else _halves(array, num_heads), np.float32)
+        with refusing_damage(path):
+            array = dequantize(tensor.data, tensor.tensor_type)
+            num_heads = rows_of.get(name.split(".")[-2]) if fields["model_type"] == "llama" else None
+            return np.asarray(array if num_heads is None else _halves(array, num_heads), np.float32)
 
     return WeightSource(str(path), {name: _shape(tensor) for name, tensor in named.items()}, read)
 

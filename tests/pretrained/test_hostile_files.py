@@ -42,6 +42,12 @@ def config_with(tmp_path: Path, model: str, **fields: Any) -> Path:
         ("bert_mlm", {"type_vocab_size": -1}, "is -1; give"),
         ("llama", {"rope_scaling": [1]}, "config.json"),
         ("llama", {"model_type": ["llama"]}, "config.json"),
+        (
+            "gpt_neo",
+            {"attention_types": [[["global"], 2**31]]},
+            "attention_types' layers is 2,147,483,648; at most",
+        ),
+        ("albert_seqcls", {"inner_group_num": 2**20}, "the number of layers is 2,097,152; at most 10,000"),
         ("llama", {"hidden_act": {}}, "hidden_act is {}"),
     ],
 )

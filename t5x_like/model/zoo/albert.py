@@ -10,7 +10,7 @@ from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import FieldTable
 from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like, bert_like_weights
-from t5x_like.model.zoo.config_fields import Field
+from t5x_like.model.zoo.config_fields import Field, check_size
 from t5x_like.model.zoo.model_tasks import classifier_dropout_of
 from t5x_like.model.zoo.weights import Weight
 
@@ -41,6 +41,9 @@ class AlbertConfig(BertLikeConfig):
                 f"num_hidden_groups={self.num_hidden_groups} of num_layers={self.num_layers}; give 1 to "
                 f"{self.num_layers}"
             )
+        check_size(
+            "num_layers * inner_group_num, the number of layers", self.num_layers * self.inner_group_num
+        )
         super().__post_init__()
 
     @property

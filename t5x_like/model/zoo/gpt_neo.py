@@ -8,7 +8,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo.architecture import FieldTable, published
-from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field, check_size
 from t5x_like.model.zoo.decoder_like import decoder_classes, decoder_weights
 from t5x_like.model.zoo.gpt2 import SUMMARY_FIELDS
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
@@ -59,6 +59,8 @@ def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
 def _read_attention_pattern(fields: ConfigFields, num_layers: int) -> tuple[AttentionType, ...]:
     """Return the shortest pattern of ``attention_types``, which may give it once or for every layer."""
     runs = fields.take("attention_types", [[["global", "local"], num_layers // 2]])
+    num_named = sum(len(pattern) * max(times, 0) for pattern, times in runs)
+    check_size("config.json: the number of attention_types' layers", num_named)
     layers = [kind for pattern, times in runs for _ in range(times) for kind in pattern]
     listed = fields.take("attention_layers", layers)
     unknown = {*layers, *listed} - {"global", "local"}

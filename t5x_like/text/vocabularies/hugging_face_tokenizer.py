@@ -114,7 +114,7 @@ class HuggingFaceTokenizer(Tokenizer):
             return None
         special = {number for number in self.special if number is not None}
         begins[[n for n in range(self.vocab_size) if self.is_sentinel(n) or n in special]] = True
-        if self.special.unknown is not None and self.definition["model"]["type"] in ("BPE", "Unigram"):
+        if self.special.unknown is not None and self.definition["model"].get("type") in ("BPE", "Unigram"):
             begins[self.special.unknown] = False  # it may be inside a word
         return begins
 

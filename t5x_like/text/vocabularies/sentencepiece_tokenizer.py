@@ -156,6 +156,9 @@ def parse_model(name: str, model: bytes) -> Any:
         raise ValueError(f"{name!r} is not a SentencePiece model: {error}") from error
     if not proto.pieces:
         raise ValueError(f"{name!r} is not a SentencePiece model: it has no pieces")
+    damaged = next((each.piece for each in proto.pieces if not isinstance(each.piece, str)), None)
+    if damaged is not None:
+        raise ValueError(f"{name!r} is not a SentencePiece model: the piece {damaged!r} is no UTF-8")
     return proto
 
 
