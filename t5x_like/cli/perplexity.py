@@ -6,6 +6,7 @@ t5x-like perplexity --checkpoint HF_DIR --stride 256 a.txt b.txt  each text, and
 
 import argparse
 
+import t5x_like
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
 from t5x_like.io.text_encoding import text_of
@@ -40,13 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     empty = [file for file, text in zip(arguments.texts, texts, strict=True) if not text.strip()]
     if empty:
         raise UserError(f"{empty[0]}: nothing is in it to be measured")
-    # JAX loads when the verb runs.
-    from t5x_like.evaluation import perplexity
-    from t5x_like.partitioning.mesh import MeshConfig
-    from t5x_like.pretrained.open_checkpoint import open_checkpoint
+    from t5x_like.evaluation import perplexity  # imports JAX
 
-    mesh = MeshConfig().build()
-    model = open_checkpoint(
+    mesh = t5x_like.MeshConfig().build()
+    model = t5x_like.open_checkpoint(
         arguments.checkpoint,
         mesh=mesh,
         step=arguments.step,
