@@ -235,8 +235,8 @@ def _ranks() -> bytes:
 def _unigram_model() -> bytes:
     from sentencepiece import sentencepiece_model_pb2 as model  # brings protobuf
 
-    proto = model.ModelProto()
-    proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM
+    proto = model.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
+    proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM  # pyright: ignore[reportAttributeAccessIssue]
     for piece, kind in (
         ("<pad>", 3),
         ("</s>", 3),
