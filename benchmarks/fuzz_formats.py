@@ -233,8 +233,9 @@ def _ranks() -> bytes:
 
 
 def _unigram_model() -> bytes:
-    from sentencepiece import sentencepiece_model_pb2 as model  # brings protobuf
+    from sentencepiece import sentencepiece_model_pb2  # brings protobuf
 
+    model: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
     proto = model.ModelProto()
     proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM
     for piece, kind in (
