@@ -17,7 +17,7 @@ def run_facts(run_directory: PathLike) -> dict[str, str]:
     """Return facts as ``{name: text}`` in the order to show them; unavailable ones are left out."""
     directory = as_path(run_directory)
     lines = [line for line in read_jsonl(directory / "metrics.jsonl") if line["split"] == "train"]
-    config = read_json(directory / "config.json") if (directory / "config.json").exists() else {}
+    config = read_json(directory / "config.json", dict) if (directory / "config.json").exists() else {}
     facts = {
         "parameters": _parameters(run_directory),
         "steps": number(max(line["step"] for line in lines)) if lines else None,
@@ -40,7 +40,7 @@ def _parameters(run_directory: PathLike) -> str | None:
     steps = finished_steps(directory)
     if not steps:
         return None
-    leaves = read_json(directory / str(steps[-1]) / "leaves.json")
+    leaves = read_json(directory / str(steps[-1]) / "leaves.json", dict)
     return number(
         sum(math.prod(leaf["shape"]) for name, leaf in leaves.items() if name.startswith("params/"))
     )

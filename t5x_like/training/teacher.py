@@ -71,7 +71,7 @@ def open_teacher(
     step, identity = distillation.teacher_step, None
     if path.exists():
         with refusing_damage(path):
-            begun = read_json(path)
+            begun = read_json(path, dict)
             step, identity = begun["step"], begun["identity"]
     checkpoint = open_checkpoint(where, mesh=mesh, step=step)
     if identity not in (None, checkpoint.identity):
