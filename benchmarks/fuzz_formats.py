@@ -233,10 +233,11 @@ def _ranks() -> bytes:
 
 
 def _unigram_model() -> bytes:
-    from sentencepiece import sentencepiece_model_pb2 as model  # brings protobuf
+    from sentencepiece import sentencepiece_model_pb2  # brings protobuf
 
-    proto = model.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
-    proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM  # pyright: ignore[reportAttributeAccessIssue]
+    model: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
+    proto = model.ModelProto()
+    proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM
     for piece, kind in (
         ("<pad>", 3),
         ("</s>", 3),

@@ -77,7 +77,7 @@ def read_scores(directory: PathLike) -> dict[str, Any]:
     Raises:
       ValueError: It has another format.
     """
-    found = read_json(as_path(directory) / SCORES)
+    found = read_json(as_path(directory) / SCORES, dict)
     if not isinstance(found, dict) or not {"tasks", "settings", "averages"} <= found.keys():
         raise ValueError(
             f"{directory}/{SCORES} is not of this version's form (tasks, settings, averages); evaluate again"

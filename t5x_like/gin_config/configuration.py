@@ -289,3 +289,7 @@ def _statements(text: str, file: str | None) -> Iterator[Statement]:
                     yield ImportStatement(statement.module, statement.bound_name(), whole_path, where)
     except (SyntaxError, tokenize.TokenError) as error:
         raise syntax_mistake(error, text, file) from error
+    except RecursionError:
+        raise UserError(
+            "brackets are nested too deeply for gin's parser", where=file or "command line"
+        ) from None

@@ -46,12 +46,12 @@ def write_json(path: PathLike, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: PathLike, kind: type = dict) -> Any:
+def read_json(path: PathLike, kind: type = object) -> Any:
     """Read a JSON file, which somebody else may have written.
 
     Args:
       path: The file.
-      kind: Type of the whole value: ``dict`` for a JSON object, ``list``, or ``object`` for any.
+      kind: Type of the whole value: ``dict`` for a JSON object, ``list``; by default any.
 
     Raises:
       ValueError: The file is too large, is not valid JSON, is nested too deeply, names a key twice, or holds a value

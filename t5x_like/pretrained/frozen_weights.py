@@ -113,7 +113,7 @@ def read_frozen_record(directory: PathLike) -> FrozenRecord | None:
     """Read ``frozen.json`` of a run directory; ``None`` for a run that trained all weights."""
     path = as_path(directory) / _FILE
     with refusing_damage(path):
-        return FrozenRecord(**read_json(path)) if path.exists() else None
+        return FrozenRecord(**read_json(path, dict)) if path.exists() else None
 
 
 def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int) -> parameters.Parameters:

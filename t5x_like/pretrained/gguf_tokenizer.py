@@ -195,10 +195,10 @@ def _joined(merges: Sequence[tuple[str, ...]]) -> list[str]:
 def _added_ends(tokenizer: Tokenizer) -> tuple[bool, bool]:
     """Return whether texts begin with bos and end with eos, by ``tokenizer_config.json`` or a template."""
     files = vocabulary_files(tokenizer.name)
-    settings = read_json(files["tokenizer_config.json"]) if "tokenizer_config.json" in files else {}
+    settings = read_json(files["tokenizer_config.json"], dict) if "tokenizer_config.json" in files else {}
     bos, eos = settings.get("add_bos_token"), settings.get("add_eos_token")
     if bos is None and "tokenizer.json" in files:
-        processor = read_json(as_path(files["tokenizer.json"])).get("post_processor") or {}
+        processor = read_json(as_path(files["tokenizer.json"]), dict).get("post_processor") or {}
         steps = processor.get("processors", [processor])
         single = next((each["single"] for each in steps if each.get("type") == "TemplateProcessing"), [])
         bos, last = ("SpecialToken" in each for each in (single[0], single[-1])) if single else (None, False)

@@ -24,10 +24,10 @@ def classes_at(directory: PathLike) -> tuple[str, ...]:
     home = as_path(directory)
     if (home / _FILE).exists():
         with refusing_damage(home / _FILE):
-            return tuple(map(str, read_json(home / _FILE)["classes"]))
+            return tuple(map(str, read_json(home / _FILE, dict)["classes"]))
     if (home / "config.json").exists() and not (home / "model.json").exists():
         with refusing_damage(home / "config.json"):
-            return classes_in(read_json(home / "config.json"))
+            return classes_in(read_json(home / "config.json", dict))
     return ()
 
 

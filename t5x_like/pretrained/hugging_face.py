@@ -249,10 +249,12 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
     path = as_path(directory) / "config.json"
     if not path.exists():
         raise ValueError(f"{path} is missing: {directory} is not a Hugging Face model directory")
-    fields = read_json(path)
+    fields = read_json(path, dict)
     generation = path.parent / "generation_config.json"
     if generation.exists():
-        special = {name: value for name, value in read_json(generation).items() if name in SPECIAL_ID_FIELDS}
+        special = {
+            name: value for name, value in read_json(generation, dict).items() if name in SPECIAL_ID_FIELDS
+        }
         fields |= {name: value for name, value in special.items() if value is not None}
     return fields
 

@@ -101,7 +101,7 @@ def card_of(directory: PathLike, *, step: int | None = None, license: str = "") 
     if not was_trained_here(directory):
         source = _model_name(path)
         return ModelCard(name=source.rpartition("/")[2], license=license, base_model=source)
-    fields = read_json(as_path(directory) / "config.json")
+    fields = read_json(as_path(directory) / "config.json", dict)
     named = (fields[name] for name in fields if re.fullmatch(r"tasks\.\d+\.name", name))
     start = fields.get("start_from")
     return ModelCard(

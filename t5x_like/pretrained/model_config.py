@@ -23,7 +23,7 @@ def read_model_config(directory: PathLike) -> Any:
     path = as_path(directory) / "model.json"
     if not path.exists():
         raise ValueError(f"{path} is missing: {directory} is not a run directory")
-    fields = read_json(path)
+    fields = read_json(path, dict)
     model_type = fields.pop("model_type", None)
     with refusing_damage(path):
         architecture = architecture_named(model_type)

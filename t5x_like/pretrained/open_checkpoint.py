@@ -259,7 +259,7 @@ def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights:
 
 
 def _run_fields(home: str) -> Mapping[str, Any]:
-    return read_json(as_path(home) / "config.json") if was_trained_here(home) else {}
+    return read_json(as_path(home) / "config.json", dict) if was_trained_here(home) else {}
 
 
 def _checkpoint(

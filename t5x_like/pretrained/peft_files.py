@@ -71,7 +71,7 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
         raise ValueError(f"{directory} is an adapter, and a {type(base).__name__} takes none")
     path = as_path(directory) / _CONFIG
     with refusing_damage(path):
-        fields = AdapterFields(read_json(path), where=str(path))
+        fields = AdapterFields(read_json(path, dict), where=str(path))
         name, methods = fields.take("peft_type"), {method.name: method for method in METHODS.values()}
         if name not in methods:
             raise ValueError(f"{path}: the method {name} is not supported; {', '.join(methods)} are")

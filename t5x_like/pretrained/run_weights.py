@@ -182,20 +182,20 @@ def write_source_fields(directory: PathLike, fields: Mapping[str, Any]) -> None:
 def source_fields(directory: PathLike) -> dict[str, Any]:
     """Read what ``write_source_fields`` wrote; empty for a run that was trained here, which has its own ids."""
     path = as_path(directory) / _SOURCE_FIELDS
-    return read_json(path) if path.exists() and not was_trained_here(directory) else {}
+    return read_json(path, dict) if path.exists() and not was_trained_here(directory) else {}
 
 
 def trained_on(directory: PathLike) -> str:
     """Return the task or mixture that a run was trained on; an empty string for what was not trained here."""
     if not was_trained_here(directory):
         return ""
-    return str(read_json(as_path(directory) / "config.json").get("train.mixture", ""))
+    return str(read_json(as_path(directory) / "config.json", dict).get("train.mixture", ""))
 
 
 def trained_to_write(directory: PathLike) -> bool:
     """Return whether a run trained an encoder to write, by ``LoaderConfig.masked_targets``."""
     return was_trained_here(directory) and "train.masked_targets.is" in read_json(
-        as_path(directory) / "config.json"
+        as_path(directory) / "config.json", dict
     )
 
 
@@ -225,5 +225,5 @@ def trained_with_framing(directory: PathLike) -> InputFraming | None:
 
 
 def _values_of_tasks(directory: PathLike, field: str) -> set[Any]:
-    described = read_json(as_path(directory) / "config.json")
+    described = read_json(as_path(directory) / "config.json", dict)
     return {value for name, value in described.items() if re.fullmatch(rf"tasks\.\d+\.{field}", name)}

@@ -104,7 +104,7 @@ class SafetensorsReader:
         raise ValueError(f"{self._directory} has neither {self._one_file} nor {_INDEX}")
 
     def _read_index(self, index: epath.Path) -> dict[str, str]:
-        content = read_json(index)
+        content = read_json(index, dict)
         file_of = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(file_of, dict) or not file_of:
             raise ValueError(f"{index} has no weight_map, which says in what file each tensor is")

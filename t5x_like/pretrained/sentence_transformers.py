@@ -122,8 +122,8 @@ def find_sentence_transformer(directory: PathLike) -> SentenceTransformer | None
                 "this order, can be read"
             )
         settings = sorted(modules["Transformer"].glob("sentence_*_config.json"))
-        length = read_json(settings[0]) if settings else {}
-        prompts = read_json(home / _PROMPTS) if (home / _PROMPTS).exists() else {}
+        length = read_json(settings[0], dict) if settings else {}
+        prompts = read_json(home / _PROMPTS, dict) if (home / _PROMPTS).exists() else {}
         name = prompts.get("default_prompt_name")
         embedding = SentenceEmbedding(
             pooling=_pooling_in(modules["Pooling"] / "config.json", has_prompt=name is not None),
@@ -145,12 +145,12 @@ def _folder(home: Any, path: str) -> Any:
 def _tokenizer_limit(model: Any) -> int | None:
     """Return the length in ``tokenizer_config.json``; ``None`` without one, or for the huge one that means no limit."""
     path = model / "tokenizer_config.json"
-    limit = read_json(path).get("model_max_length") if path.exists() else None
+    limit = read_json(path, dict).get("model_max_length") if path.exists() else None
     return int(limit) if limit is not None and limit < _NO_LIMIT else None
 
 
 def _pooling_in(path: PathLike, *, has_prompt: bool) -> Pooling:
-    fields = read_json(path)
+    fields = read_json(path, dict)
     on = [name for name, value in fields.items() if name.startswith("pooling_mode_") and value]
     names: dict[str, Pooling] = {field: pooling for pooling, field in _POOLING_FIELDS.items()}
     newer = fields.get("pooling_mode")  # since version 6

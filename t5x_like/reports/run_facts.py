@@ -26,7 +26,7 @@ def run_facts(run_directory: PathLike, config: Mapping[str, Any] | None = None) 
     directory = as_path(run_directory)
     lines = [line for line in read_log(directory).lines if line["split"] == "train"]
     file = directory / "config.json"
-    values: Mapping[str, Any] = read_json(file) if config is None and file.exists() else config or {}
+    values: Mapping[str, Any] = read_json(file, dict) if config is None and file.exists() else config or {}
     facts = {
         "parameters": _parameters(run_directory),
         "steps": number(max(line["step"] for line in lines)) if lines else None,
@@ -49,7 +49,7 @@ def _parameters(run_directory: PathLike) -> str | None:
     steps = finished_steps(directory)
     if not steps:
         return None
-    leaves = read_json(directory / str(steps[-1]) / "leaves.json")
+    leaves = read_json(directory / str(steps[-1]) / "leaves.json", dict)
     return number(
         sum(math.prod(leaf["shape"]) for name, leaf in leaves.items() if name.startswith("params/"))
     )

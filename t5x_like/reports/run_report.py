@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.scores_file import Row, read_predictions, read_scores
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
@@ -97,8 +98,10 @@ class RunReport:
         for directory, name in [*metrics, (self.evaluation, "scores.json")]:
             if not (Path(directory) / name).is_file():
                 raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
-        tasks = read_scores(self.evaluation)["tasks"]
-        scores = list(self._scores(tasks))
+        with refusing_damage(Path(self.evaluation) / "scores.json"):
+            tasks = read_scores(self.evaluation)["tasks"]
+            scores = list(self._scores(tasks))
+            predictions = {task: _shown(read_predictions(self.evaluation, task)) for task in tasks}
         runs = [_described(run) for run in self.runs]
         html = render(
             "run_report.html.j2",
@@ -108,7 +111,7 @@ class RunReport:
             runs=runs,
             scores=scores,
             models=self._compared_models(),
-            predictions={task: _shown(read_predictions(self.evaluation, task)) for task in tasks},
+            predictions=predictions,
             samples_per_task=self.samples_per_task,
             next_steps=self.next_steps,
             machine=describe_machine(),
@@ -137,6 +140,11 @@ class RunReport:
 
 def _described(run: ReportedRun) -> dict[str, Any]:
     """Return the values that the template shows of a run."""
+    with refusing_damage(Path(run.directory) / "metrics.jsonl"):
+        return _values_of(run)
+
+
+def _values_of(run: ReportedRun) -> dict[str, Any]:
     curves = read_curves(run.directory)
     entropy = _comparable_entropy(run, curves)
     headline = None

@@ -25,7 +25,7 @@ def refuse_another_run(experiment: Experiment) -> None:
     home = as_path(experiment.model_dir)
     if not (home / "config.json").exists():
         return
-    lines = differences(read_json(home / "config.json"), describe(experiment))
+    lines = differences(read_json(home / "config.json", dict), describe(experiment))
     if lines:
         raise ValueError(
             f"{home} holds a run of another configuration; nothing was changed there:\n  "

@@ -158,7 +158,7 @@ def _fields(directory: PathLike) -> dict[str, Any]:
         raise ValueError(
             f"{path} is missing: {directory} is not a run that this version of t5x_like has trained"
         )
-    return {name: value for name, value in read_json(path).items() if name != _CLASS}
+    return {name: value for name, value in read_json(path, dict).items() if name != _CLASS}
 
 
 def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.families.generator_discriminator import GeneratorDiscriminator
@@ -67,10 +68,13 @@ def open_teacher(
       ValueError: its weights can't be read, or have changed since the run began.
     """
     path, where = as_path(model_dir) / _FILE, distillation.teacher
-    begun = read_json(path) if path.exists() else None
-    step = distillation.teacher_step if begun is None else begun["step"]
+    step, identity = distillation.teacher_step, None
+    if path.exists():
+        with refusing_damage(path):
+            begun = read_json(path, dict)
+            step, identity = begun["step"], begun["identity"]
     checkpoint = open_checkpoint(where, mesh=mesh, step=step)
-    if begun is not None and begun["identity"] != checkpoint.identity:
+    if identity not in (None, checkpoint.identity):
         raise ValueError(
             f"the teacher {where} has other weights than when {model_dir} was started; put the earlier ones back, or "
             "start a new run"

@@ -197,7 +197,7 @@ def test_a_table_that_the_server_would_refuse_is_refused_with_the_reason(tmp_pat
         ('{"idx": 0}', "line 1 is '{\"idx\": 0}', not"),
         ("true", "line 1 is 'true', not"),
         ('{"idx": 0}', "(no 'label')"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested deeper than 64 levels"),
     ],
 )
 def test_a_json_file_that_the_server_would_refuse_is_refused_with_the_reason(line, error):

@@ -43,6 +43,7 @@ MISTAKES: list[tuple[str, ...]] = [
     ("bakery.Bakery.street = Mill Lane", "run.gin:6: 'Mill Lane' is not a gin value", "street = 'Mill Lane'"),
     ("bakery.Bakery.open_on_sunday = true", "run.gin:6: 'true' is not a gin value", "write True"),
     ("bakery.Bakery.street = 'Mill", "run.gin:6: this text has no closing quote"),
+    (f"bakery.Bakery.loaves = {'(' * 900}{')' * 900}", "run.gin: brackets are nested too deeply"),
     ("bakery.Bakery.loaves = (", "run.gin:6: this '(' is never closed"),
     ("bakery.Bakery.loaves = [1,\n2\nbakery.Bakery.days = 3", "run.gin:6: this '[' is never closed"),
     ("bakery.Bakery.days = 3 4", "run.gin:6: '3 4' is not a gin value"),

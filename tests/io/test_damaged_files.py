@@ -31,7 +31,7 @@ class Panic(BaseException):
 def test_json_of_others_is_refused_with_the_files_name(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "a.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.json") as caught:
-        read_json(tmp_path / "a.json")
+        read_json(tmp_path / "a.json", dict)
     assert message in str(caught.value)
 
 

@@ -167,3 +167,19 @@ def test_models_are_compared_on_the_page(story, golden):
     page = story(models={"Small <BERT>": str(golden / "models" / "bert_seqcls")})
     assert "Small &lt;BERT&gt;" in page
     assert "1.00 x" in page
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run/metrics.jsonl", '{"step": 1}\n'),
+        ("run/metrics.jsonl", '[1]\n{"split": 3}\n'),
+        ("evaluation/scores.json", '{"tasks": [], "settings": {}, "averages": {}}'),
+        ("evaluation/scores.json", '{"tasks": {"a": 1}, "settings": {}, "averages": {}}'),
+    ],
+)
+def test_damaged_files_of_a_run_are_named(story, tmp_path, file, content):
+    story()
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ValueError, match=file.rpartition("/")[2]):
+        story()

@@ -97,7 +97,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
         raise ValueError(
             f"{folder} has no {MANIFEST}: no corpus was finished there; run t5x-like corpus build"
         )
-    manifest = read_json(path)
+    manifest = read_json(path, dict)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"{path} is not the manifest of a corpus")
     if manifest["version"] > VERSION:

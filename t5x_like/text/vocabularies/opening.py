@@ -128,7 +128,7 @@ def _stamps(path: str) -> tuple[_Stamp, ...]:
 def _main_file(directory: str) -> Any:
     folder = as_path(directory)
     configuration = folder / "tokenizer_config.json"
-    kind = read_json(configuration).get("tokenizer_class") if configuration.exists() else None
+    kind = read_json(configuration, dict).get("tokenizer_class") if configuration.exists() else None
     first = ("spiece.model",) if kind in _MADE_FROM_A_MODEL else ()
     for name in (*first, *_MAIN_FILES):
         if (folder / name).exists():

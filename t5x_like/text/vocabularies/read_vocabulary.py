@@ -36,7 +36,7 @@ class Files(NamedTuple):
         """Return the object in a companion file; empty if there is no such file."""
         if name not in self.companions:
             return {}
-        return read_json(self.companions[name])
+        return read_json(self.companions[name], dict)
 
     def configuration(self) -> dict[str, Any]:
         """Return the companion files' settings of special pieces and text normalization."""
@@ -101,7 +101,7 @@ def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definiti
     path = files.main if files.main.endswith(".json") else files.companions.get("vocab.json")
     if path is None:
         raise ValueError(f"{files.name!r} needs the vocab.json that belongs to it in the same folder")
-    value = read_json(path)
+    value = read_json(path, dict)
     if value.get("format") == OUR_CHARACTERS:
         return value, "characters"
     if value.get("format") == OUR_WORDS:

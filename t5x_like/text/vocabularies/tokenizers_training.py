@@ -226,7 +226,7 @@ def _require(pieces: Sequence[str] | dict[str, int], size: int, corpus: Corpus) 
 
 
 def _refuse_another(path: Any, configuration: dict[str, Any]) -> None:
-    if path.exists() and read_json(path) != configuration:
+    if path.exists() and read_json(path, dict) != configuration:
         raise ValueError(f"{path} belongs to another vocabulary; write to a directory of its own")
 
 
