@@ -158,7 +158,7 @@ class Checkpoints:
         return RestoredCheckpoint(
             step=chosen,
             state=refill(like, arrays),
-            loader_state=read_json(directory / "loader_state.json", object),  # anything that the caller saved
+            loader_state=read_json(directory / "loader_state.json"),
             config_text=(directory / "config.txt").read_text(encoding="utf-8"),
             skipped=tuple(skipped),
         )
