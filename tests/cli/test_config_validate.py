@@ -112,7 +112,8 @@ def test_what_can_be_trained_is_valid(recipe: str, folder: Path, capsys: pytest.
         (["INITIAL_CHECKPOINT=nowhere"], ["nowhere"]),
         (["INITIAL_CHECKPOINT=another"], ["start_from: another doesn't fit this model", "feed_forward"]),
         (["INITIAL_CHECKPOINT=unsaved"], ["unsaved has no checkpoint"]),
-        (["LEARNING_RATE=-1"], ["learning rate", "-1", "give positive numbers"]),
+        (["LEARNING_RATE=-1"], ["value is -1; give a learning rate that is finite and not negative"]),
+        (["LEARNING_RATE=0"], ["learning rate", "0, 0, 0", "give positive numbers"]),
         (["LEARNING_RATE=1000"], ["learning rate", "reaches 1000"]),
         (["DROPOUT_RATE=1.5"], ["dropout_rate is 1.5"]),
         (["Experiment.trainable=head/*"], ["trainable='head/*' matches no weight"]),
@@ -122,7 +123,7 @@ def test_what_can_be_trained_is_valid(recipe: str, folder: Path, capsys: pytest.
             [
                 "TRAIN_FILES=bad.tsv",
                 "VALIDATION_FILES=none.tsv",
-                "LEARNING_RATE=-1",
+                "LEARNING_RATE=0",
                 "INITIAL_CHECKPOINT=nowhere",
             ],
             ["4 problems, nothing was trained", "learning rate", "nowhere", "bad.tsv:10", "none.tsv"],
