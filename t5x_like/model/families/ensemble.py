@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.heads import whole_logits
 
 # Probabilities are averaged, or logits before the softmax, as T5's ensembles do (Raffel et al. 2020, §3.6).
 Mean = Literal["probabilities", "logits"]
@@ -60,7 +61,7 @@ class Ensemble(nnx.Module):
 
     def __call__(self, batch: Batch, **options: Any) -> Predictions:
         """Return logits whose softmax is the mean of the members' probabilities; other outputs are left out."""
-        found = [member(batch, **options).logits for member in self.members]
+        found = [whole_logits(member(batch, **options).logits) for member in self.members]
         return Predictions(logits=mean_scores(found, self.mean))
 
     def prefill(
