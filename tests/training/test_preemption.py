@@ -18,6 +18,17 @@ from t5x_like.training.preemption import Preemption, StopRequestedError
 from tests.training.test_hooks import Counting, step
 
 
+@pytest.fixture(autouse=True)
+def no_signal_is_ignored():
+    """Shells start programs in the background with SIGINT ignored."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def train(hooks, loader=None):
     loop = Loop(
         step,
@@ -139,6 +150,7 @@ def test_the_third_interrupt_leaves_at_once():
         """
         import signal
         from t5x_like.training.preemption import Preemption
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with Preemption() as preemption:
             preemption.listen()
             signal.raise_signal(signal.SIGINT)
