@@ -104,7 +104,7 @@ class Loop:
 
     def _do_steps(self, run: RunProgress, preemption: Preemption) -> None:
         start_step, place_batch = run.step, functools.partial(place, mesh=self._mesh)
-        with Prefetcher(self._loader, place_batch, preemption.check) as batches:
+        with Prefetcher(self._loader, place_batch, preemption.check_alone) as batches:
             while not run.is_last:
                 for hook in self._hooks:
                     hook.before_step(run)
@@ -116,7 +116,7 @@ class Loop:
                 else:
                     self._do_step(run, prefetched, start_step)
                     preemption.listen()
-                    if preemption.requested_at(run.step):
+                    if preemption.poll():
                         run.preempt()
                 self._call_hooks(run)
 

@@ -30,7 +30,7 @@ class Preemption:
 
     def __init__(self) -> None:
         self.requested = False
-        self._num_interrupts = 0
+        self._num_interrupts = self._num_polls = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Preemption":
@@ -54,14 +54,23 @@ class Preemption:
                 # JAX's own handler takes SIGTERM, and informs all processes.
                 self._before[number] = signal.signal(number, _pass_on)
 
-    def requested_at(self, step: int) -> bool:
-        """Return whether to stop after ``step``; several processes agree on it through JAX's coordinator."""
+    def poll(self) -> bool:
+        """Return whether to stop now.
+
+        Several processes agree on it through JAX's coordinator. All must call this equally often.
+        """
         if jax.process_count() == 1:
             return self.requested
-        return multihost_utils.reached_preemption_sync_point(step)
+        self._num_polls += 1
+        return multihost_utils.reached_preemption_sync_point(self._num_polls)
 
     def check(self) -> None:
-        """Raise ``StopRequestedError`` if a signal has asked to stop; never with several processes."""
+        """Raise ``StopRequestedError`` if the run should stop now; see ``poll``."""
+        if self.poll():
+            raise StopRequestedError
+
+    def check_alone(self) -> None:
+        """Raise ``StopRequestedError`` if a signal came; never with several processes, whose waits differ."""
         if self.requested and jax.process_count() == 1:
             raise StopRequestedError
 

@@ -1,10 +1,17 @@
 """Several processes train as one."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
 from t5x_like.io.files import read_jsonl
 from tests.integration.programs import finish, losses, start, start_several
+from tests.references import free_port, xla_flags
 
 STEPS = 6
 
@@ -79,3 +86,59 @@ def test_a_run_continues_with_another_number_of_processes(directory):
         if count == 2:
             assert resumed == whole, "to the bit"
         np.testing.assert_allclose(list(resumed.values()), list(whole.values()), rtol=1e-5)
+
+
+STOPPED_IN_EVALUATION = """
+import sys, time
+from pathlib import Path
+import jax
+from t5x_like.partitioning.processes import initialize_processes
+from t5x_like.training.hooks import Hook
+from t5x_like.training.preemption import StopRequestedError
+from tests.integration import tiny_run
+
+initialize_processes()
+home = Path(sys.argv[1])
+
+class LongEvaluation(Hook):
+    def after_step(self, run):
+        if run.step != 4 or run.is_last:
+            return
+        (home / f"evaluating_{jax.process_index()}").touch()
+        try:
+            for batch in range(2000):
+                time.sleep(0.05)
+                run.continue_unless_asked_to_stop()
+        except StopRequestedError:
+            (home / f"left_{jax.process_index()}").write_text(str(batch))
+            run.preempt()
+
+tiny_run.run(home, model_dir=str(home / "stopped"), total_steps=50, hooks=(LongEvaluation(),))
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_ends_the_evaluation_of_all_after_the_same_batch(directory):
+    environment = os.environ | {
+        "T5X_LIKE_COORDINATOR": f"localhost:{free_port()}",
+        "T5X_LIKE_NUM_PROCESSES": "2",
+        "XLA_FLAGS": xla_flags(1),
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", STOPPED_IN_EVALUATION, str(directory)],
+            env=environment | {"T5X_LIKE_PROCESS_ID": str(index)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    deadline = time.monotonic() + 120
+    while not all((directory / f"evaluating_{index}").exists() for index in range(2)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    processes[1].send_signal(signal.SIGUSR1)
+    for process in processes:
+        finish(process)
+    assert (directory / "left_0").read_text() == (directory / "left_1").read_text()
+    assert (directory / "stopped" / "4").is_dir(), "what it has is saved"
