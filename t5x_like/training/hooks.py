@@ -1,6 +1,7 @@
 """Hooks: work that the training loop does between steps, such as logging, evaluation and saving."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -41,7 +42,7 @@ class RunProgress:
       timer: measures training without what hooks do inside ``run.paused(…)``.
       worker_states: returns a line about each process that prepares data.
       newest_sign: when the run last made progress, by ``time.monotonic``, and what it does since.
-      ended: whether all work of the run is done.
+      ended: set when all work of the run is done, so that threads of hooks end before the program.
     """
 
     def __init__(
@@ -69,14 +70,14 @@ class RunProgress:
         self.last: dict[str, dict[str, Any]] = {}
         self.worker_states = worker_states
         self.newest_sign = (time.monotonic(), "starting")
-        self.ended = False
+        self.ended = threading.Event()
         self._writers, self._preemption = writers, preemption
 
     def __enter__(self) -> "RunProgress":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.ended = True
+        self.ended.set()
 
     @property
     def is_last(self) -> bool:

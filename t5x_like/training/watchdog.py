@@ -62,15 +62,15 @@ class EndIfHung(Hook):
         self._seconds.append(time.monotonic() - self._step_began)
 
     def _watch(self, run: RunProgress) -> None:
-        while not run.ended:
-            time.sleep(min(self._watchdog.least_seconds / 10, 1.0))
+        # A thread that sleeps while Python ends can abort the process.
+        while not run.ended.wait(min(self._watchdog.least_seconds / 10, 1.0)):
             if not self._seconds:  # the first step prepares data and compiles, which may take hours
                 continue
             median = statistics.median(tuple(self._seconds))
             since, activity = run.newest_sign
             silent_seconds = time.monotonic() - since
             limit = max(self._watchdog.factor * median, self._watchdog.least_seconds)
-            if silent_seconds > limit and not run.ended:
+            if silent_seconds > limit and not run.ended.is_set():
                 _end(run, activity, silent_seconds=silent_seconds, median=median)
 
 
