@@ -1,4 +1,4 @@
-"""What a run prints before its first step."""
+"""Lines printed before training: size of the model, devices, origin of the weights."""
 
 import jax
 from jax.sharding import Mesh
