@@ -1,7 +1,7 @@
 """Feed damaged files of every format to its reader, and count what the reader says.
 
     python -m benchmarks.fuzz                                      2,000 inputs, about half a minute
-    python -m benchmarks.fuzz --inputs 1000000 --output fuzz       a long run; failing files are kept in fuzz/failures
+    python -m benchmarks.fuzz --format_seconds 200 --output fuzz   a long run; failing files are kept in fuzz/failures
     python -m benchmarks.fuzz --format tokenizer gguf --seed 3
     python -m benchmarks.fuzz --format gguf --file fuzz/failures/gguf-17    one file again, with the whole error
 
@@ -15,6 +15,7 @@ import copy
 import faulthandler
 import json
 import logging
+import math
 import os
 import random
 import resource
@@ -152,19 +153,41 @@ def verdict(read: Callable[[Path], object], home: Path, file: str) -> str:
 
 
 def fuzz(
-    name: str, given: Format, inputs: int, *, seed: int, home: Path, max_seconds: float, kept: Path | None
+    name: str,
+    given: Format,
+    *,
+    inputs: int,
+    format_seconds: float,
+    seed: int,
+    home: Path,
+    max_seconds: float,
+    kept: Path | None,
 ) -> dict[str, Any]:
-    """Return the counts of one format, and its failures by number."""
+    """Return the counts of one format, and its failures by number.
+
+    Args:
+      name: Name of the format.
+      given: The format.
+      inputs: Damaged files to read, at most.
+      format_seconds: Time after which no more are read.
+      seed: Decides the damage, with the name.
+      home: Directory for the files.
+      max_seconds: Longest time for a file.
+      kept: Directory for failing files; ``None`` keeps none.
+    """
     chance = random.Random(f"{name} {seed}")
     for content, others in given.seeds:
         for file, each in {**others, given.file: content}.items():
             (home / file).write_bytes(each)
         if (whole := verdict(given.read, home, given.file)) != "read":
             raise RuntimeError(f"a whole file of the format {name} can't be read: {whole}")
-    counts = {"inputs": inputs, "read": 0, "refused": 0, "slowest_seconds": 0.0}
+    counts = {"inputs": 0, "read": 0, "refused": 0, "slowest_seconds": 0.0}
     failures: dict[str, str] = {}
     begun = time.perf_counter()
     for number in range(inputs):
+        if time.perf_counter() - begun > format_seconds:
+            break
+        counts["inputs"] += 1
         content, others = given.seeds[number % len(given.seeds)]
         damaged = mutated(content, chance)
         for file, each in {**others, given.file: damaged}.items():
@@ -184,7 +207,7 @@ def fuzz(
             if kept is not None:
                 kept.mkdir(parents=True, exist_ok=True)
                 (kept / f"{name}-{number}").write_bytes(damaged)
-    rate = round(inputs / (time.perf_counter() - begun), 1)
+    rate = round(counts["inputs"] / (time.perf_counter() - begun), 1)
     return {**counts, "failed": len(failures), "inputs_per_second": rate, "failures": failures}
 
 
@@ -194,8 +217,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--inputs", type=int, default=2000, help="in all, shared by the formats (%(default)s)"
+        "--inputs", type=int, help="in all, shared by the formats (2000 without --format_seconds)"
     )
+    parser.add_argument("--format_seconds", type=float, help="end each format after that time")
     parser.add_argument("--format", nargs="+", default=[], help="some formats only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", help="read this file as --format, without changes")
@@ -219,19 +243,20 @@ def main() -> int:
             shutil.copyfile(arguments.file, home / given.file)
             given.read(home)
             return 0
-        share = -(-arguments.inputs // len(chosen))
+        seconds = arguments.format_seconds or math.inf
+        inputs = arguments.inputs or (2000 if seconds == math.inf else sys.maxsize)
         kept = arguments.output and arguments.output / "failures"
         begun, results = time.perf_counter(), {}
         with _QuietPanics():
             for name, given in chosen.items():
                 results[name] = fuzz(
-                    name, given, share, seed=arguments.seed, home=_empty(folder), max_seconds=arguments.max_seconds,
-                    kept=kept,
+                    name, given, inputs=-(-inputs // len(chosen)), format_seconds=seconds, seed=arguments.seed,
+                    home=_empty(folder), max_seconds=arguments.max_seconds, kept=kept,
                 )  # fmt: skip
-                print(f"{name}: {results[name]['failed']} of {share} failed", file=sys.stderr)
+                print("{failed} of {inputs} failed".format(**results[name]), f"({name})", file=sys.stderr)
     seconds = time.perf_counter() - begun
     failed = sum(each["failed"] for each in results.values())
-    inputs = share * len(chosen)
+    inputs = sum(each["inputs"] for each in results.values())
     found = {"inputs": inputs, "failed": failed, "seconds": round(seconds, 1), "seed": arguments.seed}
     found |= {
         "inputs_per_second": round(inputs / seconds, 1),

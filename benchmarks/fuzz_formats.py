@@ -4,14 +4,18 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+import pyarrow
+import pyarrow.parquet
+from starlette.testclient import TestClient
 
+import t5x_like
 from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.gin_config.configuration import load
 from t5x_like.model import parameters
@@ -19,12 +23,15 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.pretrained.gguf_export import write_gguf
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import classes_at
-from t5x_like.pretrained.hugging_face import find_hugging_face
+from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
 from t5x_like.pretrained.model_config import read_model_config, write_model_config
 from t5x_like.pretrained.peft_files import read_peft
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, write_safetensors
 from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.weight_sources import read_config
+from t5x_like.serving.application import build_application
+from t5x_like.serving.request_fields import Limits
+from t5x_like.serving.served_model import ServedModel
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies import definitions
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF
@@ -86,6 +93,10 @@ def formats(scratch: Path) -> dict[str, Format]:
         "tsv": Format(file="rows.tsv", seeds=_alone([_table()]), read=_reads_rows("rows.tsv")),
         "csv": Format(file="rows.csv", seeds=_alone([_table(",")]), read=_reads_rows("rows.csv")),
         "jsonl": Format(file="rows.jsonl", seeds=_alone([_lines()]), read=_reads_rows("rows.jsonl")),
+        "parquet": Format(
+            file="rows.parquet", seeds=_alone([_parquet(scratch)]), read=_reads_rows("rows.parquet")
+        ),
+        "http": Format(file="body.json", seeds=_alone(_requests()), read=_client(scratch)),
         "wet": Format(file="a.wet", seeds=_alone([_records_of("conversion")]), read=_reads_pages("a.wet")),
         "wet_gz": Format(
             file="a.wet.gz",
@@ -323,6 +334,50 @@ def _table(separator: str = "\t") -> bytes:
 def _lines() -> bytes:
     rows = [{"text": f"a text {number}", "label": number % 2, "part": "plant"} for number in range(9)]
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _parquet(scratch: Path) -> bytes:
+    rows = {
+        "text": [f"a text {number}" for number in range(9)],
+        "label": [0, 1] * 4 + [0],
+        "part": ["plant"] * 9,
+    }
+    pyarrow.parquet.write_table(pyarrow.table(rows), scratch / "rows.parquet")
+    return (scratch / "rows.parquet").read_bytes()
+
+
+def _requests() -> list[bytes]:
+    """Return bodies of requests to ``/v1/completions``."""
+    bodies: list[dict[str, Any]] = [
+        {"model": "served", "prompt": "The 12 days", "max_tokens": 2, "temperature": 0},
+        {"prompt": ["The", "days"], "max_tokens": 1, "n": 2, "top_p": 0.5, "seed": 3, "stop": ["x", "y"]},
+        {"prompt": [[10, 11], [12]], "max_tokens": 1, "logprobs": 2, "echo": True},
+    ]
+    return [json.dumps(body).encode() for body in bodies]
+
+
+def _client(scratch: Path) -> Callable[[Path], None]:
+    """Return a reader that sends the file as a request to a tiny model; refusals of the server are ``ValueError``."""
+    home = scratch / "served"
+    config = replace(_llama(), vocab_size=512)
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], home)
+    (home / "tokenizer.json").write_text(json.dumps(_definitions()["byte_level"]))
+    limits = Limits(
+        body_bytes=20_000, prompts=4, prompt_tokens=12, new_tokens=2, choices=2, waiting=1, seconds=60.0
+    )
+    served = ServedModel(t5x_like.from_pretrained(home), "served", limits)
+    json_type = {"content-type": "application/json"}
+    client = TestClient(build_application(served), raise_server_exceptions=False)
+
+    def read(home: Path) -> None:
+        answer = client.post("/v1/completions", content=(home / "body.json").read_bytes(), headers=json_type)
+        if answer.status_code == 200:
+            return
+        if not 400 <= answer.status_code < 500 or "error" not in answer.json():
+            raise RuntimeError(f"status {answer.status_code}: {answer.text[:500]}")
+        raise ValueError(f"{home}: {answer.json()['error']}")
+
+    return read
 
 
 def _reads_rows(name: str) -> Callable[[Path], None]:

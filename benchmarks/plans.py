@@ -65,6 +65,8 @@ PROGRAMS = {
     "t5_1_1_large_model_axis": _t5("large", "v5e:4x4", "fsdp=4,model=4"),
     "t5_1_1_xxl_v5p": _xxl("fsdp=64", "minimal"),
     "t5_1_1_xxl_v5p_model_axis": _xxl("fsdp=16,model=4", "minimal"),
+    "t5_1_1_xxl_v5p_model_axis_of_2": _xxl("fsdp=32,model=2", "minimal"),
+    "t5_1_1_xxl_v5p_model_axis_of_8": _xxl("fsdp=8,model=8", "minimal"),
     "t5_1_1_xxl_v5p_model_axis_offloaded": _xxl("fsdp=16,model=4", "minimal_offloaded"),
     "t5_1_1_xxl_v5p_model_axis_save_dot_except_mlp": _xxl("fsdp=16,model=4", "save_dot_except_mlp"),
 }
@@ -105,8 +107,57 @@ def _attention(topology: str) -> dict[str, Program]:
     }
 
 
+_CHIPS = {"v5e:4x4": 16, "v5e:16x16": 256, "v5p:4x4x4": 64, "v5p:8x8x8": 512}
+_ROWS_OF_A_CHIP = 8
+
+
+def _sizes() -> dict[str, Program]:
+    """Return every size of T5 1.1 on every topology: weights split along fsdp, 8 rows of 512 + 114 tokens a chip."""
+    return {
+        f"T5 1.1 {size}, {topology}": _t5(
+            size, topology, f"fsdp={chips}", f"BATCH_SIZE={_ROWS_OF_A_CHIP * chips}", "REMAT=full"
+        )
+        for topology, chips in _CHIPS.items()
+        for size in ("small", "base", "large", "xl", "xxl")
+    }
+
+
+def _decoder(model: str, topology: str, mesh: str, length: int, rows: int, vocab_size: int) -> Program:
+    files = ("gin/recipes/objectives/causal_lm.gin", f"gin/models/{model}.gin", "gin/hardware/v5e_8.gin")
+    sizes = (f"TARGETS_LENGTH={length}", f"BATCH_SIZE={rows}", f"VOCAB_SIZE={vocab_size}")
+    return Program(files, topology, mesh, (*sizes, "TRAIN_STEPS=1000000", "REMAT=full"))
+
+
+_OTHER_FAMILIES = {
+    "BERT large, v5e:4x4": Program(_BERT, "v5e:4x4", "fsdp=16", _BERT_SIZES),
+    "GPT-3 13B, v5p:4x4x4": _decoder("gpt3/13b", "v5p:4x4x4", "data=2,fsdp=4,model=8", 2048, 128, 50304),
+    "LLaMA 7B, v5p:4x4x4": _decoder("llama/7b", "v5p:4x4x4", "fsdp=64", 2048, 256, 32000),
+    "LLaMA 2 70B, v5p:8x8x8": _decoder("llama2/70b", "v5p:8x8x8", "fsdp=128,model=4", 4096, 256, 32000),
+}
+
+
+def _weak_scaling() -> dict[str, Program]:
+    """Return T5 1.1 XL on 8 to 512 chips, each with 16 rows; from 64 chips on, groups of 64 hold copies."""
+    slices = ("2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
+    return {
+        f"T5 1.1 XL, {chips} chips": _t5(
+            "xl",
+            f"v5p:{shape}",
+            f"data={max(chips // 64, 1)},fsdp={min(chips, 64)}",
+            f"BATCH_SIZE={16 * chips}",
+            "REMAT=full",
+        )
+        for shape, chips in zip(slices, (8, 16, 32, 64, 128, 256, 512), strict=True)
+    }
+
+
 # By the file of their results.
-PROGRAM_SETS = {"plans": PROGRAMS, "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")}}
+PROGRAM_SETS = {
+    "plans": PROGRAMS,
+    "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")},
+    "family_plans": {**_OTHER_FAMILIES, **_sizes()},
+    "weak_scaling": _weak_scaling(),
+}
 
 
 def compile_program(program: Program) -> dict[str, Any]:

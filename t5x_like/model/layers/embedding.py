@@ -68,6 +68,7 @@ class EmbeddingsConfig:
       vocab_size: Number of token ids.
       embed_dim: Width of the tables.
       positions: Learned position embeddings; ``None`` where positions act in attention.
+      sinusoidal_positions: Adds sinusoids of the positions, which have no weights (see ``sinusoids``).
       block_positions: Learned embeddings of positions inside a masked span (GLM).
       num_token_types: Types of tokens, such as first and second sentence (BERT); 0 for none.
       num_task_types: Types of pretraining tasks (ERNIE 2.0); 0 for none.
@@ -81,6 +82,7 @@ class EmbeddingsConfig:
     vocab_size: int
     embed_dim: int
     positions: LearnedPositions | None = None
+    sinusoidal_positions: bool = False
     block_positions: LearnedPositions | None = None
     num_token_types: int = 0
     num_task_types: int = 0
@@ -203,6 +205,9 @@ class Embeddings(nnx.Module):
         if self.positions is not None and self.config.positions is not None:
             positions = _counted(tokens, self.config.positions) if positions is None else positions
             x = x + self.positions(positions + self.config.positions.offset, dtype)
+        if self.config.sinusoidal_positions:
+            counted = jnp.arange(tokens.shape[1]) if positions is None else positions
+            x = x + sinusoids(counted, x.shape[-1]).astype(dtype)
         if self.config.num_token_types == 1:  # as RoBERTa has it: all tokens are of that type
             token_types = None
         for table, ids in (
@@ -217,6 +222,20 @@ class Embeddings(nnx.Module):
     def project(self, x: Float[Array, "B L E"]) -> Float[Array, "B L D"]:
         """Project to the width of the stack, where the tables have another."""
         return x if self.projection is None else self.projection(x)
+
+
+def sinusoids(positions: Int[Array, "*B L"], num_features: int) -> Float[Array, "*B L D"]:
+    """Return sines, then cosines, of positions at geometrically growing wavelengths (Vaswani et al. 2017, §3.5).
+
+    Args:
+      positions: Positions of tokens.
+      num_features: Width; wavelengths grow from 2π to 10,000 · 2π. Sines and cosines don't alternate as in the
+        paper, but follow each other as in the authors' code and in Marian.
+    """
+    num_sines = -(-num_features // 2)
+    rates = 10000.0 ** (-2.0 * jnp.arange(num_sines) / num_features)
+    angles = positions[..., None] * rates
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles[..., : num_features // 2])], axis=-1)
 
 
 def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, ""]) -> Linear | None:

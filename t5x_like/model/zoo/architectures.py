@@ -35,13 +35,14 @@ from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER
 from t5x_like.model.zoo.t5 import T5
 from t5x_like.model.zoo.t5_lm import T5_LM
 from t5x_like.model.zoo.transfo_xl import TRANSFO_XL
+from t5x_like.model.zoo.transformer import TRANSFORMER
 from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
     ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4, GLM_ORIG, GPT2, GPT3,
     GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2, QWEN3, ROBERTA, SPANBERT,
-    SWITCH_TRANSFORMER, T5, T5_LM, TRANSFO_XL, XLNET,
+    SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 
