@@ -1,5 +1,6 @@
 """Reads single files from packages (.deb, .whl, .zip, .tar.gz) without installing them."""
 
+import fnmatch
 import io
 import os
 import tarfile
@@ -37,6 +38,30 @@ def read_member(package: PathLike, member: str) -> bytes:
     except (tarfile.TarError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is damaged or not what its name says: {error}") from error
     raise ValueError(f"{path}: expected a .deb, .whl, .zip or .tar.gz package")
+
+
+def read_members(package: PathLike, pattern: str) -> list[tuple[str, bytes]]:
+    """Return names and contents of a Debian package's files that match a pattern, in alphabetical order.
+
+    Args:
+      package: The package.
+      pattern: As of ``fnmatch``, such as ``usr/share/doc/*.html``.
+
+    Raises:
+      ValueError: The package is none of Debian's, is damaged, or has no such file.
+    """
+    path = Path(package)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_debian_data(path))) as archive:
+            members = {member.name.removeprefix("./"): member for member in archive if member.isfile()}
+            names = sorted(fnmatch.filter(members, pattern))
+            found = [(name, archive.extractfile(members[name])) for name in names]
+            contents = [(name, file.read()) for name, file in found if file is not None]
+    except tarfile.TarError as error:
+        raise ValueError(f"{path} is damaged or not what its name says: {error}") from error
+    if not contents:
+        raise ValueError(f"{path} has no file {pattern}; is it the package the card names?")
+    return contents
 
 
 def _from_tar(content: bytes, member: str) -> bytes:

@@ -16,6 +16,7 @@ to expect. This index is made from the files' headers. Change any value by a fla
 """
 TITLES = {
     "quickstart": "Quickstart",
+    "transformer": "Transformer",
     "t5": "T5 1.0",
     "t5_1_1": "T5 1.1",
     "bert": "BERT",

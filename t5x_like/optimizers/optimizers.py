@@ -88,13 +88,18 @@ class OptimizerConfig:
                     "leave the weights out of Experiment.trainable to freeze them"
                 )
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: Any) -> optax.GradientTransformation:  # noqa: ARG002
         """Return the rule that turns gradients into updates, the negative learning rate included.
 
         Args:
           axes: Axis names of the parameters: a tree of tuples of names.
+
+        Raises:
+          ValueError: The class only holds the options that optimizers share.
         """
-        raise NotImplementedError
+        raise ValueError(
+            f"{type(self).__name__} has options and no update rule; choose AdamW, Adafactor, lamb.Lamb or lion.Lion"
+        )
 
     def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
         """See ``Optimizer.build``."""

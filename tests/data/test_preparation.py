@@ -40,7 +40,16 @@ def test_a_bad_package_ends_with_its_reason_and_exit_code_2(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "folder", ["king_james", "wordnet_definitions", "cmudict", "vocabulary", "conversations", "bad_words"]
+    "folder",
+    [
+        "king_james",
+        "wordnet_definitions",
+        "cmudict",
+        "vocabulary",
+        "conversations",
+        "bad_words",
+        "debian_handbook",
+    ],
 )
 def test_the_card_describes_the_shipped_files(folder):
     shipped = shipped_directory("data") / folder
@@ -49,8 +58,8 @@ def test_the_card_describes_the_shipped_files(folder):
         assert line in card, f"{shipped}/README.md lacks: {line}"
 
 
-def test_all_shipped_data_stays_under_12_megabytes():
-    assert sum(path.stat().st_size for path in shipped_directory("data").rglob("*") if path.is_file()) < 12e6
+def test_all_shipped_data_stays_under_13_megabytes():
+    assert sum(path.stat().st_size for path in shipped_directory("data").rglob("*") if path.is_file()) < 13e6
 
 
 def test_an_installed_package_has_all_data_and_none_of_the_scripts_that_prepare_it():

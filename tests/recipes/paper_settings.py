@@ -93,11 +93,50 @@ _T5_1_1 = _published(
     model__dropout_rate=0.0,
 )
 
+_TRANSFORMER = _published(
+    "Vaswani et al. 2017, section 5.3",
+    optimizer__beta1=0.9,
+    optimizer__beta2=0.98,
+    optimizer__epsilon=1e-9,
+    learning_rate__is="Noam",
+    learning_rate__warmup_steps=4000,
+    learning_rate__factor=1.0,
+) | _published(
+    "Vaswani et al. 2017, sections 5.4 and 6.1",
+    loss__label_smoothing=0.1,
+    evaluations__0__generation__num_beams=4,
+    evaluations__0__generation__length_penalty_alpha=0.6,
+)
+_TRANSFORMER_BASE = _published(
+    "Vaswani et al. 2017, table 3",
+    model__num_encoder_layers=6,
+    model__num_decoder_layers=6,
+    model__model_dim=512,
+    learning_rate__model_dim=512,
+    model__encoder_mlp_dim=2048,
+    model__num_encoder_heads=8,
+    model__dropout_rate=0.1,
+    total_steps=100_000,
+) | _published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=5)
+_TRANSFORMER_BIG = _published(
+    "Vaswani et al. 2017, table 3",
+    model__num_encoder_layers=6,
+    model__num_decoder_layers=6,
+    model__model_dim=1024,
+    learning_rate__model_dim=1024,
+    model__encoder_mlp_dim=4096,
+    model__num_encoder_heads=16,
+    model__dropout_rate=0.3,
+    total_steps=300_000,
+) | _published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=20)
+
 PAPER_SETTINGS: dict[str, Settings] = {
     "bert/pretrain_base.gin": _BERT | _BERT_BASE | _BERT_128,
     "bert/pretrain_base_512.gin": _BERT | _BERT_BASE | _BERT_512,
     "bert/pretrain_large.gin": _BERT | _BERT_LARGE | _BERT_128,
     "bert/pretrain_large_512.gin": _BERT | _BERT_LARGE | _BERT_512,
+    "transformer/wmt14_en_de_base.gin": _TRANSFORMER | _TRANSFORMER_BASE,
+    "transformer/wmt14_en_de_big.gin": _TRANSFORMER | _TRANSFORMER_BIG,
     "t5_1_1/pretrain_base.gin": _T5_1_1,
     "t5_1_1/pretrain_xxl_pod.gin": _T5_1_1
     | _published("Raffel et al. 2020, section 3.7", train__batch_size=2048),

@@ -26,6 +26,9 @@ CORPUS = {
     "INITIAL_CHECKPOINT": "run",
     "MODEL_DIR": "run",
 }
+PAIRS = {
+    f"{split.upper()}_FILES": f"data/debian_handbook/{split}.tsv" for split in ("train", "validation", "test")
+}
 _NUM_ROWS = 4
 _SMALL_SIZES = {
     "model_dim": 64,
@@ -33,6 +36,10 @@ _SMALL_SIZES = {
     "mlp_dim": 128,
     "head_dim": 16,
     "num_heads": 4,
+    "encoder_mlp_dim": 128,
+    "decoder_mlp_dim": 128,
+    "num_encoder_heads": 4,
+    "num_decoder_heads": 4,
     "num_kv_heads": 2,
     "num_layers": 2,
     "num_encoder_layers": 2,
@@ -42,7 +49,7 @@ _SMALL_SIZES = {
 
 def built(name: str, **macros: Any) -> Experiment:
     text = (RECIPES / name).read_text()
-    given = CORPUS | macros
+    given = CORPUS | (PAIRS if "runs/translate.gin" in text else {}) | macros
     if "INITIAL_CHECKPOINT" not in text:
         del given["INITIAL_CHECKPOINT"]
     return load(

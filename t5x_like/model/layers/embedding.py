@@ -206,7 +206,7 @@ class Embeddings(nnx.Module):
             positions = _counted(tokens, self.config.positions) if positions is None else positions
             x = x + self.positions(positions + self.config.positions.offset, dtype)
         if self.config.sinusoidal_positions:
-            counted = jnp.arange(tokens.shape[1]) if positions is None else positions
+            counted = jnp.arange(tokens.shape[1])[None] if positions is None else positions
             x = x + sinusoids(counted, x.shape[-1]).astype(dtype)
         if self.config.num_token_types == 1:  # as RoBERTa has it: all tokens are of that type
             token_types = None
@@ -224,7 +224,7 @@ class Embeddings(nnx.Module):
         return x if self.projection is None else self.projection(x)
 
 
-def sinusoids(positions: Int[Array, "*B L"], num_features: int) -> Float[Array, "*B L D"]:
+def sinusoids(positions: Int[Array, "B L"], num_features: int) -> Float[Array, "B L D"]:
     """Return sines, then cosines, of positions at geometrically growing wavelengths (Vaswani et al. 2017, §3.5).
 
     Args:
@@ -234,7 +234,7 @@ def sinusoids(positions: Int[Array, "*B L"], num_features: int) -> Float[Array, 
     """
     num_sines = -(-num_features // 2)
     rates = 10000.0 ** (-2.0 * jnp.arange(num_sines) / num_features)
-    angles = positions[..., None] * rates
+    angles = positions[..., None] * rates[None, None]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles[..., : num_features // 2])], axis=-1)
 
 
