@@ -11,11 +11,19 @@ _FIRST = 3  # after padding, end of sequence and unknown
 
 
 class CharacterTokenizer(Tokenizer):
-    """Tokenizer with one id for each listed code point, from 3 on; others are unknown."""
+    """Tokenizer with one id for each listed code point, from 3 on; others are unknown.
+
+    Raises:
+      ValueError: An entry is not one character, or is there twice.
+    """
 
     kind = "characters"
 
     def __init__(self, name: str, characters: Sequence[str], *, num_sentinels: int) -> None:
+        wrong = [each for each in characters if len(each) != 1]
+        if wrong or len(set(characters)) < len(characters):
+            problem = f"{wrong[0][:20]!r} among its characters" if wrong else "a character twice"
+            raise ValueError(f"{name!r} has {problem}; each entry must be one character, once")
         special = SpecialTokenIds(pad=0, eos=1, unknown=2)
         super().__init__(name, num_own=_FIRST + len(characters), special=special, num_sentinels=num_sentinels)
         self.characters = "".join(characters)

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS
 from t5x_like.text.vocabularies.training_corpus import Corpus
 from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 
@@ -75,6 +76,15 @@ def test_words_are_cut_off_by_count_and_by_size(tmp_path):
         pieces = json.loads((tmp_path / "v.json").read_text())["pieces"]
         assert pieces == ["<pad>", "</s>", "<unk>", *kept]
         assert num_ids == len(pieces)
+
+
+@pytest.mark.parametrize(
+    ("characters", "message"), [(["a", "bc"], "'bc' among its characters"), ("aba", "a character twice")]
+)
+def test_a_character_is_one_code_point_and_there_once(tmp_path, characters, message):
+    (tmp_path / "v.json").write_text(json.dumps({"format": OUR_CHARACTERS, "characters": characters}))
+    with pytest.raises(ValueError, match=f"v.json' has {message}"):
+        open_tokenizer(str(tmp_path / "v.json"))
 
 
 def test_characters_are_kept_by_count_and_ends_of_lines_among_them(tmp_path):
