@@ -36,6 +36,15 @@ INTRODUCTION = """# Results
 Every figure comes from a file in [`benchmarks/results`](../benchmarks/README.md), written by a script in the
 repository. The machines are shared and noisy: compare figures of one file only.
 """
+_PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
+    "devices": ("plan", "topology"),
+    "mesh": ("plan", "mesh"),
+    "remat": ("plan", "remat"),
+    "rows": ("plan", "batch_size"),
+    "peak, bytes": ("plan", "memory", "peak_bytes"),
+    "seconds, at least": ("plan", "time", "overlapped", "seconds_per_step"),
+}
+
 FILES = (
     ResultFile(
         name="quickstart_cpu",
@@ -179,13 +188,26 @@ FILES = (
         words="What [`t5x-like plan`](guides/plan.md) says of a chip: compiled for TPUs that weren't there, never run. "
         "Seconds are a lower bound: work and communication overlap, at the data sheet's figures.",
         rows=(),
+        columns=_PLAN_COLUMNS,
+    ),
+    ResultFile(
+        name="family_plans",
+        title="Sizes and families, compiled for TPUs",
+        words="As above, with remat `full`: T5 1.1 with 8 rows of 512 + 114 tokens a chip, and other families.",
+        rows=(),
+        columns=_PLAN_COLUMNS,
+    ),
+    ResultFile(
+        name="weak_scaling",
+        title="Weak scaling from 8 to 512 chips",
+        words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each chip of a v5p, remat `full`: compiled, never run.",
+        rows=(),
         columns={
-            "devices": ("plan", "topology"),
             "mesh": ("plan", "mesh"),
-            "remat": ("plan", "remat"),
-            "rows": ("plan", "batch_size"),
             "peak, bytes": ("plan", "memory", "peak_bytes"),
-            "seconds, at least": ("plan", "time", "overlapped", "seconds_per_step"),
+            "bytes sent": ("plan", "program", "sent_bytes"),
+            "seconds, all hidden": ("plan", "time", "overlapped", "seconds_per_step"),
+            "seconds, none hidden": ("plan", "time", "not_overlapped", "seconds_per_step"),
         },
     ),
     ResultFile(
