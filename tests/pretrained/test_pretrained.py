@@ -1,6 +1,7 @@
 """What a transformers user expects of a loaded model beyond its numbers."""
 
 import json
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,9 @@ import pytest
 import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.transformers_api.generation import frame, visible, widen
+from tests.model.zoo.tiny_models import TINY
 
 CONFIG = T5Config(
     vocab_size=32,
@@ -159,3 +162,21 @@ def test_inputs_are_widened_no_further_than_the_model_has_positions(longest, len
 def test_exported_weights_can_be_read_by_those_who_can_read_the_configuration(directory):
     modes = {file.name: file.stat().st_mode for file in directory.iterdir()}
     assert modes["model.safetensors"] == modes["config.json"]
+
+
+def test_layers_that_repeat_in_another_pattern_keep_their_weights(tmp_path):
+    config = replace(TINY["gpt_neo"], num_layers=4)
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], tmp_path)
+    fields = json.loads((tmp_path / "config.json").read_text())
+    fields |= {"attention_types": [[["global"], 4]], "attention_layers": ["global"] * 4}
+    alternating = t5x_like.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    alike = t5x_like.from_pretrained(tmp_path)
+    by_slot = parameters.flatten(parameters.split(alternating.model)[1])
+    stacked = parameters.flatten(parameters.split(alike.model)[1])
+    name = "self_attention/query/kernel"
+    assert by_slot[f"decoder/layers/1/{name}"].shape[0] == 2
+    both = stacked[f"decoder/layers/0/{name}"]
+    assert both.shape[0] == 4
+    for slot in (0, 1):
+        np.testing.assert_array_equal(both[slot::2], by_slot[f"decoder/layers/{slot}/{name}"])
