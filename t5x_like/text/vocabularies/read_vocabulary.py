@@ -120,7 +120,9 @@ def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definiti
 def _byte_pair(files: Files, path: str, numbers: dict[str, int], lower_case: bool | None) -> Definition:
     merges_path = files.main if files.main.endswith("merges.txt") else files.companions.get("merges.txt")
     if merges_path is None:
-        raise ValueError(f"{files.name!r} needs the merges.txt that belongs to it in the same folder")
+        raise ValueError(
+            f"{files.name!r} needs the merges.txt that belongs to it in the same folder (Marian's source.spm is not read)"
+        )
     lines = as_path(merges_path).read_text(encoding="utf-8").split("\n")
     merges: list[tuple[str, str]] = []
     for place, line in enumerate(lines, start=1):
