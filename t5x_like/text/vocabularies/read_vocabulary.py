@@ -121,7 +121,8 @@ def _byte_pair(files: Files, path: str, numbers: dict[str, int], lower_case: boo
     merges_path = files.main if files.main.endswith("merges.txt") else files.companions.get("merges.txt")
     if merges_path is None:
         raise ValueError(
-            f"{files.name!r} needs the merges.txt that belongs to it in the same folder (Marian's source.spm is not read)"
+            f"{files.name!r} needs the merges.txt that belongs to it in the same folder; Marian's source.spm is not "
+            "read"
         )
     lines = as_path(merges_path).read_text(encoding="utf-8").split("\n")
     merges: list[tuple[str, str]] = []
