@@ -6,7 +6,7 @@
     python -m benchmarks.fuzz --format gguf --file fuzz/failures/gguf-17    one file again, with the whole error
 
 A reader may read a damaged file, or refuse it by a ValueError or OSError that names the file. All else is a failure:
-another error, a message without the file, more than ``--max_seconds`` for an input, more memory than ``--max_memory``.
+another error, a message without the file, more than five seconds for a file, more memory than ``--max_memory``.
 Prints a JSON object with the counts of each format; exits with 1 if there is a failure.
 """
 
@@ -160,7 +160,6 @@ def fuzz(
     format_seconds: float,
     seed: int,
     home: Path,
-    max_seconds: float,
     kept: Path | None,
 ) -> dict[str, Any]:
     """Return the counts of one format, and its failures by number.
@@ -172,7 +171,6 @@ def fuzz(
       format_seconds: Time after which no more are read.
       seed: Decides the damage, with the name.
       home: Directory for the files.
-      max_seconds: Longest time for a file.
       kept: Directory for failing files; ``None`` keeps none.
     """
     chance = random.Random(f"{name} {seed}")
@@ -192,13 +190,13 @@ def fuzz(
         damaged = mutated(content, chance)
         for file, each in {**others, given.file: damaged}.items():
             (home / file).write_bytes(each)
-        faulthandler.dump_traceback_later(20 * max_seconds, exit=True)
+        faulthandler.dump_traceback_later(20 * given.max_seconds, exit=True)
         start = time.perf_counter()
         found = verdict(given.read, home, given.file)
         seconds = time.perf_counter() - start
         faulthandler.cancel_dump_traceback_later()
         counts["slowest_seconds"] = max(counts["slowest_seconds"], round(seconds, 3))
-        if seconds > max_seconds:
+        if seconds > given.max_seconds:
             found = f"it took {seconds:.1f} s"
         if found in ("read", "refused"):
             counts[found] += 1
@@ -224,7 +222,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", help="read this file as --format, without changes")
     parser.add_argument("--output", type=Path, help="folder for results.json and failing files")
-    parser.add_argument("--max_seconds", type=float, default=5.0, help="for an input (%(default)s)")
     parser.add_argument(
         "--max_memory", type=int, default=4, help="GiB of addresses beyond the start (%(default)s)"
     )
@@ -251,7 +248,7 @@ def main() -> int:
             for name, given in chosen.items():
                 results[name] = fuzz(
                     name, given, inputs=-(-inputs // len(chosen)), format_seconds=seconds, seed=arguments.seed,
-                    home=_empty(folder), max_seconds=arguments.max_seconds, kept=kept,
+                    home=_empty(folder), kept=kept,
                 )  # fmt: skip
                 print("{failed} of {inputs} failed".format(**results[name]), f"({name})", file=sys.stderr)
     seconds = time.perf_counter() - begun

@@ -55,11 +55,13 @@ class Format:
       file: Name of the file that is mutated.
       seeds: Whole files, and other files by name that belong into the same directory.
       read: Opens the file in a directory and uses what it finds.
+      max_seconds: Longest time for a file.
     """
 
     file: str
     seeds: Sequence[tuple[bytes, dict[str, bytes]]]
     read: Callable[[Path], object]
+    max_seconds: float = 5.0
 
 
 def formats(scratch: Path) -> dict[str, Format]:
@@ -96,7 +98,9 @@ def formats(scratch: Path) -> dict[str, Format]:
         "parquet": Format(
             file="rows.parquet", seeds=_alone([_parquet(scratch)]), read=_reads_rows("rows.parquet")
         ),
-        "http": Format(file="body.json", seeds=_alone(_requests()), read=_client(scratch)),
+        "http": Format(
+            file="body.json", seeds=_alone(_requests()), read=_client(scratch), max_seconds=60.0
+        ),  # compiles
         "wet": Format(file="a.wet", seeds=_alone([_records_of("conversion")]), read=_reads_pages("a.wet")),
         "wet_gz": Format(
             file="a.wet.gz",
