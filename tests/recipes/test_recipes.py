@@ -1,5 +1,6 @@
 """Every shipped recipe builds: as it is once its macros are given, and to the same value by gin itself."""
 
+import functools
 import importlib.util  # noqa: F401  gin 0.5.0 needs it loaded on Python 3.11
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem 
 ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 
 
+@functools.cache
 def required_macros(file: Path) -> list[str]:
     """A value for every macro that the message about the bare recipe asks for."""
     given = {"VOCABULARY": "bytes"} if "VOCABULARY = %" in file.read_text() else {}
@@ -32,9 +34,15 @@ def required_macros(file: Path) -> list[str]:
     return [f"{name}={value!r}" for name, value in given.items()]
 
 
+@functools.cache
+def as_shipped(file: Path) -> Any:
+    """Return the recipe's configuration with its required macros."""
+    return load([str(file)], required_macros(file), roots=ROOTS)
+
+
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
 def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path: Path) -> None:
-    loaded = load([str(file)], required_macros(file), roots=ROOTS)
+    loaded = as_shipped(file)
     assert not loaded.unused, "a recipe says nothing to no effect"
     kept = tmp_path / "config.gin"
     kept.write_text(loaded.text)
@@ -50,7 +58,7 @@ def test_a_recipe_means_the_same_to_gin_itself(file: Path) -> None:
     import gin
 
     macros = required_macros(file)
-    ours: Any = load([str(file)], macros, roots=ROOTS).value
+    ours: Any = as_shipped(file).value
     gin.clear_config()
     try:
         gin.add_config_file_search_path(str(GIN.parent))
