@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,13 @@ from t5x_like.text.tasks.pretraining import PretrainingTask, corpus_tasks
 FILES = {"train_files": "{corpus}/train.txt", "validation_files": "{corpus}/validation.txt"}
 
 
-def made(**changes):
-    settings = {"mixture": "both", "corpora": {"web": 3, "books": 1}, "vocabulary": "bytes", **FILES}
-    return corpus_tasks(**settings | {"objective": CausalLM()} | changes)
+def made(**changes: Any) -> Any:
+    settings: dict[str, Any] = {"mixture": "both", "corpora": {"web": 3, "books": 1}, "vocabulary": "bytes"}
+    return corpus_tasks(**settings | FILES | {"objective": CausalLM()} | changes)
 
 
 def test_each_corpus_has_its_files_and_the_mixture_their_rates() -> None:
     web, books, mixture = made()
-    assert isinstance(web, PretrainingTask)
-    assert isinstance(books, PretrainingTask)
     assert (web.name, web.files) == ("web", {"train": "web/train.txt", "validation": "web/validation.txt"})
     assert (books.files["train"], books.objective) == ("books/train.txt", CausalLM())
     assert mixture == Mixture(name="both", tasks=("web", "books"), rates={"web": 3, "books": 1})
@@ -32,8 +31,7 @@ def test_each_corpus_has_its_files_and_the_mixture_their_rates() -> None:
 
 def test_corpora_without_rates_are_mixed_by_their_sizes() -> None:
     *_, mixture = made(corpora=("web", "books"), temperature=2.0)
-    assert isinstance(mixture, Mixture)
-    assert isinstance(mixture.rates, Proportional)
+    assert mixture.rates == Proportional(maximum=None, temperature=2.0)
     assert mixture.rates.rate(10**8) == 10**4, "no limit"
 
 
