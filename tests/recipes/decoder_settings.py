@@ -352,19 +352,19 @@ DECODER_SETTINGS: dict[str, Settings] = {
     "xlnet/pretrain_base.gin": _XLNET_BASE,
     "xlnet/pretrain_large.gin": _XLNET_LARGE,
 }
-B = 10**9
+_BILLION = 10**9
 # Tokens of the warm-up, until the rate is at its lowest, and of the whole run.
 TOKENS: dict[str, tuple[float, float, float]] = {
-    f"gpt3/pretrain_{size}.gin": (0.375 * B, 260 * B, 300 * B)
+    f"gpt3/pretrain_{size}.gin": (0.375 * _BILLION, 260 * _BILLION, 300 * _BILLION)
     for size in ("125m", "350m", "760m", "1_3b", "2_7b", "6_7b", "13b", "175b")
 }
 # Tokens of the whole run: LLaMA's table 2, Llama 2's table 1.
 TOKENS_IN_ALL = {
-    "llama/pretrain_7b.gin": 1000 * B,
-    "llama/pretrain_13b.gin": 1000 * B,
-    "llama/pretrain_30b.gin": 1400 * B,
-    "llama/pretrain_65b.gin": 1400 * B,
-    "llama2/pretrain_7b.gin": 2000 * B,
-    "llama2/pretrain_13b.gin": 2000 * B,
-    "llama2/pretrain_70b.gin": 2000 * B,
+    "llama/pretrain_7b.gin": 1000 * _BILLION,
+    "llama/pretrain_13b.gin": 1000 * _BILLION,
+    "llama/pretrain_30b.gin": 1400 * _BILLION,
+    "llama/pretrain_65b.gin": 1400 * _BILLION,
+    "llama2/pretrain_7b.gin": 2000 * _BILLION,
+    "llama2/pretrain_13b.gin": 2000 * _BILLION,
+    "llama2/pretrain_70b.gin": 2000 * _BILLION,
 }

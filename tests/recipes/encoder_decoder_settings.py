@@ -87,8 +87,15 @@ _UMT5 = published(
     loss__normalize_by="target_tokens",
 ) | published("Chung et al. 2023, section 4", objective__is="SpanCorruption")
 
+_UMT5_XXL = _UMT5 | published(
+    "google-research/t5x, t5x/examples/scalable_t5/umt5/optimizer/adafactor_momentum_nofactor.gin",
+    optimizer__momentum=0.9,
+    optimizer__factored=False,
+    optimizer__max_gradient_norm=1.0,
+)
+
 _UL2 = published(
-    "Tay et al. 2022, section 4.1",
+    "Tay et al. 2022, section 4.2",
     **_lengths(512, 512),
     train__batch_size=128,
     total_steps=500_000,
@@ -136,6 +143,7 @@ ENCODER_DECODER_SETTINGS: dict[str, Settings] = {
     "t5/pretrain_multi_task.gin": _T5_MULTI_TASK,
     "mt5/pretrain_base.gin": _MT5,
     "umt5/pretrain_base.gin": _UMT5,
+    "umt5/pretrain_xxl.gin": _UMT5_XXL,
     "ul2/pretrain_base.gin": _UL2,
     "longt5/pretrain_tglobal_base.gin": _LONGT5
     | published("Guo et al. 2022, section 3.1.2", model__global_block_size=16),

@@ -116,6 +116,16 @@ def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
     assert not differing
 
 
+@pytest.mark.parametrize("name", PAPER_SETTINGS)
+def test_the_devices_of_a_recipe_can_share_its_rows_and_heads(name: str) -> None:
+    experiment = built(name)
+    mesh, model = experiment.mesh, experiment.model
+    batches = [experiment.train.batch_size // experiment.num_microbatches]
+    for rows in batches + [validation.batch_size for validation in experiment.validations]:
+        assert rows % (abs(mesh.data) * mesh.fsdp) == 0
+    assert getattr(model, "num_heads", mesh.model) % mesh.model == 0
+
+
 @pytest.fixture
 def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recipes give different tasks the same name."""
