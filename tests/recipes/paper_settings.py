@@ -18,13 +18,13 @@ class Published(NamedTuple):
 Settings = dict[str, Published]
 
 
-def _published(source: str, **values: Any) -> Settings:
+def published(source: str, **values: Any) -> Settings:
     """Return values of one source; ``__`` in a name is a dot."""
     return {name.replace("__", "."): Published(value, source) for name, value in values.items()}
 
 
 _BERT = (
-    _published(
+    published(
         "Devlin et al. 2019, appendix A.2",
         train__batch_size=256,
         optimizer__beta1=0.9,
@@ -33,14 +33,14 @@ _BERT = (
         model__dropout_rate=0.1,
         model__activation="gelu",
     )
-    | _published(
+    | published(
         "Devlin et al. 2019, section 3.1",
         objective__masking__noise_density=0.15,
         objective__masking__mask_rate=0.8,
         objective__masking__random_rate=0.1,
         objective__random_next_rate=0.5,
     )
-    | _published(
+    | published(
         "google-research/bert, optimization.py and create_pretraining_data.py",
         optimizer__epsilon=1e-6,
         optimizer__bias_correction=False,
@@ -49,20 +49,20 @@ _BERT = (
         objective__short_rate=0.1,
     )
 )
-_BERT_BASE = _published(
+_BERT_BASE = published(
     "Devlin et al. 2019, section 3",
     model__num_layers=12,
     model__model_dim=768,
     model__num_heads=12,
 )
-_BERT_LARGE = _published(
+_BERT_LARGE = published(
     "Devlin et al. 2019, section 3",
     model__num_layers=24,
     model__model_dim=1024,
     model__num_heads=16,
 )
 # The rate falls from 1e-4 at step 10,000 to 0 at step 1,000,000, so it is 1e-5 at step 900,000.
-_BERT_128 = _published(
+_BERT_128 = published(
     "Devlin et al. 2019, appendix A.2",
     train__inputs_length=128,
     total_steps=900_000,
@@ -70,7 +70,7 @@ _BERT_128 = _published(
     learning_rate__warmup_steps=10_000,
     learning_rate__end=1e-5,
 )
-_BERT_512 = _published(
+_BERT_512 = published(
     "Devlin et al. 2019, appendix A.2",
     train__inputs_length=512,
     total_steps=100_000,
@@ -79,7 +79,7 @@ _BERT_512 = _published(
     learning_rate__end=0.0,
 )
 
-_T5_1_1 = _published(
+_T5_1_1 = published(
     "Raffel et al. 2020, sections 3.1.4 and 3.1.2",
     train__inputs_length=512,
     train__targets_length=114,
@@ -88,12 +88,12 @@ _T5_1_1 = _published(
     optimizer__is="Adafactor",
     learning_rate__warmup_steps=10_000,
     learning_rate__base=1.0,
-) | _published(
+) | published(
     "google-research/text-to-text-transfer-transformer, released_checkpoints.md, T5.1.1",
     model__dropout_rate=0.0,
 )
 
-_TRANSFORMER = _published(
+_TRANSFORMER = published(
     "Vaswani et al. 2017, section 5.3",
     optimizer__beta1=0.9,
     optimizer__beta2=0.98,
@@ -101,13 +101,13 @@ _TRANSFORMER = _published(
     learning_rate__is="Noam",
     learning_rate__warmup_steps=4000,
     learning_rate__factor=1.0,
-) | _published(
+) | published(
     "Vaswani et al. 2017, sections 5.4 and 6.1",
     loss__label_smoothing=0.1,
     evaluations__0__generation__num_beams=4,
     evaluations__0__generation__length_penalty_alpha=0.6,
 )
-_TRANSFORMER_BASE = _published(
+_TRANSFORMER_BASE = published(
     "Vaswani et al. 2017, table 3",
     model__num_encoder_layers=6,
     model__num_decoder_layers=6,
@@ -117,8 +117,8 @@ _TRANSFORMER_BASE = _published(
     model__num_encoder_heads=8,
     model__dropout_rate=0.1,
     total_steps=100_000,
-) | _published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=5)
-_TRANSFORMER_BIG = _published(
+) | published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=5)
+_TRANSFORMER_BIG = published(
     "Vaswani et al. 2017, table 3",
     model__num_encoder_layers=6,
     model__num_decoder_layers=6,
@@ -128,7 +128,7 @@ _TRANSFORMER_BIG = _published(
     model__num_encoder_heads=16,
     model__dropout_rate=0.3,
     total_steps=300_000,
-) | _published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=20)
+) | published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=20)
 
 PAPER_SETTINGS: dict[str, Settings] = {
     "bert/pretrain_base.gin": _BERT | _BERT_BASE | _BERT_128,
@@ -139,5 +139,5 @@ PAPER_SETTINGS: dict[str, Settings] = {
     "transformer/wmt14_en_de_big.gin": _TRANSFORMER | _TRANSFORMER_BIG,
     "t5_1_1/pretrain_base.gin": _T5_1_1,
     "t5_1_1/pretrain_xxl_pod.gin": _T5_1_1
-    | _published("Raffel et al. 2020, section 3.7", train__batch_size=2048),
+    | published("Raffel et al. 2020, section 3.7", train__batch_size=2048),
 }

@@ -9,15 +9,20 @@ import pytest
 
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import shipped_directory
+from t5x_like.optimizers.schedules import LinearWarmupCosine
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
+from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
-from tests.recipes.paper_settings import PAPER_SETTINGS
+from tests.recipes import paper_settings
+from tests.recipes.decoder_settings import DECODER_SETTINGS, TOKENS, TOKENS_IN_ALL
+from tests.recipes.encoder_decoder_settings import ENCODER_DECODER_SETTINGS
 
+PAPER_SETTINGS = paper_settings.PAPER_SETTINGS | DECODER_SETTINGS | ENCODER_DECODER_SETTINGS
 RECIPES = shipped_directory("gin") / "recipes"
 CORPUS = {
     "TRAIN_FILES": "data/king_james/train.txt",
@@ -29,7 +34,11 @@ CORPUS = {
 PAIRS = {
     f"{split.upper()}_FILES": f"data/debian_handbook/{split}.tsv" for split in ("train", "validation", "test")
 }
+# Recipes with several corpora make a task of each where files name it.
+CORPORA = {"TRAIN_FILES": "{corpus}/train.txt", "VALIDATION_FILES": "{corpus}/validation.txt"}
 _NUM_ROWS = 4
+_MAX_LENGTH = 512  # longer rows take minutes on a CPU
+_SMALL_SOFTMAX = {"vocab_size": 384, "cutoffs": (40, 70, 105)}  # bytes of English are in all clusters
 _SMALL_SIZES = {
     "model_dim": 64,
     "embedding_dim": 32,
@@ -58,11 +67,19 @@ def built(name: str, **macros: Any) -> Experiment:
 
 
 def shrunken(experiment: Experiment) -> Experiment:
-    """Return the experiment with a small model, few rows and one device; all else stays."""
+    """Return the experiment with a small model, few and short rows of the corpus, and one device; all else stays."""
+    train = experiment.train
+    parts = -(-max(train.inputs_length, train.targets_length) // _MAX_LENGTH)
     return dataclasses.replace(
         experiment,
         model=small(experiment.model),
-        train=dataclasses.replace(experiment.train, batch_size=_NUM_ROWS),
+        train=dataclasses.replace(
+            train,
+            mixture=experiment.validations[0].mixture,  # one with benchmarks would need their files
+            batch_size=_NUM_ROWS,
+            inputs_length=-(-train.inputs_length // parts),
+            targets_length=-(-train.targets_length // parts),
+        ),
         mesh=MeshConfig(data=1),
         num_microbatches=1,
         batch_size_ramp=None,
@@ -72,7 +89,7 @@ def shrunken(experiment: Experiment) -> Experiment:
 
 def small(config: Any) -> Any:
     """Return a model's configuration with small widths and few layers, nested ones too."""
-    changed = {}
+    changed: dict[str, Any] = _SMALL_SOFTMAX.copy() if getattr(config, "cutoffs", ()) else {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
@@ -96,7 +113,8 @@ def described(experiment: Experiment) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
 def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
-    found = described(built(name))
+    mixes = "{corpus}" in (RECIPES / name).read_text()
+    found = described(built(name, **CORPORA) if mixes else built(name))
     differing = {
         key: (found.get(key, "no such field"), *each)
         for key, each in PAPER_SETTINGS[name].items()
@@ -105,7 +123,26 @@ def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
     assert not differing
 
 
+@pytest.mark.parametrize("name", PAPER_SETTINGS)
+def test_the_devices_of_a_recipe_can_share_its_rows_and_heads(name: str) -> None:
+    experiment = built(name)
+    mesh, model = experiment.mesh, experiment.model
+    batches = [experiment.train.batch_size // experiment.num_microbatches]
+    for rows in batches + [validation.batch_size for validation in experiment.validations]:
+        assert rows % (abs(mesh.data) * mesh.fsdp) == 0
+    assert getattr(model, "num_heads", mesh.model) % mesh.model == 0
+
+
+@pytest.fixture
+def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recipes give different tasks the same name."""
+    monkeypatch.setattr(registry, "_tasks", {})
+    monkeypatch.setattr(registry, "_mixtures", {})
+    monkeypatch.setattr(registry, "_foreign", None)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("empty_registry")
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
 def test_a_small_model_with_the_settings_of_a_recipe_takes_two_steps(name: str) -> None:
     experiment = shrunken(built(name))
@@ -121,6 +158,37 @@ def test_a_small_model_with_the_settings_of_a_recipe_takes_two_steps(name: str) 
     changed = jax.tree.map(lambda old, new: bool(np.any(old != np.asarray(new))), before, after["params"])
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(after["params"]))
     assert np.mean(jax.tree.leaves(changed)) > 0.8
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_run_whose_batches_grow_reads_the_tokens_of_its_paper(name: str) -> None:
+    experiment = built(name)
+    schedule = experiment.optimizer.learning_rate
+    assert isinstance(schedule, LinearWarmupCosine)
+    steps = (schedule.warmup_steps, schedule.total_steps, experiment.total_steps)
+    rows = rows_of_steps(experiment)
+    found = [float(rows[:step].sum()) * experiment.train.targets_length for step in steps]
+    assert found == pytest.approx(TOKENS[name], rel=1e-3)
+
+
+def rows_of_steps(experiment: Experiment) -> np.ndarray:
+    """Return the rows of each batch of a run, int64 [T]."""
+    ramp, parts, rows = (
+        experiment.batch_size_ramp,
+        experiment.num_microbatches,
+        experiment.train.batch_size,
+    )
+    assert ramp is not None
+    schedule = RampSchedule(ramp, batch_size=rows, num_microbatches=parts)
+    grown = np.searchsorted(schedule.growing_steps, np.arange(experiment.total_steps), side="right")
+    return (schedule.first + grown) * (rows // parts)
+
+
+@pytest.mark.parametrize("name", TOKENS_IN_ALL)
+def test_a_run_reads_as_many_tokens_as_its_paper_says(name: str) -> None:
+    experiment = built(name)
+    tokens = experiment.total_steps * experiment.train.batch_size * experiment.train.targets_length
+    assert tokens == pytest.approx(TOKENS_IN_ALL[name], rel=1e-4)
 
 
 def test_every_pretraining_recipe_of_a_paper_is_compared_with_it() -> None:

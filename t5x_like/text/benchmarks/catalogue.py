@@ -10,6 +10,7 @@ from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads.input_format import InputFraming
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.mixtures import Mixture
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
@@ -111,7 +112,8 @@ def benchmark_tasks(
     data_dir: str | None = None,
     on_bad_row: Literal["fail", "skip"] = "fail",
     num_sentinels: int = 100,
-) -> tuple[BenchmarkTask | Mixture, ...]:
+    others: Sequence[FileTask[Any] | Mixture] = (),
+) -> tuple[FileTask[Any] | Mixture, ...]:
     """Return the tasks of benchmarks and mixtures by name: a recipe's ``TASKS``. A mixture comes with its tasks.
 
     Args:
@@ -120,6 +122,7 @@ def benchmark_tasks(
       data_dir: Folder of the files.
       on_bad_row: "fail" or "skip".
       num_sentinels: Sentinel ids that are added to the vocabulary.
+      others: Definitions to return, too, such as a corpus and a mixture of it with benchmarks.
 
     Raises:
       ValueError: There is no such name.
@@ -132,7 +135,7 @@ def benchmark_tasks(
         if not made:
             benchmark(name)  # raises, and suggests similar names
         found |= {each.name: each for each in made}
-    return tuple(found.values())
+    return (*found.values(), *others)
 
 
 def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:

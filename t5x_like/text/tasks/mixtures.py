@@ -41,16 +41,18 @@ class Mixture:
 
     Attributes:
       name: Name in the registry.
-      tasks: Names of the tasks.
+      tasks: Names of the tasks; by default those that ``rates`` names.
       rates: Rate of each task; by default proportional to its training examples. A task of rate 0 is used in
         evaluation only.
     """
 
     name: str
-    tasks: Sequence[str]
+    tasks: Sequence[str] = ()
     rates: Proportional | Mapping[str, float] = Proportional()
 
     def __post_init__(self) -> None:
+        if not self.tasks and isinstance(self.rates, Mapping):
+            object.__setattr__(self, "tasks", tuple(self.rates))
         if not self.tasks:
             raise ValueError(f"mixture {self.name!r} has no tasks")
         if isinstance(self.rates, Mapping):

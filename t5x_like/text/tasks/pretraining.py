@@ -5,6 +5,7 @@ from dataclasses import field, replace
 from typing import Any, ClassVar, Literal
 
 from t5x_like.config_class import config_class
+from t5x_like.configuration_names import config_function
 from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.tasks.corpus_files import CorpusFiles
@@ -15,7 +16,10 @@ from t5x_like.text.tasks.documents import (
     tokenize_with_spans,
 )
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
+from t5x_like.text.tasks.mixtures import Mixture, Proportional
 from t5x_like.text.tasks.rows import BadRow
+
+_CORPUS = "{corpus}"  # replaced by the name of a corpus in the paths of ``corpus_tasks``
 
 
 @config_class
@@ -112,3 +116,56 @@ class PretrainingTask(FileTask[Document]):
         return read_documents(
             file, separator=self.separator, column=self.column, spans_column=self.spans_column
         )
+
+
+@config_function
+def corpus_tasks(
+    *,
+    mixture: str,
+    corpora: Mapping[str, float] | Sequence[str],
+    vocabulary: str,
+    train_files: str,
+    validation_files: str,
+    objective: Objective,
+    temperature: float = 1.0,
+) -> tuple[PretrainingTask | Mixture, ...]:
+    """Return a pretraining task for each of several corpora, and their mixture: a recipe's ``TASKS``.
+
+    Files without ``{corpus}`` are one corpus: a single task that has the mixture's name.
+
+    >>> settings = {"vocabulary": "bytes", "objective": SpanCorruption(), "validation_files": "{corpus}/validation.txt"}
+    >>> tasks = corpus_tasks(
+    ...     mixture="both", corpora={"web": 0.8, "books": 0.2}, train_files="{corpus}/train.txt", **settings
+    ... )
+    >>> [task.name for task in tasks], tasks[1].files["train"]
+    (['web', 'books', 'both'], 'books/train.txt')
+
+    Args:
+      mixture: Name of the mixture.
+      corpora: Rate of each corpus by its name, or the names alone.
+      vocabulary: See ``PretrainingTask``, as for ``objective``.
+      train_files: Path or pattern of each corpus's files, with ``{corpus}`` for its name.
+      validation_files: The same for the held-out files.
+      objective: Pretraining objective of all corpora.
+      temperature: Of rates by numbers of documents, where ``corpora`` has none; see ``Proportional``.
+
+    Raises:
+      ValueError: ``{corpus}`` is in the one and not in the other.
+    """
+    patterns = {"train": train_files, "validation": validation_files}
+    placed = [split for split, pattern in patterns.items() if _CORPUS in pattern]
+
+    def task(name: str) -> PretrainingTask:
+        files = {split: pattern.replace(_CORPUS, name) for split, pattern in patterns.items()}
+        return PretrainingTask(name=name, vocabulary=vocabulary, files=files, objective=objective)
+
+    if not placed:
+        return (task(mixture),)
+    if len(placed) == 1:
+        raise ValueError(
+            f"{_CORPUS} is in the files of {placed[0]} only ({patterns[placed[0]]!r}); write it into both, or into "
+            "neither for one corpus"
+        )
+    by_size = Proportional(maximum=None, temperature=temperature)
+    rates = corpora if isinstance(corpora, Mapping) else by_size
+    return (*map(task, corpora), Mixture(name=mixture, tasks=tuple(corpora), rates=rates))
