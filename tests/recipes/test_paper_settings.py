@@ -15,6 +15,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
+from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
@@ -111,6 +112,25 @@ def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
         if key not in found or found[key] != each.value
     }
     assert not differing
+
+
+@pytest.mark.parametrize(
+    ("name", "num_tokens", "warmup_tokens"),
+    [("modernbert/pretrain_base.gin", 1.719e12, 3e9), ("modernbert/pretrain_large.gin", 9e11, 2e9)],
+)
+def test_steps_with_growing_batches_see_the_tokens_of_the_paper(
+    name: str, num_tokens: float, warmup_tokens: float
+) -> None:
+    experiment = built(name)
+    batch_size, num_microbatches = experiment.train.batch_size, experiment.num_microbatches
+    assert experiment.batch_size_ramp
+    ramp = RampSchedule(experiment.batch_size_ramp, batch_size=batch_size, num_microbatches=num_microbatches)
+    growing = np.searchsorted(ramp.growing_steps, np.arange(experiment.total_steps), side="right")
+    rows = np.cumsum(ramp.first + growing) * (batch_size // num_microbatches)
+    tokens = rows * experiment.train.inputs_length
+    assert tokens[-1] == pytest.approx(num_tokens, rel=1e-5)
+    warmup_steps = described(experiment)["learning_rate.warmup_steps"]
+    assert tokens[warmup_steps - 1] == pytest.approx(warmup_tokens, rel=1e-3)
 
 
 @pytest.mark.slow
