@@ -336,7 +336,7 @@ _MODERNBERT_8192 = _published(
     model__global_rope_theta=160_000.0,
     learning_rate__warmup_steps=0,
 )
-# Steps are the published tokens by the rows' 8,192.
+# Steps without a growing batch are the published tokens by those of a batch of full rows.
 _MODERNBERT_STAGES = {
     "modernbert/pretrain_base.gin": _MODERNBERT_BASE
     | _MODERNBERT_1024
