@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         LinearWarmupLinearDecay,
         Noam,
         SlantedTriangular,
+        WarmupStableDecay,
     )
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.pretrained.checkpoint import Checkpoint
@@ -133,6 +134,7 @@ _MODULES = {
     "TaskEvaluation": "evaluation.evaluator",
     "TextTask": "text.tasks.text_task",
     "WandbLogger": "training.metric_loggers",
+    "WarmupStableDecay": "optimizers.schedules",
     "Watchdog": "training.watchdog",
     "dataset_files": "text.tasks.dataset_files",
     "evaluate": "training.evaluate",
@@ -200,6 +202,7 @@ __all__ = [
     "TaskEvaluation",
     "TextTask",
     "WandbLogger",
+    "WarmupStableDecay",
     "Watchdog",
     "__version__",
     "dataset_files",

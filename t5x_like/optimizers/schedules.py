@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -113,6 +113,46 @@ class LinearWarmupCosine(_WarmupAndDecay):
     def __call__(self, step: Step) -> jax.Array:
         rise, progress = self._rise_and_progress(step)
         return rise * (self.end + (self.peak - self.end) * 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
+
+
+@config_class
+class WarmupStableDecay(_WarmupAndDecay):
+    """Rises linearly from 0 to ``peak``, stays there, and falls to ``end`` in the last ``decay_steps`` updates.
+
+    The trapezoidal schedule of Xing et al. 2018 (https://arxiv.org/abs/1802.08770), also called WSD (Hu et al. 2024,
+    https://arxiv.org/abs/2404.06395). After a share ``x`` of the decay the rate is ``end + (peak - end) * (1 -
+    sqrt(x))``, which does better than a line in Hägele et al. 2024, https://arxiv.org/abs/2405.18392.
+
+    Attributes:
+      peak: Highest rate.
+      warmup_steps: Updates until the peak.
+      decay_steps: Updates from the peak to the end; 0 for no decay.
+      total_steps: Updates until the end.
+      end: Rate from ``total_steps`` on, if there is a decay.
+      decay_shape: ``"one_minus_sqrt"``, or ``"linear"`` for ``1 - x``.
+
+    >>> float(WarmupStableDecay(peak=1.0, warmup_steps=10, decay_steps=100, total_steps=200)(125))
+    0.5
+    """
+
+    decay_steps: int
+    decay_shape: Literal["one_minus_sqrt", "linear"] = "one_minus_sqrt"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.decay_steps <= self.total_steps - self.warmup_steps:
+            raise ValueError(
+                f"decay_steps={self.decay_steps} must lie in 0 … total_steps-warmup_steps, which is "
+                f"{self.total_steps - self.warmup_steps}"
+            )
+
+    def __call__(self, step: Step) -> jax.Array:
+        rise, _ = self._rise_and_progress(step)
+        if not self.decay_steps:
+            return rise * self.peak
+        share = jnp.clip((_float(step) - self.total_steps) / self.decay_steps + 1.0, 0.0, 1.0)
+        fall = jnp.sqrt(share) if self.decay_shape == "one_minus_sqrt" else share
+        return rise * (self.end + (self.peak - self.end) * (1.0 - fall))
 
 
 @config_class
@@ -262,6 +302,7 @@ Schedule: TypeAlias = (
     | InverseSqrt
     | LinearWarmupLinearDecay
     | LinearWarmupCosine
+    | WarmupStableDecay
     | SlantedTriangular
     | Noam
     | Shifted

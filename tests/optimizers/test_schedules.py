@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import jax
@@ -15,6 +16,7 @@ from t5x_like.optimizers.schedules import (
     Noam,
     Shifted,
     SlantedTriangular,
+    WarmupStableDecay,
 )
 
 
@@ -51,6 +53,23 @@ def test_slanted_triangles_are_those_of_ulmfit():
     flat = SlantedTriangular(peak=peak, total_steps=total, ratio=1.0)
     np.testing.assert_allclose(rates(flat, [0, 20, 199]), peak, rtol=1e-6)
     assert float(SlantedTriangular(total_steps=200, cut_fraction=0.5)(100)) == pytest.approx(0.01)
+
+
+def test_a_stable_rate_falls_in_the_last_updates_only():
+    schedule = WarmupStableDecay(peak=2.0, warmup_steps=10, decay_steps=100, total_steps=200, end=0.5)
+    np.testing.assert_allclose(rates(schedule, [0, 5, 10, 50, 100]), [0.0, 1.0, 2.0, 2.0, 2.0])
+    # 1 - sqrt(n / N): half of the way is gone after a quarter of the decay.
+    np.testing.assert_allclose(rates(schedule, [101, 125, 149]), [1.85, 1.25, 2.0 - 1.5 * 0.7], rtol=1e-6)
+    np.testing.assert_allclose(rates(schedule, [200, 300]), 0.5, rtol=1e-6)
+    linear = dataclasses.replace(schedule, decay_shape="linear")
+    np.testing.assert_allclose(rates(linear, [100, 125, 150, 200]), [2.0, 1.625, 1.25, 0.5], rtol=1e-6)
+
+
+def test_a_stable_rate_may_be_all_decay_or_never_fall():
+    decay = WarmupStableDecay(peak=1.0, warmup_steps=0, decay_steps=100, total_steps=100)
+    np.testing.assert_allclose(rates(decay, [0, 25, 64, 100]), [1.0, 0.5, 0.2, 0.0], atol=1e-6)
+    constant = WarmupStableDecay(peak=1.0, warmup_steps=10, decay_steps=0, total_steps=100)
+    np.testing.assert_allclose(rates(constant, [5, 10, 99, 100, 500]), [0.5, 1.0, 1.0, 1.0, 1.0])
 
 
 def test_noam_is_the_schedule_of_the_transformer():
@@ -93,6 +112,7 @@ def test_t5x_factors_multiply():
         Factors(),
         SlantedTriangular(total_steps=100),
         Noam(),
+        WarmupStableDecay(peak=1.0, warmup_steps=0, decay_steps=4, total_steps=5),
         Shifted(schedule=Noam(), start=3),
     ],
 )
@@ -110,6 +130,10 @@ def test_impossible_schedules_are_refused_in_words():
         InverseSqrt(warmup_steps=0)
     with pytest.raises(ValueError, match="warmup_steps=10 must lie in"):
         LinearWarmupCosine(peak=1.0, warmup_steps=10, total_steps=10)
+    with pytest.raises(ValueError, match=r"decay_steps=95 must lie in .*, which is 90"):
+        WarmupStableDecay(peak=1.0, warmup_steps=10, decay_steps=95, total_steps=100)
+    with pytest.raises(ValueError, match="decay_shape needs"):
+        WarmupStableDecay(peak=1.0, warmup_steps=10, decay_steps=9, total_steps=100, decay_shape="cosine")
 
 
 @pytest.mark.parametrize("rate", [math.inf, math.nan, -1e-3])
@@ -121,6 +145,7 @@ def test_rates_that_would_destroy_weights_are_refused(rate):
         lambda: LinearWarmupCosine(peak=1.0, warmup_steps=1, total_steps=10, end=rate),
         lambda: SlantedTriangular(peak=rate, total_steps=100),
         lambda: Noam(factor=rate),
+        lambda: WarmupStableDecay(peak=rate, warmup_steps=1, decay_steps=1, total_steps=10),
         lambda: Factors(base=rate),
         lambda: AdamW(learning_rate=rate),
     ):

@@ -1,6 +1,8 @@
 """Pretraining recipes have the settings of their papers, and train."""
 
 import dataclasses
+import re
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,6 +32,8 @@ CORPUS = {
     "VOCABULARY": "bytes",
     "INITIAL_CHECKPOINT": "run",
     "MODEL_DIR": "run",
+    "TEACHER": "run",
+    "WORD_LIST": "data/king_james/phrases.list",
 }
 PAIRS = {
     f"{split.upper()}_FILES": f"data/debian_handbook/{split}.tsv" for split in ("train", "validation", "test")
@@ -57,13 +61,19 @@ _SMALL_SIZES = {
 
 
 def built(name: str, **macros: Any) -> Experiment:
-    text = (RECIPES / name).read_text()
-    given = CORPUS | (PAIRS if "runs/translate.gin" in text else {}) | macros
-    if "INITIAL_CHECKPOINT" not in text:
-        del given["INITIAL_CHECKPOINT"]
+    text = with_included(RECIPES / name)
+    known = CORPUS | (PAIRS if "TEST_FILES = %gin.REQUIRED" in text else {}) | macros
+    given = {key: value for key, value in known.items() if f"%{key}" in text}
     return load(
         [str(RECIPES / name)], [f"{key}={value!r}" for key, value in given.items()], roots=[Experiment]
     ).value
+
+
+def with_included(file: Path) -> str:
+    """Return the text of a recipe and of all files that it includes."""
+    text = file.read_text()
+    included = re.findall(r"^include '(.*)'", text, re.MULTILINE)
+    return "\n".join([text, *(with_included(RECIPES.parents[1] / name) for name in included)])
 
 
 def shrunken(experiment: Experiment) -> Experiment:
@@ -84,6 +94,8 @@ def shrunken(experiment: Experiment) -> Experiment:
         num_microbatches=1,
         batch_size_ramp=None,
         start_from=None,
+        # Bytes have no [MASK] of their own, unlike BERT's vocabulary.
+        tasks=tuple(dataclasses.replace(task, num_sentinels=100) for task in experiment.tasks),
     )
 
 
@@ -96,6 +108,8 @@ def small(config: Any) -> Any:
             changed[field.name] = small(value)
         elif isinstance(value, int) and field.name in _SMALL_SIZES:
             changed[field.name] = min(value, _SMALL_SIZES[field.name])
+    if divisor := getattr(config, "generator_divisor", None):  # ELECTRA's generator has that part of each
+        changed |= {"model_dim": 16 * divisor, "mlp_dim": 32 * divisor, "num_heads": divisor}
     return (
         dataclasses.replace(config, compute_dtype="float32", **changed)
         if hasattr(config, "compute_dtype")
@@ -139,6 +153,20 @@ def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_tasks", {})
     monkeypatch.setattr(registry, "_mixtures", {})
     monkeypatch.setattr(registry, "_foreign", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_tokens", "warmup_tokens"),
+    [("modernbert/pretrain_base.gin", 1.719e12, 3e9), ("modernbert/pretrain_large.gin", 9e11, 2e9)],
+)
+def test_steps_with_growing_batches_see_the_tokens_of_the_paper(
+    name: str, num_tokens: float, warmup_tokens: float
+) -> None:
+    experiment = built(name)
+    tokens = np.cumsum(rows_of_steps(experiment)) * experiment.train.inputs_length
+    assert tokens[-1] == pytest.approx(num_tokens, rel=1e-5)
+    warmup_steps = described(experiment)["learning_rate.warmup_steps"]
+    assert tokens[warmup_steps - 1] == pytest.approx(warmup_tokens, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -193,4 +221,5 @@ def test_a_run_reads_as_many_tokens_as_its_paper_says(name: str) -> None:
 
 def test_every_pretraining_recipe_of_a_paper_is_compared_with_it() -> None:
     files = {str(file.relative_to(RECIPES)) for file in RECIPES.glob("*/pretrain*.gin")}
+    files.add("distillation/distilbert.gin")
     assert files - set(PAPER_SETTINGS) == {"quickstart/pretrain.gin"}
