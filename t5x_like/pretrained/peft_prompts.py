@@ -26,11 +26,15 @@ def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
     fields.ignore("prompt_tuning_init_text", "tokenizer_kwargs", "tokenizer_name_or_path")
     _refuse_classifying_prompt(tensors.model.config, tensors.where)
     embeddings = tensors.pop("prompt_embeddings")[""]
+
+    def require(*width: int) -> None:
+        fits = (copies * length, *width)
+        tensors.refuse_unlike("prompt", {"prompt_embeddings": (embeddings.shape, fits)})
+
+    require(*embeddings.shape[1:])  # before an array of that length is made
     config, params = with_empty_adapter(tensors.model.config, PromptTuning(length=length))
     vectors = params["embedding/prompt/vectors"]
-    tensors.refuse_unlike(
-        "prompt", {"prompt_embeddings": (embeddings.shape, (copies * length, vectors.shape[1]))}
-    )
+    require(vectors.shape[1])
     # An encoder-decoder's has rows for the decoder too, which PEFT doesn't use.
     vectors[:] = embeddings[:length]
     return config, params

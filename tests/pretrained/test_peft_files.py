@@ -274,6 +274,15 @@ def test_an_adapter_for_another_model_says_what_differs(tmp_path: Path) -> None:
         read_peft(partial, configuration_of(MODELS / "bert_seqcls"))
 
 
+@pytest.mark.parametrize("case", ["llama_prompt", "llama_prefix"])
+def test_more_virtual_tokens_than_the_file_has_are_refused_before_they_are_made(
+    tmp_path: Path, case: str
+) -> None:
+    adapter = changed(case, tmp_path / "adapter", {"num_virtual_tokens": 2**31 - 1})
+    with pytest.raises(ValueError, match=r"prompt_embeddings: \(\d+, \d+\), the model needs \(2147483647"):
+        read_peft(adapter, configuration_of(base_of(case)))
+
+
 def test_what_peft_lacks_is_not_written(tmp_path: Path) -> None:
     base = configuration_of(MODELS / "gpt2")
 

@@ -95,7 +95,10 @@ def shrunken(experiment: Experiment) -> Experiment:
         batch_size_ramp=None,
         start_from=None,
         # Bytes have no [MASK] of their own, unlike BERT's vocabulary.
-        tasks=tuple(dataclasses.replace(task, num_sentinels=100) for task in experiment.tasks),
+        tasks=tuple(
+            dataclasses.replace(task, num_sentinels=100) if hasattr(task, "num_sentinels") else task
+            for task in experiment.tasks
+        ),
     )
 
 
