@@ -161,7 +161,13 @@ def test_few_functions_are_configuration() -> None:
     for module in ("training.run_record", "text.benchmarks.catalogue", "text.vocabularies.opening"):
         importlib.import_module(f"t5x_like.{module}")
     ours = {each.__name__ for each in configuration_names._config_functions}
-    assert ours == {"benchmark_task", "benchmark_tasks", "padded_vocab_size", "recorded_value"}
+    assert ours == {
+        "benchmark_task",
+        "benchmark_tasks",
+        "corpus_tasks",
+        "padded_vocab_size",
+        "recorded_value",
+    }
     assert not configuration_names.is_nameable(write_text)
 
 

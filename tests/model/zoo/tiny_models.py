@@ -33,6 +33,7 @@ from t5x_like.model.zoo.spanbert import SpanBertConfig
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
+from t5x_like.model.zoo.transformer import TransformerConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 
 VOCAB_SIZE = 61
@@ -50,19 +51,21 @@ _PAIR: dict[str, Any] = {
     "dropout_rate": 0.1,
 }
 
+_TWO_STACKS: dict[str, Any] = {
+    "vocab_size": VOCAB_SIZE,
+    "model_dim": 32,
+    "encoder_mlp_dim": 48,
+    "decoder_mlp_dim": 64,
+    "num_encoder_heads": 4,
+    "num_decoder_heads": 2,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 2,
+    "max_position_embeddings": 16,
+}
+
 TINY: dict[str, Any] = {
     "albert": AlbertConfig(**_LEARNED, embed_dim=16),
-    "bart": BartConfig(
-        vocab_size=VOCAB_SIZE,
-        model_dim=32,
-        encoder_mlp_dim=48,
-        decoder_mlp_dim=64,
-        num_encoder_heads=4,
-        num_decoder_heads=2,
-        num_encoder_layers=1,
-        num_decoder_layers=2,
-        max_position_embeddings=16,
-    ),
+    "bart": BartConfig(**_TWO_STACKS),
     "bert": BertConfig(**_LEARNED),
     "distilbert": DistilBertConfig(**_LEARNED),
     "electra_discriminator": ElectraConfig(**_LEARNED, embed_dim=16),
@@ -101,6 +104,7 @@ TINY: dict[str, Any] = {
     "t5_1_0": T5Config(**_PAIR, feed_forward="relu", tie_word_embeddings=True),
     "t5_shared": T5Config(**{**_PAIR, "num_encoder_layers": 2, "num_decoder_layers": 2}, share_stacks=True),
     "transfo_xl": TransfoXLConfig(**_ONE, head_dim=8, memory_length=4, embed_dim=32, cutoffs=(20, 40)),
+    "transformer": TransformerConfig(**_TWO_STACKS),
     "umt5": T5Config(**_PAIR, relative_tables="per_layer"),
     "unilm": BertConfig(**_LEARNED, task="masked_lm"),
     "xlnet": XLNetConfig(**_ONE, head_dim=8),
