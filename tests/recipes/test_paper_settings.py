@@ -1,6 +1,7 @@
 """Pretraining recipes have the settings of their papers, and train."""
 
 import dataclasses
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ _SMALL_SIZES = {
 }
 
 
+@functools.cache
 def built(name: str, **macros: Any) -> Experiment:
     text = with_included(RECIPES / name)
     known = CORPUS | (PAIRS if "TEST_FILES = %gin.REQUIRED" in text else {}) | macros

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util  # noqa: F401  gin 0.5.0 needs it loaded on Python 3.11
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from t5x_like.training.experiment import Experiment
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
+INCLUDES_RECIPE = re.compile(r"^include 'gin/recipes/(?!\S*tasks\.gin')", re.MULTILINE)
 ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 
 
@@ -40,7 +42,16 @@ def as_shipped(file: Path) -> Any:
     return load([str(file)], required_macros(file), roots=ROOTS)
 
 
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
+def each_recipe() -> pytest.MarkDecorator:
+    """Slow are those that change a few numbers of another recipe, such as another size of the model."""
+    marked = [
+        pytest.param(file, marks=pytest.mark.slow if INCLUDES_RECIPE.search(file.read_text()) else ())
+        for file in RECIPES
+    ]
+    return pytest.mark.parametrize("file", marked, ids=lambda file: str(file.relative_to(GIN)))
+
+
+@each_recipe()
 def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path: Path) -> None:
     loaded = as_shipped(file)
     assert not loaded.unused, "a recipe says nothing to no effect"
@@ -53,7 +64,7 @@ def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path:
         assert abstract(loaded.value.model)
 
 
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
+@each_recipe()
 def test_a_recipe_means_the_same_to_gin_itself(file: Path) -> None:
     import gin
 
