@@ -1,6 +1,6 @@
 """Feed damaged files of every format to its reader, and count what the reader says.
 
-    python -m benchmarks.fuzz                                      2,000 inputs, about half a minute
+    python -m benchmarks.fuzz                                      2,000 inputs, about a minute
     python -m benchmarks.fuzz --format_seconds 200 --output fuzz   a long run; failing files are kept in fuzz/failures
     python -m benchmarks.fuzz --format tokenizer gguf --seed 3
     python -m benchmarks.fuzz --format gguf --file fuzz/failures/gguf-17    one file again, with the whole error

@@ -1,6 +1,5 @@
 """Formats of files that somebody else may have written: small whole files of each, and the reader that opens them."""
 
-import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ import pyarrow.parquet
 from starlette.testclient import TestClient
 
 import t5x_like
+from benchmarks import fuzz_tokenizers as tokenizers
 from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.gin_config.configuration import load
 from t5x_like.model import parameters
@@ -33,17 +33,12 @@ from t5x_like.serving.application import build_application
 from t5x_like.serving.request_fields import Limits
 from t5x_like.serving.served_model import ServedModel
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.text.vocabularies import definitions
-from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF
-from t5x_like.text.vocabularies.opening import _open_files, open_tokenizer
-from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import read_experiment, write_experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
 _RECIPES = ("quickstart/pretrain.gin", "quickstart/finetune.gin", "bert/glue_mnli.gin", "t5/glue.gin")
-_TEXT = "The <extra_id_0> of 12 days’ wonder: don't\n"
 _MAX_ROWS = 1000
 
 
@@ -76,15 +71,27 @@ def formats(scratch: Path) -> dict[str, Format]:
         "config": Format(file="config.json", seeds=_alone(_configs()), read=_read_config),
         "model": Format(file="model.json", seeds=_alone(_run_models(scratch)), read=read_model_config),
         "adapter": Format(file="adapter_config.json", seeds=_adapters(), read=_read_adapter),
-        "tokenizer": Format(file="tokenizer.json", seeds=_tokenizers(), read=_read_tokenizer),
-        "tokenizer_config": Format(
-            file="tokenizer_config.json", seeds=_tokenizer_settings(), read=_read_tokenizer
+        "tokenizer": Format(
+            file="tokenizer.json", seeds=_alone(tokenizers.tokenizers()), read=tokenizers.read_tokenizer
         ),
-        "vocab_txt": Format(file="vocab.txt", seeds=_alone([_word_pieces()]), read=_read_tokenizer),
-        "words": Format(file="words.json", seeds=_alone(_own_vocabularies()), read=_read_tokenizer),
-        "merges": Format(file="merges.txt", seeds=[_merges()], read=_read_tokenizer),
-        "tiktoken": Format(file="gpt2.tiktoken", seeds=_alone([_ranks()]), read=_read_tokenizer),
-        "sentencepiece": Format(file="spiece.model", seeds=_alone([_unigram_model()]), read=_read_tokenizer),
+        "tokenizer_config": Format(
+            file="tokenizer_config.json",
+            seeds=tokenizers.tokenizer_settings(),
+            read=tokenizers.read_tokenizer,
+        ),
+        "vocab_txt": Format(
+            file="vocab.txt", seeds=_alone([tokenizers.word_pieces()]), read=tokenizers.read_tokenizer
+        ),
+        "words": Format(
+            file="words.json", seeds=_alone(tokenizers.own_vocabularies()), read=tokenizers.read_tokenizer
+        ),
+        "merges": Format(file="merges.txt", seeds=[tokenizers.merges()], read=tokenizers.read_tokenizer),
+        "tiktoken": Format(
+            file="gpt2.tiktoken", seeds=_alone([tokenizers.ranks()]), read=tokenizers.read_tokenizer
+        ),
+        "sentencepiece": Format(
+            file="spiece.model", seeds=_alone([tokenizers.unigram_model()]), read=tokenizers.read_tokenizer
+        ),
         "safetensors": Format(
             file="model.safetensors", seeds=_alone(_tensors(scratch)), read=_read_safetensors
         ),
@@ -190,105 +197,6 @@ def _read_adapter(home: Path) -> None:
     read_peft(home, read_config(FIXTURES / "models" / "llama"))
 
 
-def _word_pieces() -> bytes:
-    return "\n".join(
-        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "won", "##der", "1"]
-    ).encode()
-
-
-def _definitions() -> dict[str, dict[str, Any]]:
-    """Return the definition of a tokenizer of each kind."""
-    letters = {CHARACTER_OF[byte]: byte for byte in range(256)}
-    pieces = _word_pieces().decode().split("\n")
-    byte_level = definitions.byte_level(
-        letters | {"th": 256, "the": 257}, [("t", "h"), ("th", "e")], prefix_space=False
-    )
-    sentinel = {"id": 258, "content": "<extra_id_0>", "single_word": False, "lstrip": False, "rstrip": False}
-    unigram = {
-        "type": "Unigram",
-        "unk_id": 0,
-        "vocab": [["<unk>", 0.0], ["▁the", -1.0], ["▁", -2.0], *([letter, -3.0] for letter in "the of12")],
-    }
-    return {
-        "byte_level": {**byte_level, "added_tokens": [{**sentinel, "normalized": False, "special": True}]},
-        "word_piece": definitions.word_piece(pieces, configuration={}, lower_case=None),
-        "words": definitions.words(["<pad>", "</s>", "<unk>", "The"], lower_case=False, punctuation_apart=True),
-        "unigram": {
-            "version": "1.0",
-            "added_tokens": [],
-            "normalizer": {"type": "NFKC"},
-            "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-            "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-            "model": unigram,
-        },
-    }  # fmt: skip
-
-
-def _tokenizers() -> list[tuple[bytes, dict[str, bytes]]]:
-    return _alone([json.dumps(each).encode() for each in _definitions().values()])
-
-
-def _own_vocabularies() -> list[bytes]:
-    pieces = ["<pad>", "</s>", "<unk>", "The", "of", "12"]
-    words = {"format": OUR_WORDS, "lower_case": False, "punctuation_apart": True, "pieces": pieces}
-    return [
-        json.dumps(each).encode()
-        for each in (words, {"format": OUR_CHARACTERS, "characters": ["T", "h", "e"]})
-    ]
-
-
-def _merges() -> tuple[bytes, dict[str, bytes]]:
-    numbers = {CHARACTER_OF[byte]: byte for byte in range(256)} | {"th": 256, "the": 257}
-    return b"#version: 0.2\nt h\nth e\n", {"vocab.json": json.dumps(numbers).encode()}
-
-
-def _ranks() -> bytes:
-    pieces = [bytes([byte]) for byte in range(256)] + [b"th", b"the"]
-    return b"".join(base64.b64encode(piece) + b" %d\n" % rank for rank, piece in enumerate(pieces))
-
-
-def _unigram_model() -> bytes:
-    from sentencepiece import sentencepiece_model_pb2  # brings protobuf
-
-    model: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
-    proto = model.ModelProto()
-    proto.trainer_spec.model_type = model.TrainerSpec.UNIGRAM
-    for piece, kind in (
-        ("<pad>", 3),
-        ("</s>", 3),
-        ("<unk>", 2),
-        ("\u2581the", 1),
-        ("\u2581", 1),
-        ("T", 1),
-        ("h", 1),
-    ):
-        proto.pieces.add(piece=piece, score=-1.0, type=kind)
-    return proto.SerializeToString()
-
-
-def _tokenizer_settings() -> list[tuple[bytes, dict[str, bytes]]]:
-    settings = {
-        "unk_token": {"content": "[UNK]", "lstrip": False},
-        "pad_token": "[PAD]",
-        "do_lower_case": True,
-        "extra_ids": 3,
-        "added_tokens_decoder": {"0": {"content": "[PAD]", "special": True}},
-        "model_max_length": 512,
-        "tokenizer_class": "BertTokenizer",
-    }
-    word_piece = {"vocab.txt": _word_pieces()}
-    whole = {"tokenizer.json": json.dumps(_definitions()["word_piece"]).encode()}
-    return [(json.dumps(settings).encode(), others) for others in (word_piece, whole)]
-
-
-def _read_tokenizer(home: Path) -> None:
-    _open_files.cache_clear()  # it takes files of one size and second for the same
-    tokenizer = open_tokenizer(home)
-    ids = tokenizer.encode(_TEXT)
-    tokenizer.decode([*ids, 0, tokenizer.vocab_size - 1])
-    tokenizer.starts_word()
-
-
 def _tensors(scratch: Path) -> list[bytes]:
     (scratch / "tensors").mkdir()
     write_safetensors(scratch / "tensors", *_arrays(), max_shard_bytes=10**6)
@@ -365,7 +273,7 @@ def _client(scratch: Path) -> Callable[[Path], None]:
     home = scratch / "served"
     config = replace(_llama(), vocab_size=512)
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], home)
-    (home / "tokenizer.json").write_text(json.dumps(_definitions()["byte_level"]))
+    (home / "tokenizer.json").write_text(json.dumps(tokenizers.tokenizer_definitions()["byte_level"]))
     limits = Limits(
         body_bytes=20_000, prompts=4, prompt_tokens=12, new_tokens=2, choices=2, waiting=1, seconds=60.0
     )
