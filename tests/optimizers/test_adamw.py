@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from t5x_like.optimizers.lion import Lion
-from t5x_like.optimizers.optimizers import Adafactor, AdamW
+from t5x_like.optimizers.optimizers import Adafactor, Adam, AdamW
 from t5x_like.optimizers.schedules import Constant
 
 AXES = {"kernel": ("embed", "mlp"), "bias": ("mlp",)}
@@ -70,3 +70,8 @@ def test_wrong_types_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             AdamW(**wrong)
+
+
+def test_a_class_of_options_says_which_optimizers_there_are() -> None:
+    with pytest.raises(ValueError, match="Adam has options and no update rule; choose AdamW, "):
+        Adam().build(AXES)
