@@ -23,8 +23,8 @@ from t5x_like.model.zoo.config_fields import ConfigFields
 class TransformerConfig(BartLikeConfig):
     """The first Transformer, of any size: sinusoidal positions, and one table for both inputs and the output.
 
-    Marian's translation models (``opus-mt``) are of this architecture, most with ``activation="silu"``. The output has a
-    bias as in Marian, which the paper doesn't mention.
+    Marian's translation models (``opus-mt``) are of this architecture, most with ``activation="silu"``. The output has
+    a bias as in Marian, which the paper doesn't mention.
     """
 
     activation: Activation = "relu"
