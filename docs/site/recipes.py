@@ -42,6 +42,7 @@ TITLES = {
     "transfo_xl": "Transformer-XL",
     "xlnet": "XLNet",
     "glue": "GLUE on a CPU",
+    "comparisons": "Comparisons",
     "tuning": "Ways of tuning",
     "distillation": "Distillation",
     "objectives": "Pretraining objectives",

@@ -1,14 +1,15 @@
-"""Run a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
+"""Run a recipe over a small grid and seeds, or over the settings that it compares; a table of all, and the best.
 
 t5x-like sweep gin/recipes/bert/glue_rte.gin --set INITIAL_CHECKPOINT=bert-base-uncased \\
   --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
 Values that belong together: --over BATCH_SIZE:TRAIN_STEPS=16:1556,32:778
-A recipe may have a grid of its own, SWEEP_OVER = ('LEARNING_RATE=5e-5,3e-5',); --over replaces it.
+A paper's comparison, with its figures: t5x-like sweep gin/recipes/comparisons/t5_objectives.gin --output runs/table_4
 
 The same command continues where it was stopped: finished runs are not repeated, others continue.
 """
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,24 @@ from t5x_like.cli.arguments import (
     load_configuration,
     load_part,
     override_flags,
+    undefined_macros,
 )
+from t5x_like.gin_config.configuration import Override
+from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
+from t5x_like.sweep.comparison import Comparison
 from t5x_like.sweep.grid import GridPoint, grid_points
-from t5x_like.sweep.outcomes import RunOutcome, best_of, results, summarize, table
-from t5x_like.sweep.run_pool import Comparison, RunPool, SweepRun, is_finished, outcome_of, train_command
+from t5x_like.sweep.outcomes import RunOutcome, agreement_with, best_of, results, summarize, table
+from t5x_like.sweep.run_pool import (
+    Criterion,
+    RunPool,
+    RunStage,
+    SweepRun,
+    is_finished,
+    outcome_of,
+    train_command,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +49,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=v1,v2,…",
         help="a macro and its values; may be repeated for a grid. NAME:OTHER=1:2,3:4 vary together",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="SETTING",
+        help="of the settings that the recipe compares, these",
+    )
+    parser.add_argument(
+        "--then",
+        action="append",
+        default=[],
+        metavar="RECIPE",
+        help="train a second run from each one's weights (its INITIAL_CHECKPOINT), whose scores count. Values of --set "
+        "go to it, too, where it leaves their macros open",
     )
     parser.add_argument("--seeds", type=int, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
@@ -70,12 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"--jobs {arguments.jobs} need at least as many --devices, and there are {len(devices)}"
         )
-    if not arguments.over:
-        arguments.over = _recipe_grid(arguments)
-    comparison = Comparison(arguments.metric, arguments.at, arguments.lowest)
-    runs = [_prepared(arguments, point) for point in grid_points(arguments.over, arguments.seeds)]
+    compared = _comparison(arguments)
+    criterion = Criterion(arguments.metric, arguments.at, arguments.lowest)
+    points = grid_points(arguments.over, arguments.seeds, _chosen(compared, arguments.only))
+    runs = [_prepared(arguments, point) for point in points]
     outcomes = {
-        one.point.name: outcome_of(one, "finished" if is_finished(one) else "waiting", comparison)
+        one.point.name: outcome_of(one, "finished" if is_finished(one) else "waiting", criterion)
         for one in runs
     }
     waiting = [one for one in runs if outcomes[one.point.name].status != "finished"]
@@ -85,56 +113,103 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
 
     def ended(one: SweepRun, status: Any) -> None:
-        outcomes[one.point.name] = outcome_of(one, status, comparison)
-        _write(arguments, outcomes)
+        outcomes[one.point.name] = outcome_of(one, status, criterion)
+        _write(arguments, compared, outcomes)
 
     interrupted = False
     try:
         RunPool(arguments.jobs, devices, lambda line: print(line, flush=True)).work(waiting, ended)
     except KeyboardInterrupt:
         interrupted = True
-    return _conclude(arguments, outcomes, interrupted)
+    return _conclude(arguments, compared, outcomes, interrupted)
 
 
-def _recipe_grid(arguments: argparse.Namespace) -> list[str]:
-    """Return the values of ``--over`` that the recipe has in its macro SWEEP_OVER; none without such a macro."""
-    grid = load_part(arguments, EXPERIMENT, "tasks", "SWEEP_OVER", defaults=("SWEEP_OVER = ()",))
-    if not isinstance(grid, list | tuple) or not all(isinstance(over, str) for over in grid):
-        raise UserError(f"SWEEP_OVER is {grid!r}; give a tuple of texts such as ('LEARNING_RATE=5e-5,3e-5',)")
-    return list(grid)
+def _comparison(arguments: argparse.Namespace) -> Comparison:
+    """Return what the recipe compares, its macro COMPARISON, and complete the flags by it; flags win."""
+    compared = load_part(arguments, EXPERIMENT, "tasks", "COMPARISON", defaults=("COMPARISON = None",))
+    if compared is None:
+        return Comparison()
+    if not isinstance(compared, Comparison):
+        raise UserError(f"COMPARISON is {compared!r}; it must be a comparison.Comparison() of t5x_like.sweep")
+    arguments.lowest = arguments.lowest or (arguments.metric is None and compared.lowest)
+    arguments.metric = arguments.metric or compared.metric
+    arguments.then = arguments.then or list(compared.then)
+    return compared
+
+
+def _chosen(compared: Comparison, only: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    unknown = [name for name in only if name not in compared.settings]
+    if unknown:
+        there = ", ".join(map(repr, compared.settings)) or "none"
+        raise UserError(f"--only {unknown[0]!r}: the recipe has no such setting; its settings are {there}")
+    return {name: added for name, added in compared.settings.items() if not only or name in only}
 
 
 def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
     """Build the run's configuration, so that errors show before any run has started."""
     home = Path(arguments.output) / "runs" / point.name
-    overrides = [*arguments.overrides, *point.bindings, f"MODEL_DIR={str(home)!r}"]
-    given = argparse.Namespace(**{**vars(arguments), "overrides": overrides})
-    loaded = load_configuration(given, EXPERIMENT)
+    first = home / "initial" if arguments.then else home
+    overrides = [*arguments.overrides, *point.bindings]
+    stages = [_stage(arguments, [*arguments.gin_file, *point.gin_files], overrides, first)]
+    if arguments.then:
+        files = [*arguments.then, *point.then_gin_files]
+        overrides = [
+            *_open_macros(arguments, files),
+            *point.then_bindings,
+            f"INITIAL_CHECKPOINT={str(first)!r}",
+        ]
+        stages.append(_stage(arguments, files, overrides, home / "final"))
 
     from t5x_like.training.experiment import describe  # imports JAX
 
-    if not loaded.value.evaluations and not (arguments.metric and loaded.value.validations):
+    loaded = stages[-1][1]
+    if not loaded.evaluations and not (arguments.metric and loaded.validations):
         raise UserError(
             "the recipe scores no task on held-out rows, so there is nothing to compare",
             hint="give it evaluations, or compare a validation loss: --metric validation/TASK/loss --lowest",
         )
-    described = {name: value for name, value in describe(loaded.value).items() if name != "model_dir"}
-    flags = [f"--gin_file={file}" for file in arguments.gin_file]
+    described = {
+        ("then." if number else "") + name: value
+        for number, (_, experiment) in enumerate(stages)
+        for name, value in describe(experiment).items()
+        if name != "model_dir" and not (number and name == "start_from")
+    }
+    return SweepRun(point, home, tuple(stage for stage, _ in stages), described)
+
+
+def _open_macros(arguments: argparse.Namespace, gin_files: list[str]) -> list[Override]:
+    """Return the values of ``--set`` for macros that the second run's gin files leave open."""
+    given = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": []})
+    names = undefined_macros(given)
+    return [each for each in arguments.overrides if isinstance(each, Setting) and each.name in names]
+
+
+def _stage(
+    arguments: argparse.Namespace, gin_files: list[str], overrides: list[Any], directory: Path
+) -> tuple[RunStage, Any]:
+    """Return the training process of gin files, and its ``Experiment``."""
+    overrides = [*overrides, f"MODEL_DIR={str(directory)!r}"]
+    given = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": overrides})
+    loaded = load_configuration(given, EXPERIMENT)
+    flags = [f"--gin_file={file}" for file in gin_files]
     flags += override_flags(overrides)
     flags += [f"--module={name}" for name in arguments.module]
     if arguments.gin_search_paths:
         flags.append(f"--gin_search_paths={arguments.gin_search_paths}")
-    return SweepRun(point, home, train_command(flags), described)
+    return RunStage(directory, train_command(flags)), loaded.value
 
 
-def _write(arguments: argparse.Namespace, outcomes: dict[str, RunOutcome]) -> None:
+def _write(arguments: argparse.Namespace, compared: Comparison, outcomes: dict[str, RunOutcome]) -> None:
     asked = {
         "recipe": arguments.gin_file,
+        "then": arguments.then,
         "over": arguments.over,
         "seeds": arguments.seeds,
         "at": arguments.at,
     }
-    found = results(list(outcomes.values()), metric=_metric(arguments), lowest=arguments.lowest)
+    found = results(
+        list(outcomes.values()), metric=_metric(arguments), lowest=arguments.lowest, comparison=compared
+    )
     write_json(f"{arguments.output}/results.json", asked | found)
 
 
@@ -142,13 +217,20 @@ def _metric(arguments: argparse.Namespace) -> str:
     return arguments.metric or "mean score"
 
 
-def _conclude(arguments: argparse.Namespace, outcomes: dict[str, RunOutcome], interrupted: bool) -> int:
-    _write(arguments, outcomes)
+def _conclude(
+    arguments: argparse.Namespace, compared: Comparison, outcomes: dict[str, RunOutcome], interrupted: bool
+) -> int:
+    _write(arguments, compared, outcomes)
     settings = summarize(list(outcomes.values()), lowest=arguments.lowest)
-    print(table(settings, metric=_metric(arguments), lowest=arguments.lowest))
+    print(table(settings, metric=_metric(arguments), lowest=arguments.lowest, comparison=compared))
     best = best_of(settings, lowest=arguments.lowest)
     if best is not None and best.settings:
         print("the best: " + ", ".join(f"{name}={value}" for name, value in best.settings.items()))
+    agreed = agreement_with(compared, settings, lowest=arguments.lowest)
+    if compared.published:
+        print(f"published: {compared.source}")
+    if agreed is not None:
+        print(agreed)
     print(f"written to {arguments.output}/results.json")
     failed = [name for name, outcome in outcomes.items() if outcome.status == "failed"]
     if failed:

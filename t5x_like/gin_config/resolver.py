@@ -98,23 +98,24 @@ class Resolver:
         """Return messages about bindings in files that nothing reads.
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
-        misspelt. Bindings of a target whose reference another file overrode, or that the grid of a sweep refers to,
-        are not reported, nor are their macros.
+        misspelt, and no file before defines it. Bindings of a target whose reference another file overrode, or of a sweep's COMPARISON, are not
+        reported, nor are their macros.
         """
-        replaced, grid = self._replaced(), self.bindings.macros.get("SWEEP_OVER")
+        replaced = self._replaced()
         known = [macro.name for macro in self.bindings.macros.values() if macro.used]
+        comparison = self.bindings.macros.get("COMPARISON")
+        compared = set() if comparison is None else set(self.bindings.targets_in(comparison))
         idle = [
             bound
             for bound in self.bindings.all()
-            if (bound.origin.file, bound.target) in replaced
-            or (grid is not None and bound.target and f"@{bound.name.rpartition('.')[0]}(" in str(grid.value))
+            if (bound.origin.file, bound.target) in replaced or bound.target in compared
         ]
         macros = {bound.value.name for bound in idle if isinstance(bound.value, MacroReference)}
         lines = []
         for bound in self.bindings.all():
             if bound in idle or (bound.target is None and bound.name in macros):
                 continue
-            hint = nearest(bound.name, known) if bound.target is None else ""
+            hint = nearest(bound.name, known) if bound.target is None and bound.before is None else ""
             if not bound.origin.line:
                 continue
             if not bound.used and (hint or bound.target):

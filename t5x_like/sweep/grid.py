@@ -1,13 +1,14 @@
-"""Grid of hyperparameter values from flags: ``--over LEARNING_RATE=1e-5,2e-5 --seeds 3``."""
+"""Runs of a sweep: a recipe's settings, a grid from flags such as ``--over LEARNING_RATE=1e-5,2e-5``, and seeds."""
 
 import ast
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from t5x_like.gin_config.user_error import UserError
 
+_THEN = "then:"  # begins what a setting adds to the second run
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -17,31 +18,68 @@ class GridPoint(NamedTuple):
     Attributes:
       settings: Macros as written on the command line.
       seed: Random seed; ``None`` keeps the recipe's.
+      label: Name of the setting in the recipe's ``Comparison``; ``None`` without one.
+      additions: Gin files and bindings of that setting; those after ``then:`` are for the second run.
     """
 
     settings: dict[str, str]
     seed: int | None = None
+    label: str | None = None
+    additions: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Folder name of the run."""
         parts = dict(self.settings) | ({} if self.seed is None else {"SEED": str(self.seed)})
-        text = ",".join(f"{name}={value}" for name, value in parts.items()) or "recipe"
+        words = [self.label] if self.label is not None else []
+        text = ",".join([*words, *(f"{name}={value}" for name, value in parts.items())]) or "recipe"
         return re.sub(r"[^A-Za-z0-9_.,=+-]+", "_", text)
 
     @property
+    def shown(self) -> dict[str, str]:
+        """Columns of the table of scores: the setting's name, and the macros."""
+        return ({} if self.label is None else {"setting": self.label}) | self.settings
+
+    @property
+    def gin_files(self) -> list[str]:
+        """Gin files to add to the recipe."""
+        return [added for added in self._of(first=True) if _is_gin_file(added)]
+
+    @property
     def bindings(self) -> list[str]:
-        """Bindings for gin (``NAME=value``); text values are quoted."""
-        seed = [] if self.seed is None else [f"SEED={self.seed}"]
-        return [f"{name}={_literal(value)}" for name, value in self.settings.items()] + seed
+        """Bindings for gin (``NAME=value``); text values of flags are quoted."""
+        own = [added for added in self._of(first=True) if not _is_gin_file(added)]
+        return [*own, *(f"{name}={_literal(value)}" for name, value in self.settings.items()), *self._seed]
+
+    @property
+    def then_gin_files(self) -> list[str]:
+        """Gin files to add to the second run's."""
+        return [added for added in self._of(first=False) if _is_gin_file(added)]
+
+    @property
+    def then_bindings(self) -> list[str]:
+        """Bindings for the second run."""
+        return [*(added for added in self._of(first=False) if not _is_gin_file(added)), *self._seed]
+
+    @property
+    def _seed(self) -> list[str]:
+        return [] if self.seed is None else [f"SEED={self.seed}"]
+
+    def _of(self, *, first: bool) -> list[str]:
+        if first:
+            return [added for added in self.additions if not added.startswith(_THEN)]
+        return [added.removeprefix(_THEN).strip() for added in self.additions if added.startswith(_THEN)]
 
 
-def grid_points(overs: Sequence[str], num_seeds: int | None) -> list[GridPoint]:
+def grid_points(
+    overs: Sequence[str], num_seeds: int | None, settings: Mapping[str, tuple[str, ...]] | None = None
+) -> list[GridPoint]:
     """Return every combination; seeds vary fastest, then the values of the last flag.
 
     Args:
       overs: ``NAME=v1,v2`` or, for values that vary together, ``NAME:OTHER=1:2,3:4``.
       num_seeds: Seeds 0 to ``num_seeds - 1`` for each combination; None leaves the recipe's seed.
+      settings: Settings of the recipe's ``Comparison``, which vary slowest.
 
     Raises:
       UserError: A flag can't be read, or a macro or a run is given twice.
@@ -57,7 +95,8 @@ def grid_points(overs: Sequence[str], num_seeds: int | None) -> list[GridPoint]:
         raise UserError("--over SEED=… and --seeds say the same thing twice; leave one out")
     seeds = [None] if num_seeds is None else list(range(num_seeds))
     grid = [
-        GridPoint({name: value for axis in chosen for name, value in axis.items()}, seed)
+        GridPoint({name: value for axis in chosen for name, value in axis.items()}, seed, label, additions)
+        for label, additions in (settings or {None: ()}).items()
         for chosen in itertools.product(*(axis.rows for axis in axes))
         for seed in seeds
     ]
@@ -111,6 +150,10 @@ def split(text: str, separator: str) -> list[str]:
             parts.append(text[start:place].strip())
             start = place + 1
     return [*parts, text[start:].strip()]
+
+
+def _is_gin_file(added: str) -> bool:
+    return added.endswith(".gin") and "=" not in added
 
 
 def _literal(value: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from t5x_like.io.files import PathLike, as_path, read_jsonl
 from t5x_like.reports.metrics_log import METRICS, held_out_scores
 from t5x_like.reports.score_tables import aligned
+from t5x_like.sweep.comparison import Agreement, Comparison, agreement
 
 Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
 
@@ -161,40 +162,87 @@ def best_of(settings: Sequence[SettingSummary], *, lowest: bool = False) -> Sett
     return max(known, key=lambda setting: sign * (setting.mean or 0.0), default=None)
 
 
-def table(settings: Sequence[SettingSummary], *, metric: str, lowest: bool = False) -> str:
+def table(
+    settings: Sequence[SettingSummary],
+    *,
+    metric: str,
+    lowest: bool = False,
+    comparison: Comparison | None = None,
+) -> str:
     """Return a text table with a line for each setting; a star marks the best.
 
     Args:
       settings: Summaries of ``summarize``.
       metric: Heading of the scores.
       lowest: True if lower scores are better.
+      comparison: The recipe's, for published scores next to the measured ones.
     """
     best = best_of(settings, lowest=lowest)
+    published = comparison.published if comparison is not None else {}
     names = list(settings[0].settings) if settings else []
     seeded = any(len(setting.scores) > 1 for setting in settings)
-    rows: list[tuple[str, ...]] = [
-        ("", *names, metric, *(("std", "median", "best", "seeds") if seeded else ()))
-    ]
+    heading = ["", *names, metric, *(("std", "median", "best", "seeds") if seeded else ())]
+    rows: list[tuple[str, ...]] = [(*heading, *(("published",) if published else ()))]
     for setting in settings:
         numbers = [_shown(setting.mean)]
         if seeded:
             shown = " ".join(_shown(value) for value in setting.scores.values())
             numbers += [_shown(setting.std), _shown(setting.median), _shown(setting.best), shown]
+        if published:
+            numbers.append(_shown(published.get(setting.settings.get("setting", ""))))
         rows.append(("*" if setting is best else "", *setting.settings.values(), *numbers))
     return aligned(rows, left=len(rows[0]))
 
 
-def results(outcomes: Sequence[RunOutcome], *, metric: str, lowest: bool = False) -> dict[str, Any]:
+def agreement_with(
+    comparison: Comparison, settings: Sequence[SettingSummary], *, lowest: bool
+) -> Agreement | None:
+    """Return how the order of the settings agrees with the published one; None where fewer than two can be compared.
+
+    Args:
+      comparison: The recipe's.
+      settings: Summaries of ``summarize``, of a sweep over nothing but the comparison's settings.
+      lowest: True if lower measured scores are better.
+    """
+    if any(set(setting.settings) != {"setting"} for setting in settings):
+        return None
+    measured = {
+        setting.settings["setting"]: (setting.mean, (setting.std or 0.0) / math.sqrt(len(setting.scores)))
+        for setting in settings
+        if setting.mean is not None and math.isfinite(setting.mean)
+    }
+    found = agreement(
+        measured, comparison.published, lowest=lowest, published_lowest=comparison.published_lowest
+    )
+    return found if sum(found) else None
+
+
+def results(
+    outcomes: Sequence[RunOutcome],
+    *,
+    metric: str,
+    lowest: bool = False,
+    comparison: Comparison | None = None,
+) -> dict[str, Any]:
     """Return the contents of ``results.json``; arguments are those of ``table``."""
     settings = summarize(outcomes, lowest=lowest)
     best = best_of(settings, lowest=lowest)
-    return {
+    found: dict[str, Any] = {
         "metric": metric,
         "lowest_is_best": lowest,
         "best": best and best._asdict(),
         "settings": [setting._asdict() for setting in settings],
         "runs": [outcome._asdict() for outcome in outcomes],
     }
+    if comparison is not None and comparison.published:
+        agreed = agreement_with(comparison, settings, lowest=lowest)
+        found["published"] = {
+            "source": comparison.source,
+            "scores": dict(comparison.published),
+            "lowest_is_best": comparison.published_lowest,
+            "pairs": agreed and agreed._asdict(),
+        }
+    return found
 
 
 def _shown(value: float | None) -> str:

@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.2
 Status = Literal["finished", "failed", "interrupted", "waiting"]
 
 
-class Comparison(NamedTuple):
+class Criterion(NamedTuple):
     """Score by which runs are compared.
 
     Attributes:
@@ -37,20 +37,41 @@ class Comparison(NamedTuple):
     lowest: bool = False
 
 
+class RunStage(NamedTuple):
+    """One training process of a grid point.
+
+    Attributes:
+      directory: Folder of the run.
+      command: Program and arguments that train it.
+    """
+
+    directory: Path
+    command: list[str]
+
+
 class SweepRun(NamedTuple):
-    """Process of one grid point.
+    """Training of one grid point: a run, or two of which the second starts from the first one's weights.
 
     Attributes:
       point: Values of the run.
-      directory: Folder of the run.
-      command: Program and arguments that train the run.
+      directory: Folder of all that belongs to it.
+      stages: Processes, one after the other; the scores of the last one count.
       described: Every value that affects the result, to compare with a finished run's.
     """
 
     point: GridPoint
     directory: Path
-    command: list[str]
+    stages: tuple[RunStage, ...]
     described: dict[str, Any]
+
+
+class _ActiveRun(NamedTuple):
+    """A run, the number of its present stage, that stage's process, and when it was started."""
+
+    run: SweepRun
+    stage: int
+    process: subprocess.Popen
+    start_time: float
 
 
 def is_finished(run: SweepRun) -> bool:
@@ -77,25 +98,26 @@ def is_finished(run: SweepRun) -> bool:
     return True
 
 
-def outcome_of(run: SweepRun, status: Status, comparison: Comparison) -> RunOutcome:
+def outcome_of(run: SweepRun, status: Status, criterion: Criterion) -> RunOutcome:
     """Return the run's outcome, with scores if it has finished.
 
     Args:
       run: The run.
       status: State in which its process ended.
-      comparison: Score to read.
+      criterion: Score to read.
 
     Raises:
       ValueError: The run has not measured the metric.
     """
     point = run.point
-    outcome = RunOutcome(point.name, point.settings, point.seed, status, str(run.directory))
+    directory = run.stages[-1].directory
+    outcome = RunOutcome(point.name, point.shown, point.seed, status, str(directory))
     if status != "finished":
         return outcome
-    by_step = scores_by_step(run.directory)
-    step = chosen_step(by_step, comparison.metric, at=comparison.at, lowest=comparison.lowest)
+    by_step = scores_by_step(directory)
+    step = chosen_step(by_step, criterion.metric, at=criterion.at, lowest=criterion.lowest)
     scores = by_step[step]
-    return outcome._replace(step=step, scores=scores, score=score_of(scores, comparison.metric))
+    return outcome._replace(step=step, scores=scores, score=score_of(scores, criterion.metric))
 
 
 class RunPool:
@@ -109,7 +131,7 @@ class RunPool:
 
     def __init__(self, jobs: int, devices: Sequence[str], report: Callable[[str], None]):
         self._jobs, self._devices, self._report = jobs, devices, report
-        self._active: dict[int, tuple[SweepRun, subprocess.Popen, float]] = {}
+        self._active: dict[int, _ActiveRun] = {}
 
     def work(self, waiting: Sequence[SweepRun], ended: Callable[[SweepRun, Status], None]) -> None:
         """Train the runs in order.
@@ -139,44 +161,45 @@ class RunPool:
         finally:
             signal.signal(signal.SIGTERM, before)
 
-    def _start(self, slot: int, run: SweepRun) -> None:
-        run.directory.mkdir(parents=True, exist_ok=True)
+    def _start(self, slot: int, run: SweepRun, number: int = 0) -> None:
+        directory, command = run.stages[number]
+        directory.mkdir(parents=True, exist_ok=True)
         environment = dict(os.environ)
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._devices[slot :: self._jobs])
-        with (run.directory / "train.log").open("ab") as log, _locked(run.directory) as lock:
+        with (directory / "train.log").open("ab") as log, _locked(directory) as lock:
             # In its own session, so that Ctrl-C reaches only this process, which passes it on once.
             process = subprocess.Popen(
-                run.command,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-                pass_fds=(lock,),
+                command, stdout=log, stderr=log, env=environment, start_new_session=True, pass_fds=(lock,)
             )
-        self._active[slot] = (run, process, time.monotonic())
-        self._report(f"{run.point.name}: started, {run.directory}/train.log")
+        self._active[slot] = _ActiveRun(run, number, process, time.monotonic())
+        self._report(f"{run.point.name}: started, {directory}/train.log")
 
-    def _collect(self, ended: Callable[[SweepRun, Status], None]) -> None:
-        for slot, (run, process, start) in list(self._active.items()):
-            code = process.poll()
+    def _collect(self, ended: Callable[[SweepRun, Status], None], *, stopping: bool = False) -> None:
+        for slot, active in list(self._active.items()):
+            code = active.process.poll()
             if code is None:
                 continue
             del self._active[slot]
+            run, last = active.run, active.stage == len(active.run.stages) - 1
             status: Status = "finished" if code == 0 else "interrupted" if code == _INTERRUPTED else "failed"
-            if status == "finished":
+            seconds = time.monotonic() - active.start_time
+            why = _why(run.stages[active.stage].directory) if status == "failed" else ""
+            self._report(f"{run.point.name}: {status} after {seconds:.0f} s{why}")
+            if status == "finished" and not last and not stopping:
+                self._start(slot, run, active.stage + 1)
+                continue
+            if status == "finished" and last:
                 write_json(run.directory / _FINISHED, {"configuration": run.described})
-            seconds = time.monotonic() - start
-            self._report(f"{run.point.name}: {status} after {seconds:.0f} s{_why(run, status)}")
-            ended(run, status)
+            ended(run, status if last or status == "failed" else "interrupted")
 
     def _stop(self, ended: Callable[[SweepRun, Status], None]) -> None:
-        for _, process, _ in self._active.values():
-            process.send_signal(signal.SIGTERM)
+        for active in self._active.values():
+            active.process.send_signal(signal.SIGTERM)
         if self._active:
             self._report(f"stopping; {len(self._active)} runs save and stop")
         while self._active:
-            self._collect(ended)
+            self._collect(ended, stopping=True)
             time.sleep(_POLL_SECONDS)
 
 
@@ -209,10 +232,8 @@ def train_command(arguments: Sequence[str]) -> list[str]:
     ]
 
 
-def _why(run: SweepRun, status: Status) -> str:
-    if status != "failed":
-        return ""
-    lines = (run.directory / "train.log").read_text(errors="replace").strip().splitlines()
+def _why(directory: Path) -> str:
+    lines = (directory / "train.log").read_text(errors="replace").strip().splitlines()
     return "".join(f"\n    {line}" for line in lines[-5:])
 
 

@@ -70,16 +70,33 @@ def test_a_dry_run_names_the_runs(recipe: str, tmp_path: Path, capsys) -> None:
     assert not out.exists()
 
 
-def test_a_recipe_may_have_a_grid_of_its_own(recipe: str, tmp_path: Path, capsys) -> None:
+SETTINGS = """
+from t5x_like.sweep import comparison
+COMPARISON = @comparison.Comparison()
+comparison.Comparison.settings = {'slow': ('LEARNING_RATE = 1e-4',), 'fast': ('LEARNING_RATE = 0.1',)}
+"""
+
+
+def test_a_recipe_may_have_settings_of_its_own(recipe: str, tmp_path: Path, capsys) -> None:
     flags = ["--output", str(tmp_path / "out"), "--dry_run"]
-    Path(recipe).write_text(f"{RECIPE}SWEEP_OVER = ('LEARNING_RATE=1e-3,2e-3', 'BATCH_SIZE=8,16,32')\n")
+    text = RECIPE.replace(
+        "from t5x_like.training", SETTINGS.strip().splitlines()[0] + "\nfrom t5x_like.training", 1
+    )
+    Path(recipe).write_text(text + SETTINGS.strip().partition("\n")[2] + "\n")
     assert main(["sweep", recipe, *flags]) == 0
-    assert "6 runs, 0 finished before" in capsys.readouterr().out
-    assert main(["sweep", recipe, "--over", "BATCH_SIZE=8,16", *flags]) == 0
-    assert "2 runs, 0 finished before" in capsys.readouterr().out
-    Path(recipe).write_text(f"{RECIPE}SWEEP_OVER = 3\n")
+    shown = capsys.readouterr().out
+    assert "2 runs, 0 finished before" in shown
+    assert "waiting   fast" in shown
+    assert main(["sweep", recipe, "--over", "BATCH_SIZE=8,16", "--only", "fast", *flags]) == 0
+    assert "waiting   fast,BATCH_SIZE=16" in capsys.readouterr().out
+    assert main(["sweep", recipe, "--only", "faster", *flags]) == 2
+    assert (
+        "--only 'faster': the recipe has no such setting; its settings are 'slow', 'fast'"
+        in capsys.readouterr().err
+    )
+    Path(recipe).write_text(f"{RECIPE}COMPARISON = 3\n")
     assert main(["sweep", recipe, *flags]) == 2
-    assert "SWEEP_OVER is 3; give a tuple of texts" in capsys.readouterr().err
+    assert "COMPARISON is 3; it must be a comparison.Comparison()" in capsys.readouterr().err
 
 
 def test_t5s_comparison_of_tuning_methods_is_one_command(tmp_path: Path, capsys) -> None:
@@ -87,6 +104,17 @@ def test_t5s_comparison_of_tuning_methods_is_one_command(tmp_path: Path, capsys)
     flags = ["--set", "INITIAL_CHECKPOINT=runs/pretrain", "--seeds=3", f"--output={tmp_path}", "--dry_run"]
     assert main(["sweep", recipe, *flags]) == 0
     assert "18 runs, 0 finished before" in capsys.readouterr().out
+
+
+def test_values_for_macros_that_the_second_recipe_leaves_open_go_to_it(
+    recipe: str, tmp_path: Path, capsys
+) -> None:
+    second = tmp_path / "second.gin"
+    second.write_text(RECIPE.replace("BATCH_SIZE = 8", "BATCH_SIZE = %gin.REQUIRED"))
+    flags = ["--then", str(second), "--output", str(tmp_path / "out"), "--dry_run"]
+    assert main(["sweep", recipe, *flags]) == 2
+    assert "BATCH_SIZE" in capsys.readouterr().err
+    assert main(["sweep", recipe, "--set", "BATCH_SIZE=16", *flags]) == 0
 
 
 @pytest.mark.slow

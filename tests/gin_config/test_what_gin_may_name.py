@@ -48,7 +48,7 @@ def test_no_verb_imports_what_a_gin_file_names(
         RECIPE
         + "import traps\nfrom t5x_like.training import experiment\nTASKS = (@traps.run(),)\nMODEL = 1\n"
     )
-    (folder / "run.gin").write_text(text + "SWEEP_OVER = ()\n")
+    (folder / "run.gin").write_text(text + "COMPARISON = None\n")
     assert main([*verb, "--gin_file=run.gin"]) == 2
     said = capsys.readouterr().err
     assert "run.gin:2: imports 'traps', which is not a part of t5x_like" in said

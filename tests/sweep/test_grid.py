@@ -24,6 +24,28 @@ def test_values_that_belong_together_vary_together() -> None:
     ]
 
 
+def test_settings_of_a_recipe_come_first_and_are_combined_with_flags_and_seeds() -> None:
+    settings = {
+        "prefix LM": (
+            "gin/objectives/prefix_lm.gin",
+            "TARGETS_LENGTH = 64",
+            "then: LEARNING_RATE = 0.1",
+            "then: a.gin",
+        ),
+        "plain": (),
+    }
+    grid = grid_points(["BATCH_SIZE=8,16"], 1, settings)
+    assert [point.name for point in grid][1:3] == [
+        "prefix_LM,BATCH_SIZE=16,SEED=0",
+        "plain,BATCH_SIZE=8,SEED=0",
+    ]
+    first = grid[0]
+    assert first.shown == {"setting": "prefix LM", "BATCH_SIZE": "8"}
+    assert (first.gin_files, first.then_gin_files) == (["gin/objectives/prefix_lm.gin"], ["a.gin"])
+    assert first.bindings == ["TARGETS_LENGTH = 64", "BATCH_SIZE=8", "SEED=0"]
+    assert first.then_bindings == ["LEARNING_RATE = 0.1", "SEED=0"]
+
+
 def test_text_needs_no_quotes_and_may_have_them() -> None:
     grid = grid_points(
         ["INITIAL_CHECKPOINT=runs/a:b,'runs/b'", "LENGTHS=(1,2),None", "MODEL=@t5.T5Config(),%OTHER"], None

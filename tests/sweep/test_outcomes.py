@@ -3,13 +3,16 @@
 import json
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from t5x_like.sweep.comparison import Comparison
 from t5x_like.sweep.outcomes import (
     RunOutcome,
     best_of,
     chosen_step,
+    results,
     score_of,
     scores_by_step,
     summarize,
@@ -70,6 +73,43 @@ def test_a_task_counts_once_however_many_metrics_it_has() -> None:
         score_of(scores, "bleu")
     with pytest.raises(ValueError, match="--metric validation/mrpc/loss --lowest"):
         score_of({"validation/mrpc/loss": 0.3}, None)
+
+
+def test_published_scores_are_beside_the_measured_ones_and_pairs_are_compared() -> None:
+    def one(setting: str, seed: int, score: float) -> RunOutcome:
+        return RunOutcome(f"{setting}{seed}", {"setting": setting}, seed, "finished", "runs/x", 10, {}, score)
+
+    outcomes = [
+        *(one("denoising", seed, score) for seed, score in enumerate((80.0, 82.0))),
+        *(one("shared", seed, score) for seed, score in enumerate((81.0, 81.4))),
+        *(one("language model", seed, score) for seed, score in enumerate((70.0, 71.0))),
+    ]
+    paper = Comparison(
+        settings={"denoising": (), "shared": (), "language model": ()},
+        published={"denoising": 83.28, "shared": 82.81, "language model": 74.7},
+        source="table 2",
+    )
+    lines = table(summarize(outcomes), metric="accuracy", comparison=paper).splitlines()
+    assert lines[0].split()[-1] == "published"
+    assert lines[1].split()[-1] == "83.28"
+    found = results(outcomes, metric="accuracy", comparison=paper)["published"]
+    assert found["pairs"] == {"same": 2, "other": 0, "undecided": 1}  # 81.0 and 81.2 are too close
+    assert found["source"] == "table 2"
+    lowest = results(outcomes, metric="loss", lowest=True, comparison=paper)["published"]
+    assert lowest["pairs"] == {"same": 0, "other": 2, "undecided": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"published": {"shared": 82.8}, "source": "table 2"}, "published has scores of 'shared'"),
+        ({"published": {"denoising": 83.3}}, "need a source"),
+        ({"settings": {"denoising": ("then: SEED = 1",)}}, "there is none: say which"),
+    ],
+)
+def test_a_comparison_that_contradicts_itself_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Comparison(**dict[str, Any]({"settings": {"denoising": ()}}, **values))
 
 
 def test_a_runs_scores_are_read_from_its_log(tmp_path: Path) -> None:

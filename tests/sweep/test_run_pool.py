@@ -11,7 +11,7 @@ import pytest
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.sweep.grid import GridPoint
-from t5x_like.sweep.run_pool import Comparison, RunPool, SweepRun, is_finished, outcome_of
+from t5x_like.sweep.run_pool import Criterion, RunPool, RunStage, SweepRun, is_finished, outcome_of
 
 LOGS = """
 import json, sys, pathlib
@@ -28,12 +28,8 @@ time.sleep(60)
 
 def run_of(directory: Path, name: str, program: str, *arguments: str, **described) -> SweepRun:
     home = directory / name
-    return SweepRun(
-        GridPoint({"RATE": name}),
-        home,
-        [sys.executable, "-c", program, str(home), *arguments],
-        {"rate": name, **described},
-    )
+    stage = RunStage(home, [sys.executable, "-c", program, str(home), *arguments])
+    return SweepRun(GridPoint({"RATE": name}), home, (stage,), {"rate": name, **described})
 
 
 def work(runs: list[SweepRun], jobs: int = 2) -> tuple[dict[str, str], list[str]]:
@@ -49,8 +45,25 @@ def test_runs_that_end_well_are_remembered_and_those_that_fail_say_why(tmp_path:
     assert ended == {"good": "finished", "bad": "failed"}
     assert any("no such weights" in line for line in lines)
     assert (is_finished(good), is_finished(bad)) == (True, False)
-    reached = outcome_of(good, "finished", Comparison())
+    reached = outcome_of(good, "finished", Criterion())
     assert (reached.score, reached.step, reached.scores) == (71.5, 3, {"rte/accuracy": 71.5})
+
+
+def test_the_second_stage_begins_when_the_first_has_finished_and_its_scores_count(tmp_path: Path) -> None:
+    def stage(name: str, program: str, *arguments: str) -> RunStage:
+        home = tmp_path / "both" / name
+        return RunStage(home, [sys.executable, "-c", program, str(home), *arguments])
+
+    reads = LOGS + "assert (pathlib.Path(sys.argv[1]).parent / 'initial' / 'metrics.jsonl').exists()"
+    stages = (stage("initial", LOGS, "50"), stage("final", reads, "71.5"))
+    run = SweepRun(GridPoint({}, label="both"), tmp_path / "both", stages, {})
+    assert work([run])[0] == {"both": "finished"}
+    reached = outcome_of(run, "finished", Criterion())
+    assert (reached.score, reached.settings) == (71.5, {"setting": "both"})
+    failing = run._replace(stages=(stage("initial", "raise SystemExit('no such text')"), stages[1]))
+    ended, lines = work([failing])
+    assert ended == {"both": "failed"}
+    assert any("no such text" in line for line in lines)
 
 
 def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_path: Path) -> None:
@@ -107,7 +120,7 @@ def test_a_number_that_was_not_measured_stops_all_runs(tmp_path: Path) -> None:
     def ended(run: SweepRun, status: str) -> None:
         while not (tmp_path / "slow" / "ready").exists():
             time.sleep(0.05)
-        outcome_of(run, "finished", Comparison(metric="bleu"))
+        outcome_of(run, "finished", Criterion(metric="bleu"))
 
     pool = RunPool(2, [], lambda _: None)
     with pytest.raises(ValueError, match="have not measured 'bleu'"):

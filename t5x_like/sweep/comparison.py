@@ -1,0 +1,112 @@
+"""Named settings that a recipe compares, with the scores that a paper reports for them."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import field
+from typing import NamedTuple
+
+from t5x_like.config_class import config_class
+
+
+@config_class
+class Comparison:
+    """Settings to compare, for ``t5x-like sweep``. A recipe gives one as its macro ``COMPARISON``.
+
+    >>> compared = Comparison(
+    ...     settings={"small": ("BATCH_SIZE = 16",), "large": ("BATCH_SIZE = 32",)},
+    ...     published={"small": 84.7, "large": 85.2},
+    ... )
+    >>> list(compared.settings)
+    ['small', 'large']
+
+    Attributes:
+      settings: For each name, gin files and gin bindings to add to the recipe. ``then: `` before one adds it to the
+        second run, as in ``"then: LEARNING_RATE = 1e-4"``.
+      then: Gin files of a second run, such as a fine-tuning, whose scores count. It starts from the weights of the
+        first, its macro ``INITIAL_CHECKPOINT``. None if the first run's scores count.
+      metric: Score to compare; see ``t5x-like sweep --metric``.
+      lowest: Lower scores are better.
+      published: Scores that the paper reports, by setting.
+      published_lowest: Lower published scores are better.
+      source: Paper, table and metric of ``published``.
+    """
+
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    then: tuple[str, ...] = ()
+    metric: str | None = None
+    lowest: bool = False
+    published: Mapping[str, float] = field(default_factory=dict)
+    published_lowest: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.published if name not in self.settings]
+        if unknown:
+            raise ValueError(
+                f"published has scores of {', '.join(map(repr, unknown))}, and the settings are "
+                f"{', '.join(map(repr, self.settings))}"
+            )
+        if not self.then and any(
+            added.startswith("then:") for each in self.settings.values() for added in each
+        ):
+            raise ValueError(
+                "settings change a second run, and there is none: say which, then = ('recipe.gin',)"
+            )
+        if self.published and not self.source:
+            raise ValueError("published scores need a source: paper, table and metric")
+
+
+class Agreement(NamedTuple):
+    """Pairs of settings, by whether the better one is the paper's.
+
+    Attributes:
+      same: Number of pairs with the paper's order.
+      other: Number of pairs with the opposite order.
+      undecided: Number of pairs whose means differ by less than the standard error of their difference, or not at all.
+    """
+
+    same: int
+    other: int
+    undecided: int
+
+    def __str__(self) -> str:
+        pairs = self.same + self.other + self.undecided
+        return (
+            f"{self.same} of {pairs} pairs of settings are in the paper's order, {self.other} in the opposite one, "
+            f"{self.undecided} undecided (closer than the standard error of their difference)"
+        )
+
+
+def agreement(
+    measured: Mapping[str, tuple[float, float]],
+    published: Mapping[str, float],
+    *,
+    lowest: bool = False,
+    published_lowest: bool = False,
+) -> Agreement:
+    """Count the pairs of settings that are in the paper's order.
+
+    Pairs of equal published scores are left out.
+
+    >>> agreement({"a": (80.0, 0.5), "b": (70.0, 0.5), "c": (70.1, 0.5)}, {"a": 3.0, "b": 2.0, "c": 1.0})
+    Agreement(same=2, other=0, undecided=1)
+
+    Args:
+      measured: Mean and standard error by setting. The error is 0 for a single seed.
+      published: Published score by setting.
+      lowest: Lower measured scores are better.
+      published_lowest: Lower published scores are better.
+    """
+    counts = {"same": 0, "other": 0, "undecided": 0}
+    names = [name for name in published if name in measured]
+    for first, second in itertools.combinations(names, 2):
+        expected = (published[first] - published[second]) * (-1 if published_lowest else 1)
+        found = (measured[first][0] - measured[second][0]) * (-1 if lowest else 1)
+        error = (measured[first][1] ** 2 + measured[second][1] ** 2) ** 0.5
+        if not expected:
+            continue
+        if not found or abs(found) < error:
+            counts["undecided"] += 1
+        else:
+            counts["same" if (found > 0) == (expected > 0) else "other"] += 1
+    return Agreement(**counts)
