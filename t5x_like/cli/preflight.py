@@ -26,6 +26,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import tasks_and_rates
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import check_model, check_split, check_vocabulary
+from t5x_like.training.opening_lines import epoch_lines
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.state import StatePlan, plan_state
 from t5x_like.training.train import with_model
@@ -162,6 +163,8 @@ class _ExperimentChecks:
         fits = [self._fits(name, task, config) for name, task in zip(names, tasks, strict=True)]
         if all(fits):
             with contextlib.closing(build_loader(config)) as loader:
+                if config is self.experiment.train:
+                    self.notes += epoch_lines(loader.epochs(self.experiment.total_steps))
                 if self.num_parameters:
                     is_train = config is self.experiment.train
                     unfreezing = self.experiment.unfreezing

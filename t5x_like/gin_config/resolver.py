@@ -98,8 +98,8 @@ class Resolver:
         """Return messages about bindings in files that nothing reads.
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
-        misspelt, and no file before defines it. Bindings of a target whose reference another file overrode, or of a sweep's COMPARISON, are not
-        reported, nor are their macros.
+        misspelt, and no file before defines it. Bindings of a target whose reference another file overrode, or of a
+        sweep's COMPARISON, are not reported, nor are their macros.
         """
         replaced = self._replaced()
         known = [macro.name for macro in self.bindings.macros.values() if macro.used]

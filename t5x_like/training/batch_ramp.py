@@ -124,6 +124,10 @@ class RampLoader:
         streams = zip(*parts, strict=True)
         return Batch(*(None if stream[0] is None else _interleave(stream) for stream in streams))
 
+    def epochs(self, num_steps: int) -> dict[str, float]:
+        """Return how often so many steps read each corpus; see ``Loader.epochs``."""
+        return self._loader.epochs(sum(self._schedule.parts_of(step) for step in range(num_steps)))
+
     def close(self) -> None:
         """Stop the worker processes, if there are any."""
         self._loader.close()

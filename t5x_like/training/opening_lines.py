@@ -1,4 +1,6 @@
-"""Lines printed before training: size of the model, devices, origin of the weights."""
+"""Lines printed before training: size of the model, devices, origin of the weights, repeated text."""
+
+from collections.abc import Mapping
 
 import jax
 from jax.sharding import Mesh
@@ -7,6 +9,8 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StatePlan
+
+_USEFUL_EPOCHS = 4  # Muennighoff et al. 2023, https://arxiv.org/abs/2305.16264, §6
 
 
 def thawing_lines(plan: StatePlan) -> list[str]:
@@ -20,8 +24,34 @@ def thawing_lines(plan: StatePlan) -> list[str]:
     return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
 
 
-def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
-    """Return the size of the model, the devices, and the origin of the weights, to print before training."""
+def epoch_lines(epochs: Mapping[str, float]) -> list[str]:
+    """Return a line for each corpus that is read more than once.
+
+    Args:
+      epochs: How often the run reads each corpus.
+    """
+    advice = (
+        "; more than 4 times help ever less (Muennighoff et al. 2023): a larger corpus, or fewer TRAIN_STEPS"
+    )
+    return [
+        f"the run reads {name} about {number:.1f} times{advice if number > _USEFUL_EPOCHS else ''}"
+        for name, number in epochs.items()
+        if number > 1
+    ]
+
+
+def opening_lines(
+    experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int, epochs: Mapping[str, float]
+) -> str:
+    """Return the size of the model, the devices, the origin of the weights, and repeated text.
+
+    Args:
+      experiment: The run's.
+      plan: Shapes of its state.
+      mesh: Devices.
+      start_step: Step at which training begins or resumes.
+      epochs: How often the run reads each corpus.
+    """
     num_trained, num_frozen = (
         sum(leaf.size for leaf in jax.tree.leaves(plan.abstract[name])) for name in ("params", "frozen")
     )
@@ -43,6 +73,7 @@ def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_ste
             f"{experiment.model_dir}: {steps}",
             f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
             *thawing_lines(plan),
+            *epoch_lines(epochs),
             *plan.notes,
         ]
     )

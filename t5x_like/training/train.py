@@ -123,7 +123,8 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
             Writers(home, total_steps=experiment.total_steps, start_step=start_step) as writers,
             jax.set_mesh(mesh),  # where the step lays its activations out
         ):
-            writers.say(opening_lines(experiment, plan, mesh, start_step))
+            epochs = loader.epochs(experiment.total_steps)
+            writers.say(opening_lines(experiment, plan, mesh, start_step, epochs))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             steps = compiled_steps(experiment, plan, ramp, teacher)
             if recorded is not None:

@@ -136,6 +136,41 @@ class InMemoryExamples:
         return [dict(zip(self._features, arrays, strict=True)) for arrays in zip(*columns, strict=True)]
 
 
+class FirstExamples:
+    """The first examples of a store.
+
+    Attributes:
+      checksum: Hash of the store's contents and of the number of examples.
+    """
+
+    def __init__(self, stored: ExampleStore, num_examples: int) -> None:
+        self._stored, self._num_examples = stored, num_examples
+        self.checksum = (stored.checksum + num_examples) % 2**63
+
+    def __len__(self) -> int:
+        return self._num_examples
+
+    def lengths(self, feature: str) -> np.ndarray:
+        """Return the length of a feature in each example, int64 [N]."""
+        return self._stored.lengths(feature)[: self._num_examples]
+
+    def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """Return the features of examples."""
+        return self._stored.read(numbers)
+
+
+def first_tokens(stored: ExampleStore, max_tokens: int) -> ExampleStore:
+    """Return the first documents of a store, which together have at most ``max_tokens``, and at least one.
+
+    Args:
+      stored: Documents with the feature ``tokens``.
+      max_tokens: Limit of the number of tokens.
+    """
+    ends = np.cumsum(stored.lengths("tokens"))
+    num_examples = max(int(np.searchsorted(ends, max_tokens, side="right")), 1)
+    return stored if num_examples >= len(ends) else FirstExamples(stored, num_examples)
+
+
 def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
     """Tokenize a split.
 

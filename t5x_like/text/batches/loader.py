@@ -13,6 +13,7 @@ from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
 from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
+from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
 from t5x_like.text.heads.input_format import num_input_ids
 from t5x_like.text.objectives.objective import Lengths
@@ -169,6 +170,19 @@ class Loader:
                 f"the tasks' sizes, or {advice}"
             )
         return total / self.config.batch_size
+
+    def epochs(self, num_steps: int) -> dict[str, float]:
+        """Return how often so many steps read each corpus; tasks other than pretraining are left out.
+
+        Args:
+          num_steps: Steps of full batches.
+        """
+        rows = num_steps * self.config.batch_size
+        return {
+            name: rows * share / source.estimated_size
+            for name, source, share in zip(self.task_names, self._sources, self._shares, strict=True)
+            if isinstance(source, PretrainingSource)
+        }
 
     @property
     def share_filled(self) -> float:

@@ -18,7 +18,7 @@ from t5x_like.text.batches.example_sources import (
     PairSource,
 )
 from t5x_like.text.batches.head_source import head_format_of, open_head_task
-from t5x_like.text.batches.in_memory import ExampleStore, TooManyTokens, load_in_memory
+from t5x_like.text.batches.in_memory import ExampleStore, TooManyTokens, first_tokens, load_in_memory
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
@@ -121,6 +121,11 @@ def _open_task(name: str, config: LoaderConfig, compare_files: bool) -> OpenedTa
             definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory
         )
     except TooManyTokens:
+        if getattr(definition, "max_tokens", None) is not None:
+            raise ValueError(
+                f"task {name!r} has max_tokens, and over {config.max_tokens_in_memory} tokens in all, which are read "
+                "as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
+            ) from None
         stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
         opened = registry.foreign(stream).open_stream(name, config)
         _log.warning(
@@ -230,10 +235,13 @@ class _SourceBuilder(NamedTuple):
         except ValueError as error:
             raise ValueError(f"task {task.name!r}: {error}") from None
         maker = ExampleMaker(task.objective, self.lengths, ids)
+        stored = self.stored
+        if task.max_tokens is not None and self.config.split == "train":
+            stored = first_tokens(stored, task.max_tokens)
         if task.spec.contiguous:
             batch_size = self.config.batch_size
-            return RecurrentSource(task.name, self.stored, maker, batch_size=batch_size, **self._order)
-        return PretrainingSource(task.name, self.stored, maker, **self._order)
+            return RecurrentSource(task.name, stored, maker, batch_size=batch_size, **self._order)
+        return PretrainingSource(task.name, stored, maker, **self._order)
 
     def chats(self, task: ChatTask) -> ExampleSource:
         """Return the source of a task of conversations."""

@@ -55,6 +55,11 @@ class PretrainingSource(StoredSource[ExampleStore]):
         """Number of examples in the first epoch; others differ by a few, because run lengths depend on the order."""
         return sum(len(self._open(0, window).order) for window in range(self._num_windows))
 
+    @property
+    def estimated_size(self) -> int:
+        """Number of examples of an epoch, estimated from the first window."""
+        return max(len(self._open(0, 0).order) * len(self._stored) // self._per_window, 1)
+
     def remaining(self, epoch: int, position: int) -> int:
         """Return the number of texts left in the window of ``position``."""
         window = _window_of(position)

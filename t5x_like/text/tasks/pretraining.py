@@ -37,6 +37,8 @@ class PretrainingTask(FileTask[Document]):
       sentences: Tokenize sentences one by one, and give the objective their ends. A sentence is a line between blank
         lines; in other files it ends with ``.``, ``?`` or ``!``.
       spans_column: Column with annotated words, phrases or entities: [[start, end], …] in characters.
+      max_tokens: Train on the first documents that have this many tokens together, again and again (Raffel et al. 2020,
+        §3.4.2, table 9); None for all. Other splits are read in full.
     """
 
     corpus: str | None = None
@@ -45,6 +47,7 @@ class PretrainingTask(FileTask[Document]):
     column: str = "text"
     sentences: bool = False
     spans_column: str | None = None
+    max_tokens: int | None = None
 
     is_pretraining: ClassVar[bool] = True
     _READS: ClassVar[str] = "document"
@@ -60,6 +63,8 @@ class PretrainingTask(FileTask[Document]):
             raise ValueError(
                 f"task {self.name!r}: separator must be 'line' or 'blank_line', not {self.separator!r}"
             )
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError(f"task {self.name!r}: max_tokens must be at least 1, not {self.max_tokens}")
         if isinstance(self.objective, type) or not isinstance(self.objective, Objective):
             raise ValueError(
                 f"task {self.name!r}: {self.objective!r} is no objective; use SpanCorruption(), or in gin "

@@ -1,11 +1,15 @@
 """Lengths of epochs in steps, and data that has none."""
 
+from dataclasses import replace
+
 import pytest
 
 from t5x_like.text import registry
+from t5x_like.text.batches.in_memory import first_tokens, load_in_memory
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.pretraining import PretrainingTask
 
 
 def steps(mixture, **changes):
@@ -44,3 +48,33 @@ def test_other_data_has_no_length_in_steps(make_text_task):
         steps(mixed(first, second, rates=rates))
     with pytest.raises(ValueError, match="is read as a stream, whose size isn't known; give steps"):
         steps(make_text_task(30), max_tokens_in_memory=1)
+
+
+def test_a_corpus_is_read_as_often_as_the_steps_need(make_corpus, make_text_task):
+    corpus = make_corpus()
+    settings = {"batch_size": 4, "inputs_length": 64, "targets_length": 32}
+    loader = build_loader(LoaderConfig(mixture=corpus, **settings))
+    once = build_loader(LoaderConfig(mixture=corpus, **settings, repeat=False))
+    num_batches = sum(1 for _ in once)
+    assert loader.epochs(3 * num_batches)[corpus] == pytest.approx(3, rel=0.1)
+    assert build_loader(LoaderConfig(mixture=make_text_task(40), **settings)).epochs(10) == {}
+
+
+def test_a_corpus_can_be_capped_at_a_number_of_tokens_and_repeated(make_corpus):
+    task = registry.task(make_corpus())
+    assert isinstance(task, PretrainingTask)
+    capped = replace(task, name="capped", max_tokens=2000)
+    registry.register([capped])
+    settings = {"batch_size": 4, "inputs_length": 64, "targets_length": 32}
+    whole = build_loader(LoaderConfig(mixture=task.name, **settings))
+    part = build_loader(LoaderConfig(mixture="capped", **settings))
+    stored = load_in_memory(task, "train", max_tokens_in_memory=10**9).lengths("tokens")
+    share = 2000 / stored.sum()
+    assert part.epochs(100)["capped"] == pytest.approx(whole.epochs(100)[task.name] / share, rel=0.2)
+    assert len(first_tokens(load_in_memory(task, "train", max_tokens_in_memory=10**9), 1)) == 1
+    with pytest.raises(
+        ValueError, match="has max_tokens, and over 1 tokens in all, which are read as a stream"
+    ):
+        build_loader(LoaderConfig(mixture="capped", max_tokens_in_memory=1, **settings))
+    with pytest.raises(ValueError, match="max_tokens must be at least 1, not 0"):
+        replace(task, name="empty", max_tokens=0)
