@@ -1,18 +1,25 @@
 """The index of recipes, from the comments that open the gin files."""
 
+import functools
 import itertools
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "gin" / "recipes"
+FLOPS = ROOT / "benchmarks" / "results" / "recipe_flops.json"
 
 INTRODUCTION = """# Recipes
 
 A recipe is a gin file with the settings of a paper, the command that runs it, the hardware it needs and the score
 to expect. This index is made from the files' headers. Change any value by a flag:
 [gin macros](../reference/gin_macros.md).
+
+Chip-hours of pretraining are estimates: the FLOPs of the traced train step times the recipe's steps, on TPU v5e at
+40 % of its peak ([figures](../../benchmarks/results/recipe_flops.json)). Nobody here has run them at full size.
 """
 TITLES = {
     "quickstart": "Quickstart",
@@ -96,6 +103,18 @@ def _field(name: str, text: str) -> tuple[str, str]:
     return name, f"{words.strip().rstrip('.')} {qualifier}".strip()
 
 
+@functools.cache
+def _computation() -> dict[str, Any]:
+    return json.loads(FLOPS.read_text(encoding="utf-8"))["recipes"]
+
+
+def hours(recipe: Recipe) -> str:
+    """Return the hours of a recipe: measured, or those that its FLOPs take."""
+    text = recipe.fields.get("Hours", "–")
+    found = _computation().get(recipe.path.relative_to(RECIPES).as_posix())
+    return text if found is None else f"{found['chip_hours']:,} chip-hours, estimated"
+
+
 def recipes() -> dict[str, list[Recipe]]:
     """Return the recipes of each folder, the quickstart's first."""
     folders = sorted(
@@ -128,8 +147,9 @@ def _index(found: dict[str, list[Recipe]]) -> str:
         ]
         lines.append("|---|---|---|---|---|")
         for recipe in members:
-            values = [recipe.fields.get(name, "–") for name in ("Hardware", "Hours", "Score to expect")]
-            cells = [f"[`{recipe.path.name}`]({folder}.md#{_anchor(recipe)})", recipe.summary, *values]
+            hardware, score = (recipe.fields.get(name, "–") for name in ("Hardware", "Score to expect"))
+            link = f"[`{recipe.path.name}`]({folder}.md#{_anchor(recipe)})"
+            cells = [link, recipe.summary, hardware, hours(recipe), score]
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
         lines.append("")
     return "\n".join(lines)
@@ -143,6 +163,12 @@ def _folder_page(folder: str, members: list[Recipe]) -> str:
         lines += [_escape(recipe.details), ""] if recipe.details else []
         lines += ["```bash", recipe.command, "```", ""] if recipe.command else []
         lines += [f"- {field}: {_escape(text)}" for field, text in recipe.fields.items()]
+        found = _computation().get(recipe.path.relative_to(RECIPES).as_posix())
+        if found is not None:
+            lines.append(
+                f"- Computation (estimated): {found['flops']:.1e} FLOPs for {found['parameters']:,} parameters, "
+                f"{found['chip_hours']:,} hours of a TPU v5e chip at 40 % of its peak"
+            )
         lines += [f"- File: [`{name}`](../../{name})", ""]
     return "\n".join(lines)
 

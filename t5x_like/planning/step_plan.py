@@ -112,7 +112,6 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
     last_step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
     program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
     capacity = topology.chip.memory_bytes or None
-    model_flops = _model_flops(experiment, mesh, batch)
     return StepPlan(
         topology=topology,
         mesh=mesh,
@@ -125,7 +124,7 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
             _bytes_of_parts(plan, batch), program.peak, capacity, program.largest, program.refusal
         ),
         counts=program.counts,
-        model_flops=model_flops,
+        model_flops=model_flops(experiment, mesh, batch),
         roofline=program.roofline,
         compile_seconds=program.compile_seconds,
         notes=plan.notes,
@@ -206,8 +205,14 @@ def _bytes_of_parts(plan: StatePlan, batch: Batch) -> dict[str, int]:
     return {text: size for text, size in parts.items() if size} | {"batch": bytes_per_device(batch)}
 
 
-def _model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
-    """Return the FLOPs of the same step traced without remat and with plain attention: nothing is computed again."""
+def model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
+    """Return the FLOPs of a train step, traced without remat and with plain attention: nothing is computed again.
+
+    Args:
+      experiment: The configuration, with its model.
+      mesh: Devices; their number doesn't matter.
+      batch: Shapes of a batch.
+    """
     model: Any = experiment.model
     again = {"remat": "none", "attention_implementation": "plain"}
     own = {part.name for part in dataclasses.fields(model)} & again.keys()

@@ -7,6 +7,7 @@ from jax.sharding import Mesh
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
 from t5x_like.partitioning.shard import check_batch_size, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import Loader, empty_row
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
@@ -53,10 +54,24 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
+    _check_memory(experiment)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     if experiment.distillation is not None:
         check_teacher(experiment.distillation, model, loader, experiment.train)
+
+
+def _check_memory(experiment: Experiment) -> None:
+    """Check that a model that remembers the batch before is pretrained on rows that continue it."""
+    memory_length = getattr(experiment.model, "memory_length", None)
+    if not memory_length or empty_row(experiment.train).continues is not None:
+        return
+    tasks = [registry.task(name) for name in registry.names_of_tasks(experiment.train.mixture)]
+    if any(task is not None and task.is_pretraining for task in tasks):
+        raise ValueError(
+            f"the model remembers {memory_length} positions of the batch before (memory_length), but rows of mixture "
+            f"{experiment.train.mixture!r} don't continue it; take gin/objectives/contiguous_lm.gin, or memory_length=0"
+        )
 
 
 def _check_attributes(

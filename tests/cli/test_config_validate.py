@@ -213,3 +213,21 @@ def test_a_teacher_that_does_not_fit_is_found(folder: Path, capsys: pytest.Captu
     assert validate("TEACHER=wide", flags=flags) == 2
     assert "the teacher wide is 16 wide and the student 8" in capsys.readouterr().err
     assert validate("TEACHER=wide", "HIDDEN_STATES_WEIGHT=0", flags=flags) == 0
+
+
+TEXT = ["--set=TRAIN_FILES=data/king_james/validation.txt", "--set=TRAIN_STEPS=1000", "--model_dir=run"]
+
+
+def test_a_memory_needs_rows_that_continue_the_batch_before(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = [
+        "--gin_file=gin/recipes/objectives/contiguous_lm.gin",
+        "--gin_file=gin/objectives/causal_lm.gin",
+    ]
+    assert main(["config", "validate", *recipe, *TEXT]) == 2
+    said = capsys.readouterr().err
+    assert "rows of mixture 'king_james' don't continue it; take gin/objectives/contiguous_lm.gin" in said
+
+
+def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "validate", "--gin_file=gin/recipes/objectives/causal_lm.gin", *TEXT]) == 0
+    assert "the run reads king_james about 2." in capsys.readouterr().out

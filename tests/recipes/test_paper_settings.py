@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from t5x_like.gin_config.configuration import load
-from t5x_like.io.files import shipped_directory
+from t5x_like.io.files import read_json, shipped_directory
 from t5x_like.optimizers.schedules import LinearWarmupCosine
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
@@ -24,6 +24,7 @@ from t5x_like.training.step import train_step
 from tests.recipes import paper_settings
 from tests.recipes.decoder_settings import DECODER_SETTINGS, TOKENS, TOKENS_IN_ALL
 from tests.recipes.encoder_decoder_settings import ENCODER_DECODER_SETTINGS
+from tests.references import ROOT
 
 PAPER_SETTINGS = paper_settings.PAPER_SETTINGS | DECODER_SETTINGS | ENCODER_DECODER_SETTINGS
 RECIPES = shipped_directory("gin") / "recipes"
@@ -128,6 +129,14 @@ def described(experiment: Experiment) -> dict[str, Any]:
         name.removeprefix("tasks.0.").replace("optimizer.learning_rate.", "learning_rate."): value
         for name, value in names.items()
     }
+
+
+def test_the_computation_that_the_index_shows_is_of_these_recipes() -> None:
+    counted = read_json(ROOT / "benchmarks" / "results" / "recipe_flops.json")["recipes"]
+    names = [name for name in PAPER_SETTINGS if "/pretrain" in name]
+    assert set(names) <= set(counted)
+    found = {name: (counted[name]["batch_size"], counted[name]["total_steps"]) for name in names}
+    assert found == {name: (built(name).train.batch_size, built(name).total_steps) for name in names}
 
 
 @pytest.mark.parametrize("name", PAPER_SETTINGS)

@@ -1,0 +1,95 @@
+"""FLOPs of pretraining by the papers' recipes, counted from the traced train step, and chip-hours at a utilization.
+
+    python -m benchmarks.recipe_flops --output benchmarks/results/recipe_flops.json
+
+Nothing is compiled: the FLOPs are those of the matrix products of a step without remat, times the recipe's steps. Batch
+ramps count as full batches. Recipes whose entries ``--output`` has with the same steps and batch are not traced again.
+"""
+
+import argparse
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from benchmarks.machine import about
+from t5x_like.gin_config.configuration import load, required_macros
+from t5x_like.io.files import read_json, write_json
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.planning.chips import CHIPS
+from t5x_like.planning.step_plan import abstract_batch, model_flops, resolved
+from t5x_like.training.experiment import Experiment
+
+FOLDER = Path("gin/recipes")
+RECIPES = sorted(
+    str(file.relative_to(FOLDER))
+    for file in [*FOLDER.glob("*/pretrain*.gin"), *FOLDER.glob("transformer/wmt*.gin")]
+    if file.parent.name != "quickstart"
+)
+UTILIZATION = 0.4
+_CHIP = "v5e"
+
+
+def main() -> None:
+    """Trace what is missing, and write the file after each recipe."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--recipes", nargs="+", default=RECIPES, choices=RECIPES, metavar="RECIPE")
+    parser.add_argument("--output", required=True, metavar="FILE")
+    arguments = parser.parse_args()
+    found: dict[str, Any] = {"recipes": {}}
+    if Path(arguments.output).exists():
+        found = read_json(arguments.output)
+    found |= about() | {"chip": _CHIP, "utilization": UTILIZATION}
+    for name in arguments.recipes:
+        known = found["recipes"].get(name, {})
+        if all(known.get(key) == value for key, value in size_of(built(name)).items()):
+            continue
+        # Each in a process of its own: recipes call their tasks alike.
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found["recipes"][name] = pool.apply(counted, (name,))
+        found["recipes"] = dict(sorted(found["recipes"].items()))
+        print(f"{name}: {found['recipes'][name]}", flush=True)
+        write_json(arguments.output, found)
+
+
+def built(name: str) -> Experiment:
+    """Return a recipe's experiment with the paper's vocabulary size; its files are not read."""
+    file = str(FOLDER / name)
+    text = {"TRAIN_FILES": "data/king_james/train.txt", "VALIDATION_FILES": "data/king_james/validation.txt"}
+    given = {macro: text.get(macro, "somewhere") for macro in required_macros([file])}
+    given |= {"VOCABULARY": "bytes"} if "VOCABULARY" in given else {}
+    overrides = [f"{macro}={value!r}" for macro, value in given.items()]
+    return load([file], [*overrides, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[Experiment]).value
+
+
+def size_of(experiment: Experiment) -> dict[str, int]:
+    """Return rows of a batch and steps."""
+    return {"batch_size": experiment.train.batch_size, "total_steps": experiment.total_steps}
+
+
+def counted(name: str) -> dict[str, Any]:
+    """Return the size of a recipe's model, and the FLOPs of its steps."""
+    # A loop over microbatches would be traced once.
+    whole: dict[str, Any] = {"num_microbatches": 1, "batch_size_ramp": None}
+    experiment = resolved(replace(built(name), start_from=None, mesh=MeshConfig(data=1), **whole))
+    mesh = experiment.mesh.build(jax.local_devices()[:1])
+    step_flops = model_flops(experiment, mesh, abstract_batch(experiment, mesh))
+    flops = step_flops * experiment.total_steps
+    model: Any = experiment.model
+    shapes = parameters.flatten(parameters.abstract(model)[1])
+    return {
+        **size_of(experiment),
+        "parameters": sum(leaf.size for leaf in shapes.values()),
+        "step_flops": step_flops,
+        "flops": flops,
+        "chip_hours": round(flops / (UTILIZATION * CHIPS[_CHIP].flops_per_second * 3600)),
+    }
+
+
+if __name__ == "__main__":
+    main()
