@@ -73,6 +73,37 @@ def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Sco
     return {"f1": mean_score(overlap)}
 
 
+def coqa(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
+    """Compute exact match and F1 as CoQA's official script (Reddy et al. 2019, §6.1, https://arxiv.org/abs/1808.07042).
+
+    With several human answers, each is left out in turn, the best of the others counts, and these scores are averaged.
+    So people, who can't be compared with themselves, are scored alike. Normalization is that of ``squad``.
+
+    Args:
+      targets: All human answers of each question.
+      predictions: Answer texts.
+    """
+    require_as_many(targets, predictions)
+    exact, overlap = [], []
+    for answers, prediction in zip(targets, predictions, strict=True):
+        guess = normalize_squad(prediction)
+        truths = [normalize_squad(answer) for answer in answers]
+        equal = [float(truth == guess) for truth in truths]
+        shared = [
+            _word_f1(truth.split(), guess.split()) if truth and guess else float(truth == guess)
+            for truth in truths
+        ]
+        exact.append(_left_one_out(equal))
+        overlap.append(_left_one_out(shared))
+    return {"em": mean_score(exact), "f1": mean_score(overlap)}
+
+
+def _left_one_out(scores: list[float]) -> float:
+    if len(scores) == 1:
+        return scores[0]
+    return sum(max(scores[:place] + scores[place + 1 :]) for place in range(len(scores))) / len(scores)
+
+
 def _words_at(context: str, places: str) -> str:
     numbers = _WORD.findall(places)[1:4:2]
     try:
