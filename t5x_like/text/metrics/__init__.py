@@ -27,7 +27,7 @@ from t5x_like.text.metrics.generation_metrics import (
     token_error_rate,
 )
 from t5x_like.text.metrics.perplexity import perplexities
-from t5x_like.text.metrics.question_answering import coqa, coqa_f1, span_squad, squad, trivia_qa
+from t5x_like.text.metrics.question_answering import cmrc, coqa, coqa_f1, span_squad, squad, trivia_qa
 from t5x_like.text.metrics.ranking import auc, rank_classification, score_auc, sklearn_metrics_wrapper
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "auc",
     "bleu",
     "chunk_f1",
+    "cmrc",
     "coqa",
     "coqa_f1",
     "coreference_f1",
