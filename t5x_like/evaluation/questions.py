@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.language_modeling import text_perplexities
+from t5x_like.text.benchmarks.language_modeling import PERPLEXITY_METRICS
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority
@@ -131,7 +131,7 @@ class Questions:
 
 def is_perplexity_task(definition: PairsTask) -> bool:
     """Return True for a task of texts whose perplexity is measured."""
-    return text_perplexities in definition.metric_functions
+    return any(metric in PERPLEXITY_METRICS for metric in definition.metric_functions)
 
 
 def tasks_with_split(mixture: str, split: str) -> list[str]:

@@ -252,12 +252,13 @@ class _Planner:
             )
         assert model is not None, "encoders write nothing"
         longest = suite.max_new_tokens or answer_length(model, questions)
+        needs_marker = model.is_decoder and not definition.continues_inputs
         return TextPlan(
             model=model,
             questions=questions,
             prompter=Prompter(
                 task=definition.name,
-                style=suite.style or (DECODER_STYLE if model.is_decoder else PromptStyle()),
+                style=suite.style or (DECODER_STYLE if needs_marker else PromptStyle()),
                 num_shots=suite.num_shots,
                 seed=suite.shot_seed,
                 pool=tuple(training_rows(definition)) if suite.num_shots else (),
@@ -273,7 +274,7 @@ class _Planner:
             target_length=max(longest, _SHORTEST_RANKED) if method == "rank" else longest,
             normalization=suite.normalization,
             scores_targets=not model.depends_on_places,
-            one_line=model.is_decoder,
+            one_line=needs_marker,
         )
 
 

@@ -51,7 +51,8 @@ class SuiteEvaluation:
       num_beams: Width of the beam search; 1 is greedy.
       length_penalty: Exponent of the beam search's length penalty.
       normalization: Length that divides the log-likelihoods of ranked labels.
-      style: Template of prompts; by default the input alone, with an answer marker for decoders.
+      style: Template of prompts; by default the input alone, with an answer marker for decoders unless the
+        task's answers continue its inputs.
       batch_size: Examples in a batch.
       limit: Number of rows to evaluate, from the first; all by default.
       skip_missing: Leave out tasks without files, or without a suitable head, instead of raising an error.

@@ -56,19 +56,19 @@ def record(text: str, example: Example | None = None, is_target: bool = False) -
     if not is_target:
         return {"value": text}
     group = tuple(_plain(_of(example, name)) for name in ("idx/passage", "idx/query"))
-    return {"value": _texts(_of(example, "answers")), "group": group}
+    return {"value": texts_of(_of(example, "answers")), "group": group}
 
 
 def qa(text: str, example: Example | None = None, is_target: bool = False) -> str | list[str]:
     """Return the text; for targets all correct answers."""
-    return _texts(_of(example, "answers")) if is_target else text
+    return texts_of(_of(example, "answers")) if is_target else text
 
 
 def span_qa(text: str, example: Example | None = None, is_target: bool = False) -> str | dict[str, Any]:
     """Return text such as ``start: 3 end: 5``; for targets the correct answers and the context."""
     if not is_target:
         return text
-    return {"answers": _texts(_of(example, "answers")), "context": _texts([_of(example, "context")])[0]}
+    return {"answers": texts_of(_of(example, "answers")), "context": texts_of([_of(example, "context")])[0]}
 
 
 def wsc_simple(text: str, example: Example | None = None, is_target: bool = False) -> int:
@@ -79,8 +79,8 @@ def wsc_simple(text: str, example: Example | None = None, is_target: bool = Fals
     """
     if is_target:
         return int(_of(example, "label"))
-    referent = _content(_texts([_of(example, "targets_pretokenized")])[0])
-    answer = _content(_texts([text])[0])
+    referent = _content(texts_of([_of(example, "targets_pretokenized")])[0])
+    answer = _content(texts_of([text])[0])
     if not answer:
         return -1
     if ("'" in answer) != ("'" in referent):
@@ -122,7 +122,8 @@ def _of(example: Example | None, name: str) -> Any:
     return example[name]
 
 
-def _texts(values: Any) -> list[str]:
+def texts_of(values: Any) -> list[str]:
+    """Return texts, which seqio gives as bytes."""
     return [value.decode("utf-8") if isinstance(value, bytes) else str(value) for value in values]
 
 

@@ -46,6 +46,7 @@ class Benchmark:
       splits: Splits of the source; all by default.
       training_task: Benchmark whose training split belongs to this one, which has none; its wording is the same.
       training_examples: Number of training examples, if the wording multiplies or leaves out rows.
+      continues_inputs: A decoder's answer continues the inputs, so that prompts need no marker before it.
       examples: Three golden examples, checked by one test for all benchmarks.
     """
 
@@ -63,6 +64,7 @@ class Benchmark:
     splits: tuple[str, ...] = ()
     training_task: str = ""
     training_examples: int | None = None
+    continues_inputs: bool = False
     examples: tuple[GoldenExample, ...] = ()
 
     def __post_init__(self) -> None:

@@ -15,8 +15,9 @@ from t5x_like.text.tasks.mixtures import Mixture
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
 MODULES: tuple[str, ...] = (
-    "glue", "super_glue", "dpr", "squad", "summarization", "translation", "choices", "race", "story_cloze",
-    "entailment", "reviews", "cloze", "tagging", "language_modeling", "paws",
+    "glue", "super_glue", "dpr", "squad", "coqa", "closed_book", "summarization", "translation", "choices", "race",
+    "story_cloze", "entailment", "reviews", "cloze", "tagging", "ontonotes", "semantic_roles", "language_modeling",
+    "paws", "chinese", "xnli", "decathlon",
 )  # fmt: skip
 
 

@@ -72,6 +72,7 @@ LAMBADA = Benchmark(
         columns={"passage": "text"},
     ),
     word=last_word,
+    continues_inputs=True,
     postprocess=first_word,
     metrics=(accuracy,),
     examples=(

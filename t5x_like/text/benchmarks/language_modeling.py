@@ -1,16 +1,19 @@
-"""Perplexity of language models per token, word and byte: WikiText, the Penn Treebank, and any text."""
+"""Perplexity of language models: WikiText, the Penn Treebank, enwik8, text8, One Billion Word, and any text."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import text_of
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction, WordedRow
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
 
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 
@@ -35,6 +38,96 @@ def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int]
     for text, cost in zip(targets, scores, strict=True):
         total += cost if isinstance(cost, TextCost) else cost_of(text, *cost)
     return perplexities(total)
+
+
+def sentence_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
+    """Compute perplexities over sentences, whose ends count as words (Chelba et al. 2013).
+
+    The end of a sentence is predicted as the line break after it. Arguments are those of ``text_perplexities``.
+
+    Raises:
+      ValueError: Different numbers of texts and costs, or no scored token.
+    """
+    require_pairs(targets, scores)
+    costs = (
+        cost if isinstance(cost, TextCost) else cost_of(text, *cost)
+        for text, cost in zip(targets, scores, strict=True)
+    )
+    return text_perplexities(targets, [cost._replace(words=cost.words + 1) for cost in costs])
+
+
+# Metrics of costs, not of answers.
+PERPLEXITY_METRICS = (text_perplexities, sentence_perplexities)
+
+
+def read_sentences(file: str, split: str) -> Iterator[RawRow | BadRow]:
+    """Read a sentence with its line break from each line that isn't blank. See ``source.Reader``."""
+    del split
+    for number, line in lines_of(file):
+        text = decode_line(line, file, number)
+        if isinstance(text, BadRow):
+            yield text
+        elif text.strip():
+            yield RawRow({"text": f"{text.strip()}\n"}, f"{file}:{number}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteSplits:
+    """Reader of one file whose last twentieth is the test split, and whose second-last is the validation split.
+
+    A character whose bytes two splits share belongs to the first, so a split may have 3 bytes more or less.
+
+    Attributes:
+      name: Name of the file; others hold the text of one split.
+      num_bytes: Size of the file.
+      alphabet: All bytes that it may have; any if empty.
+    """
+
+    name: str
+    num_bytes: int = 100_000_000
+    alphabet: bytes = b""
+
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
+        """Read the split as one text; see ``source.Reader``.
+
+        Raises:
+          ValueError: The file has another size.
+        """
+        start, end = 0, as_path(file).stat().length
+        if os.path.basename(file) == self.name:
+            if end != self.num_bytes:
+                raise ValueError(
+                    f"{file} has {end:,} bytes, where {self.num_bytes:,} are expected; is it cut off?"
+                )
+            part = end // 20
+            middle, last = end - 2 * part, end - part
+            start, end = {"train": (0, middle), "validation": (middle, last), "test": (last, end)}[split]
+        with as_path(file).open("rb") as stream:
+            stream.seek(start)
+            content = stream.read(end - start + 3)
+        first, stop = (_character_edge(content, place) for place in (0, end - start))
+        content = content[first if start else 0 : stop]
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            yield BadRow(f"invalid UTF-8 at byte {start + first + error.start:,}", file)
+            return
+        other = content.translate(None, self.alphabet)[:1] if self.alphabet else b""
+        if other:
+            yield BadRow(
+                f"{other!r} is none of the characters that {self.name} has: {self.alphabet.decode()!r}", file
+            )
+        elif text:
+            yield RawRow({"text": text}, f"{file}:byte {start + first}")
+        else:
+            yield BadRow("the file is empty", file)
+
+
+def _character_edge(content: bytes, place: int) -> int:
+    """Return the first place from ``place`` on at which no character is continued."""
+    while content[place : place + 1] and 0x80 <= content[place] < 0xC0:
+        place += 1
+    return place
 
 
 def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
@@ -74,6 +167,7 @@ def text_benchmark(
     *,
     read: Any = read_document,
     rows: Mapping[str, int] | None = None,
+    metric: MetricFunction = text_perplexities,
     **source: Any,
 ) -> Benchmark:
     """Define a task that measures perplexity.
@@ -87,6 +181,7 @@ def text_benchmark(
       files: Patterns of each split's files, relative to the data folder.
       read: Reader; by default a file is one text. ``read_lines`` reads JSON lines with ``text``.
       rows: Published number of rows by split.
+      metric: One of ``PERPLEXITY_METRICS``.
       **source: Further fields of ``BenchmarkSource``.
     """
     return Benchmark(
@@ -99,7 +194,7 @@ def text_benchmark(
             **source,
         ),
         word=whole_text,
-        metrics=(text_perplexities,),
+        metrics=(metric,),
         examples=tuple(
             GoldenExample({"text": text}, ({"inputs": "", "targets": text},))
             for text in ("A mill burned down.", " = Mill = \n\n It burned . \n", "東京。")
@@ -147,4 +242,56 @@ PENN_TREEBANK = text_benchmark(
     license="the Linguistic Data Consortium's",
 )
 
-BENCHMARKS = (WIKITEXT103, WIKITEXT103_RAW, WIKITEXT2, WIKITEXT2_RAW, PENN_TREEBANK)
+_MAHONEY = "http://mattmahoney.net/dc"
+
+
+def _first_bytes(name: str, title: str, alphabet: bytes = b"") -> Benchmark:
+    """Define a task of the first 10⁸ bytes of the English Wikipedia, of which 90, 5 and 5 millions are the splits."""
+    return text_benchmark(
+        name,
+        title,
+        {
+            split: (f"{name}/{name}", f"{name}/{short}.txt.raw")
+            for split, short in (("train", "train"), ("validation", "valid"), ("test", "test"))
+        },
+        read=ByteSplits(name=name, alphabet=alphabet),
+        rows={"train": 1, "validation": 1, "test": 1},
+        home=f"{_MAHONEY}/textdata.html ({name}.zip, unpacked in {name}/)",
+        citation=f"Mahoney 2011, {_MAHONEY}/text.html; the splits: Al-Rfou et al. 2019, "
+        "https://arxiv.org/abs/1808.04444",
+        license="CC BY-SA 3.0",
+    )
+
+
+ENWIK8 = _first_bytes("enwik8", "enwik8, bytes of Wikipedia's XML: bits per character are bits_per_byte")
+TEXT8 = _first_bytes(
+    "text8",
+    "text8, Wikipedia in 27 letters: bits per character are bits_per_byte",
+    b"abcdefghijklmnopqrstuvwxyz ",
+)
+_BILLION = "1-billion-word-language-modeling-benchmark-r13output"
+_HELD_OUT = "heldout-monolingual.tokenized.shuffled/news.en.heldout-"
+LM1B = text_benchmark(
+    "lm1b",
+    "One Billion Word: perplexity on shuffled sentences of news",
+    files_in(
+        (f"lm1b/{_BILLION}", _BILLION, "lm1b"),
+        {
+            "train": "training-monolingual.tokenized.shuffled/news.en-000??-of-00100",
+            "validation": f"{_HELD_OUT}00001-of-00050",
+            "test": f"{_HELD_OUT}00000-of-00050",
+        },
+    ),
+    read=read_sentences,
+    rows={
+        "train": 30_301_028,
+        "validation": 0,
+        "test": 6_075,
+    },  # the number of validation rows isn't published
+    metric=sentence_perplexities,
+    home="https://www.statmt.org/lm-benchmark",
+    citation="Chelba et al. 2013, https://arxiv.org/abs/1312.3005",
+    license="none is stated; cite the paper",
+)
+
+BENCHMARKS = (WIKITEXT103, WIKITEXT103_RAW, WIKITEXT2, WIKITEXT2_RAW, PENN_TREEBANK, ENWIK8, TEXT8, LM1B)

@@ -1,14 +1,16 @@
-"""IMDb's film reviews: sentiment classification (Maas et al. 2011)."""
+"""Sentiment of film reviews: IMDb (Maas et al. 2011), and SST-5, the Stanford treebank's (Socher et al. 2013)."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
-from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
@@ -95,4 +97,97 @@ IMDB = classification_benchmark(
     ),
 )
 
-BENCHMARKS = (IMDB,)
+SST5_LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
+_TREE_PART = re.compile(r"\(([0-4]) |([^()\s]+)|(\))|(\s+)")
+_TREE_WORDS = {"-LRB-": "(", "-RRB-": ")", "\\/": "/", "\\*": "*"}
+
+
+def read_trees(file: str, split: str) -> Iterator[RawRow | BadRow]:
+    """Read sentences from trees, ``(3 (2 A) (3 joy))``, with the label of the whole tree. See ``source.Reader``.
+
+    Words are joined by spaces; escaped brackets, slashes and asterisks are written plainly.
+    """
+    del split
+    for number, line in lines_of(file):
+        place = f"{file}:{number}"
+        text = decode_line(line, file, number)
+        if isinstance(text, BadRow):
+            yield text
+        elif text.strip():
+            try:
+                yield RawRow(_tree(text.strip()), place)
+            except ValueError as error:
+                yield BadRow(str(error), place)
+
+
+def _tree(text: str) -> dict[str, Any]:
+    words: list[str] = []
+    depth = place = 0
+    while place < len(text) and (depth or not place):
+        part = _TREE_PART.match(text, place)
+        if part is None or (part[2] and not depth):
+            raise ValueError(
+                f"no tree, such as '(3 (2 A) (3 joy))', is at character {place + 1}: {text[place:][:40]!r}"
+            )
+        depth += bool(part[1]) - bool(part[3])
+        if part[2]:
+            words.append(part[2])
+        place = part.end()
+    if depth or place < len(text) or not words:
+        problem = "is never closed" if depth else "ends before its line" if words else "has no words"
+        raise ValueError(f"the tree {problem}: {text[:40]!r}")
+    plain = (_TREE_WORDS.get(word, word).replace("\\/", "/").replace("\\*", "*") for word in words)
+    return {"sentence": " ".join(plain), "label": int(text[1])}
+
+
+def _hub_sentence(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Convert one of Hugging Face's rows, whose label is a share of 1, to one of five classes.
+
+    Classes are cut at 0.2, 0.4, 0.6 and 0.8, which belong to the lower class, as the treebank's README says.
+    """
+    share = float(record["label"])
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"the label {share} is outside 0 to 1")
+    yield {"sentence": record["sentence"], "label": sum(share > edge for edge in (0.2, 0.4, 0.6, 0.8))}
+
+
+_SST5_SPLITS = {"train": "train", "validation": "dev", "test": "test"}
+# T5 has no task of five classes; the wording is that of its sst2, under another first word.
+SST5 = classification_benchmark(
+    "sst5",
+    "SST-5: how much does a sentence of a film review praise or blame? Five classes",
+    source=BenchmarkSource(
+        layouts=(
+            FileLayout(
+                files=files_in(
+                    ("sst5/trees", "trees", "sst/trees", "sst5"),
+                    {split: f"{short}.txt" for split, short in _SST5_SPLITS.items()},
+                ),
+                read=read_trees,
+            ),
+            FileLayout(
+                name="JSON lines",
+                files=files_in(("sst5",), {split: f"{short}.jsonl" for split, short in _SST5_SPLITS.items()}),
+                read=RecordFiles(parse=renamed(sentence="text", label="label"), classes=SST5_LABELS),
+            ),
+            hub_layout("sst/default", tuple(_SST5_SPLITS), RecordFiles(parse=_hub_sentence)),
+        ),
+        rows={"train": 8_544, "validation": 1_101, "test": 2_210},
+        home="https://nlp.stanford.edu/sentiment (trainDevTestTrees_PTB.zip, unpacked in sst5/)",
+        citation="Socher et al. 2013, https://aclanthology.org/D13-1170",
+        license="none is stated; cite the paper",
+        columns={"sentence": "text", "label": "int"},
+    ),
+    word="sst5",
+    labels=SST5_LABELS,
+    has_index=False,
+    examples=label_examples(
+        ("sentence",),
+        (("A quiet joy .",), 4, "sst5 sentence: A quiet joy .", "very positive"),
+        (("It ( almost ) works .",), 2, "sst5 sentence: It ( almost ) works .", "neutral"),
+        (("Two hours gone .",), 0, "sst5 sentence: Two hours gone .", "very negative"),
+        has_index=False,
+    ),
+)
+
+BENCHMARKS = (IMDB, SST5)

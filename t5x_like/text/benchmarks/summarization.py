@@ -1,8 +1,11 @@
-"""Summarization of news: CNN/DailyMail and XSum in T5's wording (Raffel et al. 2020, appendix D)."""
+"""Summarization of news: CNN/DailyMail and XSum in T5's wording (Raffel et al. 2020, appendix D), and after TL;DR."""
 
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
@@ -10,6 +13,7 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
+from t5x_like.text.tasks.documents import split_sentences
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
 
 _HIGHLIGHT = "@highlight"
@@ -196,7 +200,73 @@ XSUM = Benchmark(
     ),
 )
 
-BENCHMARKS = (CNN_DAILYMAIL, XSUM)
+
+def tldr(text: str, summary: str) -> Wording:
+    """Return GPT-2's wording: the text, and ``TL;DR:`` on a line after it (Radford et al. 2019, §3.6).
+
+    https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+
+    Args:
+      text: Column of the text.
+      summary: Column of the summary.
+    """
+
+    def word(row: RowValues) -> list[WordedRow]:
+        return [{"inputs": f"{row[text]}\nTL;DR:", "targets": row[summary]}]
+
+    return word
+
+
+def first_sentences(
+    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False, *, count: int
+) -> str:
+    """Return the first sentences of a continuation, one per line, as highlights are; a target as it is.
+
+    Args:
+      text: Target, or the text that a model wrote.
+      example: Unused.
+      is_target: True for the target.
+      count: Number of sentences; GPT-2's authors take 3 of at most 100 tokens.
+    """
+    del example
+    return text if is_target else "\n".join(each.strip() for each in split_sentences(text.strip())[:count])
+
+
+def _tldr_of(benchmark: Benchmark, name: str, title: str, columns: tuple[str, str], count: int) -> Benchmark:
+    word = tldr(*columns)
+    return replace(
+        benchmark,
+        name=name,
+        title=title,
+        word=word,
+        postprocess=partial(first_sentences, count=count),
+        continues_inputs=True,
+        examples=tuple(
+            GoldenExample(
+                each.row, ({"inputs": f"{each.row[columns[0]]}\nTL;DR:", "targets": each.row[columns[1]]},)
+            )
+            for each in benchmark.examples
+        ),
+    )
+
+
+CNN_DAILYMAIL_TLDR = _tldr_of(
+    CNN_DAILYMAIL,
+    "cnn_dailymail_tldr",
+    "CNN/DailyMail as GPT-2 summarizes: a continuation of the article and TL;DR",
+    ("article", "highlights"),
+    3,
+)
+# A summary of XSum is one sentence; GPT-2's authors didn't measure on it.
+XSUM_TLDR = _tldr_of(
+    XSUM,
+    "xsum_tldr",
+    "XSum as GPT-2 summarizes: a continuation of the article and TL;DR",
+    ("document", "summary"),
+    1,
+)
+
+BENCHMARKS = (CNN_DAILYMAIL, XSUM, CNN_DAILYMAIL_TLDR, XSUM_TLDR)
 # T5's mixtures of its large tasks (§3.5.3), with equal rates or rates proportional to their rows.
 _LARGE = (WMT_T2T_ENDE, WMT15_ENFR, CNN_DAILYMAIL)
 MIXTURES = {

@@ -10,6 +10,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 _DOCUMENT = "-DOCSTART-"
 _WORD_ID = re.compile(r"\d+")
 _NO_WORD_ID = re.compile(r"\d+-\d+|\d+\.\d+")
+_BRACKETS = re.compile(r"(?:\(([^()*\s]+))?(\*?)(\))?")
 _NUM_CELLS = 10  # of CoNLL-U
 _UPOS = 3
 
@@ -120,6 +121,30 @@ def conll_line(num_columns: int, tag_column: int = -1) -> ReadLine:
         return cells[0], cells[tag_column]
 
     return read
+
+
+def bracket_tags(cells: Sequence[str]) -> list[str]:
+    """Convert a column of brackets, such as ``(A0*``, ``*)``, ``(V*)``, ``*`` and ``(GPE)``, to BIO tags.
+
+    Raises:
+      ValueError: A cell has another form, a bracket opens inside another, or one closes or stays open wrongly.
+    """
+    tags: list[str] = []
+    inside = ""
+    for cell in cells:
+        parts = _BRACKETS.fullmatch(cell)
+        if parts is None or not cell:
+            raise ValueError(f"{cell!r} is no part of brackets, such as '(A0*', '*' or '*)'")
+        begins, _, closes = parts.groups()
+        if begins and inside:
+            raise ValueError(f"{cell!r} opens inside of {inside!r}")
+        if closes and not (begins or inside):
+            raise ValueError(f"{cell!r} closes what was not opened")
+        tags.append(f"B-{begins}" if begins else f"I-{inside}" if inside else "O")
+        inside = "" if closes else begins or inside
+    if inside:
+        raise ValueError(f"the bracket of {inside!r} is never closed")
+    return tags
 
 
 def conllu_line(line: str) -> tuple[str, str] | None:

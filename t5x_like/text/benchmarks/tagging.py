@@ -85,7 +85,7 @@ def tag_accuracy(targets: Sequence[Sequence[str]], predictions: Sequence[Sequenc
     return {"accuracy": 100.0 * float(np.mean(right))}
 
 
-def _tagged(
+def tagging_benchmark(
     name: str,
     title: str,
     *,
@@ -96,7 +96,18 @@ def _tagged(
     invalid: str = _OTHER,
     metric: Any = chunk_f1,
 ) -> Benchmark:
-    """Define a tagging task; ``sentences`` are invented sentences with their tags, for the golden examples."""
+    """Define a tagging task in the wording ``word tokens: …``, where ``word`` begins the name.
+
+    Args:
+      name: Name of the task.
+      title: One line for people.
+      column: Column of the rows with class ids.
+      classes: Tags in the order of class ids.
+      source: Rows.
+      sentences: Invented sentences with their tags, for the golden examples.
+      invalid: Tag for missing and invalid predictions.
+      metric: Metric over lists of tags.
+    """
     word = name.partition("_")[0]
     return Benchmark(
         name=name,
@@ -119,7 +130,7 @@ def _tagged(
 
 
 _NAMES = (_OTHER, "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
-CONLL2003 = _tagged(
+CONLL2003 = tagging_benchmark(
     "conll2003_ner",
     "CoNLL-2003: names of people, organizations, places and others in English news",
     column="ner",
@@ -161,7 +172,7 @@ CONLL2003 = _tagged(
 _PHRASES = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 _CHUNKS = (_OTHER, *(f"{side}-{kind}" for kind in _PHRASES for side in "BI"))
 _CHUNKING_SERVER = "https://www.clips.uantwerpen.be/conll2000/chunking"
-CONLL2000 = _tagged(
+CONLL2000 = tagging_benchmark(
     "conll2000_chunking",
     "CoNLL-2000: the phrases of sentences of the Wall Street Journal",
     column="chunks",
@@ -226,7 +237,7 @@ def parts_of_speech(
     """
     splits = {"train": "train", "validation": "dev", "test": "test"}
     read_hub = RecordFiles(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
-    return _tagged(
+    return tagging_benchmark(
         f"ud_{treebank}_pos",
         title,
         column="upos",

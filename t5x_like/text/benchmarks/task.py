@@ -57,6 +57,11 @@ class BenchmarkTask(PairsTask):
         return self.benchmark.labels
 
     @property
+    def continues_inputs(self) -> bool:
+        """True if a decoder's answer continues the inputs; see ``PairsTask``."""
+        return self.benchmark.continues_inputs
+
+    @property
     def metric_functions(self) -> Sequence[MetricFunction]:
         """Metrics over postprocessed answers; see ``PairsTask``."""
         return self.benchmark.metrics

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from t5x_like.text import metrics
 from t5x_like.text.heads.head_format import Head, HeadExample, HeadFormat, HeadRow, as_text, filled
@@ -35,12 +35,14 @@ class QuestionAnswering(HeadFormat):
       context: Template of the second text.
       answers: Column ``{"text": […], "answer_start": […]}``, in characters; empty lists mean that there is no answer.
       unanswerable: Whether there are questions without an answer.
+      metric: Scores of answers: "squad" for words between spaces, "cmrc" for Chinese.
     """
 
     question: str = "{question}"
     context: str = "{context}"
     answers: str = "answers"
     unanswerable: bool = False
+    metric: Literal["squad", "cmrc"] = "squad"
 
     label_fields: ClassVar[tuple[str, ...]] = ("span",)
 
@@ -84,9 +86,9 @@ class QuestionAnswering(HeadFormat):
             yield from _windows(row, origin, question, context, input_format, stride)
 
     def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
-        """Return SQuAD's metrics, which include unanswerable questions."""
+        """Return SQuAD's metrics, which include unanswerable questions, or CMRC's."""
         del given
-        return (squad_or_none,)
+        return (metrics.cmrc if self.metric == "cmrc" else squad_or_none,)
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""

@@ -5,7 +5,7 @@ A metric takes targets and predictions as ``text.postprocessing`` gives them, an
 
 from t5x_like.text.metrics.averages import over_runs
 from t5x_like.text.metrics.bootstrap import intervals
-from t5x_like.text.metrics.chunks import chunk_f1
+from t5x_like.text.metrics.chunks import argument_f1, chunk_f1
 from t5x_like.text.metrics.classification import (
     accuracy,
     all_match,
@@ -16,6 +16,7 @@ from t5x_like.text.metrics.classification import (
     mean_multiclass_f1,
     multirc_f1_over_all_answers,
 )
+from t5x_like.text.metrics.coreference import coreference_f1
 from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoef
 from t5x_like.text.metrics.generation_metrics import (
     bleu,
@@ -26,16 +27,20 @@ from t5x_like.text.metrics.generation_metrics import (
     token_error_rate,
 )
 from t5x_like.text.metrics.perplexity import perplexities
-from t5x_like.text.metrics.question_answering import coqa_f1, span_squad, squad, trivia_qa
+from t5x_like.text.metrics.question_answering import cmrc, coqa, coqa_f1, span_squad, squad, trivia_qa
 from t5x_like.text.metrics.ranking import auc, rank_classification, score_auc, sklearn_metrics_wrapper
 
 __all__ = [
     "accuracy",
     "all_match",
+    "argument_f1",
     "auc",
     "bleu",
     "chunk_f1",
+    "cmrc",
+    "coqa",
     "coqa_f1",
+    "coreference_f1",
     "deduplicate_metric",
     "edit_distance",
     "f1_score_with_invalid",

@@ -9,6 +9,7 @@ import numpy as np
 
 from t5x_like.text.metrics.chunks import chunk_counts, chunk_f1, scores_from_counts
 from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.metrics.coreference import coreference_counts, coreference_f1, scores_from_coreference
 from t5x_like.text.metrics.generation_metrics import bleu, rouge, rouge_mean
 
 RESAMPLES = 1000
@@ -93,6 +94,9 @@ def _resampler(
     if metric is chunk_f1:
         counts = chunk_counts(targets, predictions)
         return lambda draw: scores_from_counts(counts[draw].sum(0))
+    if metric is coreference_f1:
+        sums = coreference_counts(targets, predictions)
+        return lambda draw: scores_from_coreference(sums[draw].sum(0))
     metric = rouge_mean if metric is rouge else metric
 
     def score(draw: np.ndarray) -> Scores:

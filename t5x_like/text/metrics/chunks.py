@@ -60,3 +60,53 @@ def scores_from_counts(counts: np.ndarray) -> Scores:
         "f1": 200.0 * right / max(predicted + true, 1),
         "tag_accuracy": 100.0 * right_tags / max(tags, 1),
     }
+
+
+def argument_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
+    """Compute precision, recall and F1 over the arguments of predicates (Carreras and Màrquez 2005, §2.2).
+
+    An argument is right if its role and all its words are right. ``C-A1`` continues the last ``A1`` before it; both are
+    one argument. The predicate, ``V``, is given and doesn't count, as in the overall scores of the shared task
+    (https://aclanthology.org/W05-0620).
+
+    Args:
+      targets: Tags of each predicate's sentence: ``B-A0``, ``I-A0``, ``B-C-A1``, ``O``.
+      predictions: The same for predicted tags.
+
+    Raises:
+      ValueError: A sentence has different numbers of predicted and true tags.
+    """
+    counts = argument_counts(targets, predictions).sum(0)
+    scores = scores_from_counts(np.array([*counts, 0, 0]))
+    return {name: scores[name] for name in ("precision", "recall", "f1")}
+
+
+def argument_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
+    """Count right, predicted and true arguments of each sentence, [sentences, 3]."""
+    require_pairs(targets, predictions)
+    counts = []
+    for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
+        if len(truth) != len(guess):
+            raise ValueError(
+                f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
+            )
+        true, predicted = _arguments(truth), _arguments(guess)
+        counts.append((len(true & predicted), len(predicted), len(true)))
+    return np.array(counts)
+
+
+def _arguments(tags: Sequence[str]) -> set[tuple[str, tuple[tuple[int, int], ...]]]:
+    """Return roles with the first and last words of their parts."""
+    from seqeval.metrics.sequence_labeling import get_entities  # takes seconds to import
+
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* seems not to be NE tag")
+        entities = get_entities(list(tags))
+    for role, start, end in entities:
+        continued = [parts for name, parts in found if f"C-{name}" == role]
+        if continued:
+            continued[-1].append((start, end))
+        else:
+            found.append((role, [(start, end)]))
+    return {(role, tuple(parts)) for role, parts in found if role not in ("V", "C-V")}

@@ -4,6 +4,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many
@@ -71,6 +72,85 @@ def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Sco
         truths = [normalize_squad(answer).split() for answer in answers]
         overlap.append(max(_word_f1(truth, guess) if truth or guess else 1.0 for truth in truths))
     return {"f1": mean_score(overlap)}
+
+
+def coqa(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
+    """Compute exact match and F1 as CoQA's official script (Reddy et al. 2019, §6.1, https://arxiv.org/abs/1808.07042).
+
+    With several human answers, each is left out in turn, the best of the others counts, and these scores are averaged.
+    So people, who can't be compared with themselves, are scored alike. Normalization is that of ``squad``.
+
+    Args:
+      targets: All human answers of each question.
+      predictions: Answer texts.
+    """
+    require_as_many(targets, predictions)
+    exact, overlap = [], []
+    for answers, prediction in zip(targets, predictions, strict=True):
+        guess = normalize_squad(prediction)
+        truths = [normalize_squad(answer) for answer in answers]
+        equal = [float(truth == guess) for truth in truths]
+        shared = [
+            _word_f1(truth.split(), guess.split()) if truth and guess else float(truth == guess)
+            for truth in truths
+        ]
+        exact.append(_left_one_out(equal))
+        overlap.append(_left_one_out(shared))
+    return {"em": mean_score(exact), "f1": mean_score(overlap)}
+
+
+def _left_one_out(scores: list[float]) -> float:
+    if len(scores) == 1:
+        return scores[0]
+    return sum(max(scores[:place] + scores[place + 1 :]) for place in range(len(scores))) / len(scores)
+
+
+# Signs that CMRC 2018's script leaves out. It also lists "……", which no single character equals.
+_CMRC_SIGNS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
+_CHINESE = re.compile("[\u4e00-\u9fa5]")
+_CMRC_RUN = re.compile("[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+")
+
+
+def cmrc(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
+    """Compute exact match and F1 as the script of CMRC 2018 (Cui et al. 2019, §4, https://arxiv.org/abs/1810.07366).
+
+    Texts are split into Chinese characters and, between them, words. F1 is over the longest run of these that both
+    texts have, and the best of a question's answers counts. Case and some signs are ignored.
+
+    Words are those of NLTK's tokenizer. The script splits sentences first, which this doesn't: a full stop within a run
+    of foreign words stays with its word.
+
+    Args:
+      targets: All right answers of each question, or a single one.
+      predictions: Answer texts.
+    """
+    require_as_many(targets, predictions)
+    exact, overlap = [], []
+    for answers, prediction in zip(targets, predictions, strict=True):
+        truths = [answers] if isinstance(answers, str) else answers
+        guess, guessed = _without_signs(prediction), _segments(prediction)
+        exact.append(max(_without_signs(truth) == guess for truth in truths))
+        overlap.append(max(_run_f1(_segments(truth), guessed) for truth in truths))
+    return {"em": mean_score(exact), "f1": mean_score(overlap)}
+
+
+def _without_signs(text: str) -> str:
+    return "".join(character for character in text.lower().strip() if character not in _CMRC_SIGNS)
+
+
+def _segments(text: str) -> list[str]:
+    runs = _CMRC_RUN.findall(_without_signs(text))
+    if all(_CHINESE.match(run) for run in runs):
+        return runs
+    from nltk.tokenize.destructive import NLTKWordTokenizer  # takes a second to import
+
+    split = NLTKWordTokenizer().tokenize
+    return [part for run in runs for part in ([run] if _CHINESE.match(run) else split(run))]
+
+
+def _run_f1(truth: list[str], guess: list[str]) -> float:
+    size = SequenceMatcher(None, truth, guess, autojunk=False).find_longest_match().size
+    return 2.0 * size / (len(truth) + len(guess)) if size else 0.0
 
 
 def _words_at(context: str, places: str) -> str:

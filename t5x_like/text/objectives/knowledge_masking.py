@@ -8,7 +8,14 @@ import numpy as np
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
-from t5x_like.text.objectives.masking import choose_units, num_targets
+from t5x_like.text.objectives.masking import (
+    annotated_spans,
+    choose_units,
+    inside_spans,
+    num_targets,
+    token_starts,
+    vocabulary_starts,
+)
 from t5x_like.text.objectives.phrases import Phrases
 from t5x_like.text.objectives.word_masking import WordMasking
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -70,37 +77,27 @@ class KnowledgeMasking(WordMasking):
         is_target = choose_units(units, num_targets(framed, self.noise_density), framed, seeds)
         return self._masked(framed, is_target, seeds, ids)
 
+    def _starts(self, framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
+        # Annotated spans are phrases here, of whole words.
+        return vocabulary_starts(framed, ids) if self.whole_words else token_starts(framed)
+
     def _continues_phrase(self, framed: FramedTexts, starts: np.ndarray) -> np.ndarray:
         """Return the tokens inside a phrase except its first, bool [N, M]."""
         spans = [] if self.word_list is None else [self._listed(framed, starts, self.word_list)]
-        spans += _annotated(framed)
+        spans += annotated_spans(framed)
         if not spans and len(framed.texts):
             raise ValueError(
                 "neither annotations nor a list mark the phrases; set the task's spans_column, or the masking's "
                 "word_list and vocabulary"
             )
         flat = np.concatenate([np.zeros((0, 2), np.int64), *spans])
-        changes = np.zeros(framed.tokens.size + 1, np.int64)
-        np.add.at(changes, np.minimum(flat[:, 0] + 1, flat[:, 1]), 1)
-        np.add.at(changes, flat[:, 1], -1)
-        return (np.cumsum(changes)[:-1] > 0).reshape(framed.tokens.shape)
+        return inside_spans(np.minimum(flat[:, 0] + 1, flat[:, 1]), flat[:, 1], framed)
 
     def _listed(self, framed: FramedTexts, starts: np.ndarray, word_list: str) -> np.ndarray:
         # Rows begin and end with special ids, which no phrase has: no phrase is found across two rows.
         assert self.vocabulary is not None, "refused when made"
         phrases = _phrases(word_list, self.vocabulary)
         return phrases.find(framed.tokens.ravel(), starts.ravel())
-
-
-def _annotated(framed: FramedTexts) -> list[np.ndarray]:
-    """Return the texts' spans, int64 [N, 2], as offsets into all rows concatenated."""
-    width = framed.tokens.shape[1]
-    found = []
-    for row, text in enumerate(framed.texts):
-        if text.spans is not None:
-            in_second = text.spans[:, :1] >= text.second
-            found.append(text.spans + 1 + in_second + row * width)
-    return found
 
 
 @functools.lru_cache(maxsize=4)

@@ -84,11 +84,47 @@ def token_starts(framed: FramedTexts) -> np.ndarray:
 
 
 def word_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
-    """Return the starts of words, bool [N, M]; each segment starts one, whatever its first piece is."""
+    """Return the starts of words, bool [N, M]: annotated spans are words, elsewhere the vocabulary marks them.
+
+    So the words of Chinese, which a task's ``word_segmentation`` or ``spans_column`` gives, are masked as a whole (Cui
+    et al. 2021, https://arxiv.org/abs/1906.08101). The vocabulary alone may take each character for a word (WordPiece)
+    or none (SentencePiece).
+    """
+    starts = vocabulary_starts(framed, ids)
+    spans = annotated_spans(framed)
+    if not spans:
+        return starts
+    flat = np.concatenate(spans)
+    starts &= ~inside_spans(flat[:, 0], flat[:, 1], framed)
+    starts.ravel()[flat] = True  # a span, and what follows it, start words
+    return starts & framed.is_text
+
+
+def vocabulary_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
+    """Return the starts of the vocabulary's words, bool [N, M]; each segment starts one, with whatever piece."""
     assert ids.starts_word is not None, "check refuses such vocabularies"
     begins = ids.starts_word[framed.tokens]
     begins[:, 1:] |= ~framed.is_text[:, :-1]
     return begins & framed.is_text
+
+
+def annotated_spans(framed: FramedTexts) -> list[np.ndarray]:
+    """Return the texts' spans, int64 [N, 2], as offsets into all rows concatenated."""
+    width = framed.tokens.shape[1]
+    found = []
+    for row, text in enumerate(framed.texts):
+        if text.spans is not None:
+            in_second = text.spans[:, :1] >= text.second
+            found.append(text.spans + 1 + in_second + row * width)
+    return found
+
+
+def inside_spans(starts: np.ndarray, ends: np.ndarray, framed: FramedTexts) -> np.ndarray:
+    """Return the tokens from a start to before its end, bool [N, M]; both count all rows concatenated, int64 [S]."""
+    changes = np.zeros(framed.tokens.size + 1, np.int64)
+    np.add.at(changes, starts, 1)
+    np.add.at(changes, ends, -1)
+    return (np.cumsum(changes)[:-1] > 0).reshape(framed.tokens.shape)
 
 
 def ngram_starts(

@@ -63,6 +63,11 @@ class PairsTask(FileTask[TextPair]):
         """All possible answers, for metrics and ranking; empty if answers are open."""
 
     @property
+    def continues_inputs(self) -> bool:
+        """True if a decoder's answer continues the inputs, so that prompts need no marker before it."""
+        return False
+
+    @property
     @abstractmethod
     def metric_functions(self) -> Sequence[MetricFunction]:
         """Metrics, functions of targets and predictions that return scores."""

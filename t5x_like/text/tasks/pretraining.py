@@ -18,6 +18,7 @@ from t5x_like.text.tasks.documents import (
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.mixtures import Mixture, Proportional
 from t5x_like.text.tasks.rows import BadRow
+from t5x_like.text.tasks.word_segmentation import require_segmenter, segmenter_version, word_spans
 
 _CORPUS = "{corpus}"  # replaced by the name of a corpus in the paths of ``corpus_tasks``
 
@@ -39,6 +40,8 @@ class PretrainingTask(FileTask[Document]):
       spans_column: Column with annotated words, phrases or entities: [[start, end], …] in characters.
       max_tokens: Train on the first documents that have this many tokens together, again and again (Raffel et al. 2020,
         §3.4.2, table 9); None for all. Other splits are read in full.
+      word_segmentation: "jieba" finds the words of Chinese, which whole-word masks then keep together; see
+        ``word_segmentation``.
     """
 
     corpus: str | None = None
@@ -48,6 +51,7 @@ class PretrainingTask(FileTask[Document]):
     sentences: bool = False
     spans_column: str | None = None
     max_tokens: int | None = None
+    word_segmentation: Literal["jieba"] | None = None
 
     is_pretraining: ClassVar[bool] = True
     _READS: ClassVar[str] = "document"
@@ -65,6 +69,12 @@ class PretrainingTask(FileTask[Document]):
             )
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError(f"task {self.name!r}: max_tokens must be at least 1, not {self.max_tokens}")
+        if self.word_segmentation is not None:
+            if self.spans_column is not None:
+                raise ValueError(
+                    f"task {self.name!r}: give spans_column, whose spans may be words, or word_segmentation, not both"
+                )
+            require_segmenter()
         if isinstance(self.objective, type) or not isinstance(self.objective, Objective):
             raise ValueError(
                 f"task {self.name!r}: {self.objective!r} is no objective; use SpanCorruption(), or in gin "
@@ -85,14 +95,20 @@ class PretrainingTask(FileTask[Document]):
         names = {
             "tokens": True,
             "sentence_ends": self.sentences,
-            "spans": self.spans_column is not None,
+            "spans": self._has_spans,
         }
         return tuple(name for name, wanted in names.items() if wanted)
+
+    @property
+    def _has_spans(self) -> bool:
+        return self.spans_column is not None or self.word_segmentation is not None
 
     def tokenize(self, rows: Sequence[Document]) -> list[Mapping[str, Any]]:
         """Implement ``FileTask``."""
         tokenizer = self.tokenizer
-        if self.spans_column is not None:
+        if self.word_segmentation is not None:
+            rows = [row._replace(spans=word_spans(row.text)) for row in rows]
+        if self._has_spans:
             return [tokenize_with_spans(tokenizer, row, sentences=self.sentences) for row in rows]
         if self.sentences:
             return [document._asdict() for document in tokenize_sentences(tokenizer, rows)]
@@ -115,6 +131,8 @@ class PretrainingTask(FileTask[Document]):
         lines = {"kind": "documents", "separator": self.separator, "column": self.column}
         lines["sentences"] = "apart" if self.sentences else "not apart"
         lines["spans"] = f"from the column {self.spans_column!r}" if self.spans_column else "none"
+        if self.word_segmentation:
+            lines["spans"] = f"words by {segmenter_version()}"
         return lines
 
     def _rows(self, file: str) -> Iterator[Document | BadRow]:

@@ -68,6 +68,22 @@ def likelihood_of(model, name, question, label):
     return -float(model(input_ids=ids, labels=labels).loss) * (len(whole) - len(prompt))
 
 
+def test_a_decoder_continues_inputs_that_are_made_for_it(gpt2, tmp_path):
+    folder = tmp_path / "data/xsum"
+    folder.mkdir(parents=True)
+    (folder / "val.jsonl").write_text('{"document": "A ferry sank.", "summary": "It sank."}\n')
+    run = run_of(gpt2, str(tmp_path / "data"), tmp_path / "out", tasks=("xsum_tldr",), max_new_tokens=4)
+    evaluate_suite(run, shown=False)
+    (row,) = predictions(tmp_path / "out", "xsum_tldr")
+    assert row["input"] == "A ferry sank.\nTL;DR:"
+    model = from_pretrained(gpt2)
+    assert model.vocabulary is not None
+    prompt, whole = (model.vocabulary.encode(f"{row['input']}{answer}") for answer in ("", " It sank."))
+    labels = np.where(np.arange(len(whole)) < len(prompt), -100, np.array([whole]))
+    likelihood = -float(model(input_ids=np.array([whole]), labels=labels).loss) * (len(whole) - len(prompt))
+    assert row["log_likelihood"] == pytest.approx(likelihood, abs=1e-3)
+
+
 def test_lengths_of_answers_can_be_divided_out(gpt2, data, tmp_path):
     rows = {}
     for normalization in ("none", "tokens", "bytes"):

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.cloze import first_word, last_word
-from t5x_like.text.benchmarks.language_modeling import read_lines, text_benchmark, text_perplexities
+from t5x_like.text.benchmarks.language_modeling import (
+    ByteSplits,
+    read_lines,
+    sentence_perplexities,
+    text_benchmark,
+    text_perplexities,
+)
 from t5x_like.text.benchmarks.tagging import tag_accuracy
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics import chunk_f1
+from t5x_like.text.metrics.perplexity import TextCost
+from t5x_like.text.tasks.rows import BadRow
 
 
 def write(path: Path, text: str) -> Path:
@@ -223,3 +231,54 @@ def test_any_text_is_measured_by_tokens_words_and_bytes(tmp_path: Path) -> None:
     assert scores["byte_perplexity"] == pytest.approx(2.718281828 ** (9 / 13))
     with pytest.raises(ValueError, match="no text to measure"):
         text_perplexities(["a"], [(0.0, 0)])
+
+
+def parts(file: Path, content: bytes, **settings: Any) -> list[str]:
+    file.write_bytes(content)
+    read = ByteSplits(name="letters", num_bytes=len(content), **settings)
+    found = [row for split in ("train", "validation", "test") for row in read(str(file), split)]
+    return [str(row) if isinstance(row, BadRow) else row.values["text"] for row in found]
+
+
+def test_one_file_is_cut_into_90_5_and_5_percent_of_its_bytes(tmp_path: Path) -> None:
+    content = bytes(range(97, 117)) * 2
+    train, validation, test = parts(tmp_path / "letters", content)
+    assert (train + validation + test).encode() == content
+    assert [len(train), validation, test] == [36, "qr", "st"]
+    # The second byte of é is beyond each edge, and belongs to the character.
+    content = b"a" * 35 + "é".encode() + b"b" + "é".encode()
+    assert len(content) == 40
+    train, validation, test = parts(tmp_path / "letters", content)
+    assert [train[-2:], validation, test] == ["aé", "b", "é"]
+    assert parts(tmp_path / "other", b"abc") == ["abc"] * 3
+
+
+def test_a_file_that_is_cut_off_or_has_other_letters_is_named(tmp_path: Path) -> None:
+    whole = write(tmp_path / "text8" / "text8", "too short")
+    with pytest.raises(
+        ValueError, match=r"text8 has 9 bytes, where 100,000,000 are expected; is it cut off\?"
+    ):
+        pairs("text8", tmp_path, "test")
+    write(tmp_path / "enwik8" / "test.txt.raw", "<page>\n\n東京</page>")
+    assert pairs("enwik8", tmp_path, "test") == [("", "<page>\n\n東京</page>")]
+    whole.unlink()
+    write(tmp_path / "text8" / "valid.txt.raw", "no Capitals")
+    with pytest.raises(ValueError, match="b'C' is none of the characters that text8 has: 'abcd"):
+        pairs("text8", tmp_path, "validation")
+    found = parts(tmp_path / "letters", b"a" * 36 + b"\xff\xff" + b"\xc3" + b"a")
+    assert [text.partition(": ")[2] for text in found[1:]] == [
+        "invalid UTF-8 at byte 36",
+        "invalid UTF-8 at byte 38",
+    ]
+
+
+def test_a_sentences_end_is_a_word_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "lm1b" / "heldout-monolingual.tokenized.shuffled"
+    write(folder / "news.en.heldout-00000-of-00050", "The mill burned .\n\nRain .\n")
+    texts = [targets for _, targets in pairs("lm1b", tmp_path, "test")]
+    assert texts == ["The mill burned .\n", "Rain .\n"]
+    scores = sentence_perplexities(texts, [(5.0, 7), (3.0, 3)])
+    assert scores["word_perplexity"] == pytest.approx(2.718281828)  # 8 nats, 6 words and 2 ends
+    assert scores["token_perplexity"] == pytest.approx(2.718281828**0.8)
+    costs = [TextCost(5.0, 7, 4, 18), TextCost(3.0, 3, 2, 7)]
+    assert sentence_perplexities(texts, costs) == scores

@@ -6,10 +6,17 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.io.files import shipped_directory
+from t5x_like.text.benchmarks import catalogue
 from tests.references import ROOT
 
 GUIDE = ROOT / "docs/guides/benchmarks.md"
 VOCABULARY = str(shipped_directory("data") / "vocabulary" / "spiece.model")
+
+
+def test_the_guide_lists_every_family():
+    table = GUIDE.read_text().partition("| family |")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(catalogue.MODULES)
 
 
 def test_the_guides_own_benchmark_is_read_worded_and_shown(tmp_path, monkeypatch, capsys):

@@ -1,0 +1,218 @@
+"""decaNLP: tasks as a question about a context (McCann et al. 2018, https://arxiv.org/abs/1806.08730).
+
+Questions about translations and summaries are those of figure 1. Those about sentiment and inference are those of the
+authors' code, https://github.com/salesforce/decaNLP, from which the figure differs ("Is this sentence positive or
+negative?"). The paper's models read question and context apart; here they are one text, as T5 words SQuAD.
+
+Five of the ten tasks are here. Translation is WMT's, not IWSLT's, and sentiment has GLUE's phrases as training rows.
+The other five need data that aren't here: QA-SRL, QA-ZRE, WOZ, WikiSQL and the modified Winograd schemas.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.glue import SST2
+from t5x_like.text.benchmarks.glue_form import MNLI_LABELS
+from t5x_like.text.benchmarks.glue_inference import MNLI, MNLI_MATCHED, MNLI_MISMATCHED
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
+from t5x_like.text.benchmarks.squad import ALL_ANSWERS
+from t5x_like.text.benchmarks.summarization import CNN_DAILYMAIL
+from t5x_like.text.benchmarks.translation import WMT14_ENDE
+from t5x_like.text.postprocessing import qa, string_label_to_class_id
+from t5x_like.text.tasks.rows import RowValues
+
+
+class Asked(NamedTuple):
+    """A row as decaNLP words it.
+
+    Attributes:
+      question: Question, which names the task.
+      context: Text that it is about.
+      answers: Right answers, the first of which is the target; empty for unlabeled rows.
+    """
+
+    question: str
+    context: str
+    answers: tuple[str, ...]
+
+
+def asked(ask: Callable[[RowValues], Asked], *extras: str) -> Wording:
+    """Return the wording ``question: … context: …`` with the answer as the target.
+
+    Args:
+      ask: Converts a row.
+      *extras: Columns of the row to keep; ``answers`` is all right answers.
+    """
+
+    def word(row: RowValues) -> list[WordedRow]:
+        question, context, answers = ask(row)
+        kept = {name: list(answers) if name == "answers" else row[name] for name in extras}
+        targets = answers[0] if answers else UNLABELED
+        worded = {"inputs": f"question: {question} context: {context}", "targets": targets}
+        return [{**kept, **worded, "question": question, "context": context}]
+
+    return word
+
+
+def _label(row: RowValues, labels: tuple[str, ...]) -> tuple[str, ...]:
+    word = label_word(row, labels)
+    return () if word == UNLABELED else (word,)
+
+
+def ask_squad(row: RowValues) -> Asked:
+    """Return SQuAD's own question."""
+    return Asked(row["question"], row["context"], tuple(row["answers"]["text"]))
+
+
+def ask_translation(row: RowValues) -> Asked:
+    """Ask for a translation from English to German."""
+    return Asked("What is the translation from English to German?", row["en"], (row["de"],))
+
+
+def ask_summary(row: RowValues) -> Asked:
+    """Ask for a summary."""
+    return Asked("What is the summary?", row["article"], (row["highlights"],))
+
+
+def ask_inference(row: RowValues) -> Asked:
+    """Ask about a hypothesis."""
+    question = f'Hypothesis: "{row["hypothesis"]}" -- entailment, neutral, or contradiction?'
+    return Asked(question, f'Premise: "{row["premise"]}"', _label(row, MNLI_LABELS))
+
+
+def ask_sentiment(row: RowValues) -> Asked:
+    """Ask about the sentiment of a review."""
+    return Asked("Is this review negative or positive?", row["sentence"], _label(row, SST2.labels))
+
+
+def _decathlon(
+    benchmark: Benchmark,
+    name: str,
+    title: str,
+    ask: Callable[[RowValues], Asked],
+    columns: tuple[str, ...],
+    *examples: tuple[RowValues, str, str, str],
+    extras: tuple[str, ...] = (),
+    training_task: str = "",
+) -> Benchmark:
+    """Define a task of the rows of another.
+
+    Args:
+      benchmark: The other.
+      name: Name of the task after ``decanlp_``.
+      title: One line for people.
+      ask: Converts a row.
+      columns: Columns of the row that question and context have.
+      *examples: Rows with their questions, contexts and answers.
+      extras: Columns to keep; see ``asked``.
+      training_task: Task whose training split belongs to this one.
+    """
+    labels = benchmark.labels
+    if labels:
+        postprocess = partial(string_label_to_class_id, label_classes=labels)
+    else:
+        postprocess = qa if "answers" in extras else benchmark.postprocess
+    golden = []
+    for row, question, context, answer in examples:
+        kept = {each: row["answers"]["text"] if each == "answers" else row[each] for each in extras}
+        worded = {"inputs": f"question: {question} context: {context}", "targets": answer}
+        golden.append(GoldenExample(row, ({**kept, **worded, "question": question, "context": context},)))
+    return replace(
+        benchmark,
+        name=f"decanlp_{name}",
+        title=f"decaNLP: {title}",
+        word=asked(ask, *extras),
+        postprocess=postprocess,
+        question_columns=columns,
+        extras={"question": "text", "context": "text", **{each: benchmark.extras[each] for each in extras}},
+        head=None,
+        head_task=benchmark.head_task or (benchmark.name if benchmark.head else ""),
+        training_task=training_task,
+        examples=tuple(golden),
+    )
+
+
+_MILL = "The mill (1702) burned."
+_GERMAN = "What is the translation from English to German?"
+_REVIEW = "Is this review negative or positive?"
+
+
+def _squad_row(question: str, **answers: int) -> RowValues:
+    found = {"text": list(answers), "answer_start": list(answers.values())}
+    return {"id": "m1", "title": "Mill", "context": _MILL, "question": question, "answers": found}
+
+
+def _inference(benchmark: Benchmark, name: str, training_task: str = "") -> Benchmark:
+    def case(hypothesis: str, label: int, answer: str) -> tuple[RowValues, str, str, str]:
+        row = {"premise": "Two men row.", "hypothesis": hypothesis, "label": label, "idx": 0}
+        question = f'Hypothesis: "{hypothesis}" -- entailment, neutral, or contradiction?'
+        return row, question, 'Premise: "Two men row."', answer
+
+    return _decathlon(
+        benchmark,
+        name,
+        benchmark.title,
+        ask_inference,
+        ("premise", "hypothesis"),
+        case("People row.", 0, "entailment"),
+        case("Nobody rows.", 2, "contradiction"),
+        case("They win.", -1, UNLABELED),
+        extras=("idx",),
+        training_task=training_task,
+    )
+
+
+SQUAD = _decathlon(
+    ALL_ANSWERS,
+    "squad",
+    "SQuAD 1.1, with its own questions",
+    ask_squad,
+    ("question", "context"),
+    (_squad_row("What burned?", mill=4), "What burned?", _MILL, "mill"),
+    (_squad_row("When?", **{"1702": 10, "(1702)": 9}), "When?", _MILL, "1702"),
+    (_squad_row("Who?"), "Who?", _MILL, UNLABELED),
+    extras=("id", "answers"),
+)
+TRANSLATION = _decathlon(
+    WMT14_ENDE,
+    "wmt14_ende",
+    "the translation of news from English to German",
+    ask_translation,
+    ("en",),
+    ({"en": "Hello.", "de": "Hallo."}, _GERMAN, "Hello.", "Hallo."),
+    ({"en": " 3 < 4", "de": "3 < 4"}, _GERMAN, " 3 < 4", "3 < 4"),
+    ({"en": "x", "de": ""}, _GERMAN, "x", ""),
+)
+SUMMARY = _decathlon(
+    CNN_DAILYMAIL,
+    "cnn_dailymail",
+    "the summary of a news article",
+    ask_summary,
+    ("article",),
+    ({"article": "It snowed.", "highlights": "Snow ."}, "What is the summary?", "It snowed.", "Snow ."),
+    ({"article": "A.\nB.", "highlights": "C\nD"}, "What is the summary?", "A.\nB.", "C\nD"),
+    ({"article": "", "highlights": ""}, "What is the summary?", "", ""),
+)
+INFERENCE = _inference(MNLI, "mnli")
+INFERENCE_MATCHED = _inference(MNLI_MATCHED, "mnli_matched", INFERENCE.name)
+INFERENCE_MISMATCHED = _inference(MNLI_MISMATCHED, "mnli_mismatched", INFERENCE.name)
+SENTIMENT = _decathlon(
+    SST2,
+    "sst",
+    "is a sentence of a film review negative or positive?",
+    ask_sentiment,
+    ("sentence",),
+    ({"sentence": "a joy", "label": 1, "idx": 0}, _REVIEW, "a joy", "positive"),
+    ({"sentence": "dull .", "label": 0, "idx": 1}, _REVIEW, "dull .", "negative"),
+    ({"sentence": "it is", "label": -1, "idx": 2}, _REVIEW, "it is", UNLABELED),
+    extras=("idx",),
+)
+
+_TRAINED = (SQUAD, TRANSLATION, SUMMARY, INFERENCE, SENTIMENT)
+_EVALUATED = (INFERENCE_MATCHED, INFERENCE_MISMATCHED)
+BENCHMARKS = (*_TRAINED, *_EVALUATED)
+# The paper trains on a batch of each task in turn, so the shares are equal.
+MIXTURES = {"decanlp": {each.name: float(each in _TRAINED) for each in BENCHMARKS}}

@@ -1,0 +1,238 @@
+"""Documents of CoNLL-2012's columns (OntoNotes 5): words, speakers, names and coreference.
+
+Columns: document, part, word's number, word, part of speech, parse, predicate, frameset, sense, speaker, names, one
+column for each predicate, coreference (https://conll.cemantix.org/2012/data.html).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from t5x_like.text.benchmarks.tagged_files import bracket_tags
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+
+_BEGIN = re.compile(r"#begin document \((.*)\)(?:; part (\d+))?\s*")
+_END = "#end document"
+_WORD, _SPEAKER, _NAMES = 3, 9, 10
+_FEWEST_COLUMNS = 12
+_COREFERENCE = re.compile(r"(\()?(\d+)(\))?")
+# A slash marks these as punctuation, not as web addresses.
+_MARKED = {"/.": ".", "/?": "?"}
+_NO_SPEAKERS = ("", "-")
+
+
+@dataclass
+class _Sentence:
+    """Lines of a sentence, collected while reading."""
+
+    place: str
+    words: list[str] = field(default_factory=list)
+    speakers: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    coreference: list[str] = field(default_factory=list)
+    fault: BadRow | None = None
+
+    def add(self, line: str, place: str) -> None:
+        cells = line.split()
+        if len(cells) < _FEWEST_COLUMNS:
+            reason = f"{len(cells)} columns, where at least {_FEWEST_COLUMNS} are expected: {line[:60]!r}"
+            self.fault = self.fault or BadRow(reason, place)
+            return
+        self.words.append(_MARKED.get(cells[_WORD], cells[_WORD]))
+        self.speakers.append(cells[_SPEAKER])
+        self.names.append(cells[_NAMES])
+        self.coreference.append(cells[-1])
+
+
+@dataclass
+class _Document:
+    name: str
+    place: str
+    sentences: list[_Sentence] = field(default_factory=list)
+
+
+def _documents(file: str) -> Iterator[_Document | BadRow]:
+    """Yield the parts of documents; words outside of them, and a part without its end, as bad rows."""
+    document: _Document | None = None
+    sentence: _Sentence | None = None
+    is_outside = False
+    for number, line in lines_of(file):
+        text = decode_line(line, file, number)
+        place = f"{file}:{number}"
+        begins = _BEGIN.fullmatch(text) if isinstance(text, str) else None
+        if begins:
+            if document is not None:
+                yield document
+                yield BadRow("a document begins before the last one has its '#end document'", place)
+            document, sentence, is_outside = (
+                _Document(f"{begins[1]}_{int(begins[2] or 0)}", place),
+                None,
+                False,
+            )
+        elif isinstance(text, str) and text.startswith(_END):
+            if document is not None:
+                yield document
+            document, sentence = None, None
+        elif isinstance(text, str) and not text.strip():
+            sentence = None
+        elif document is None:
+            if not is_outside:
+                yield BadRow(
+                    "no '#begin document' is before this line; is the file in CoNLL-2012's columns?", place
+                )
+            is_outside = True
+        else:
+            if sentence is None:
+                sentence = _Sentence(place)
+                document.sentences.append(sentence)
+            if isinstance(text, BadRow):
+                sentence.fault = sentence.fault or text
+            else:
+                sentence.add(text, place)
+    if document is not None:
+        yield document
+        yield BadRow(f"the file ends within the document {document.name!r}; is it cut off?", document.place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamesFile:
+    """Reader of the names in each sentence.
+
+    Attributes:
+      classes: Tags in the order of class ids.
+      without: Beginnings of the names of documents without annotation, which are left out.
+    """
+
+    classes: Sequence[str]
+    without: tuple[str, ...] = ("pt/",)
+
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
+        """Read rows; see ``source.Reader``."""
+        del split
+        numbers = {tag: number for number, tag in enumerate(self.classes)}
+        for document in _documents(file):
+            if isinstance(document, BadRow):
+                yield document
+            elif not document.name.startswith(self.without):
+                for sentence in document.sentences:
+                    yield sentence.fault or _names_row(sentence, numbers)
+
+
+def _names_row(sentence: _Sentence, numbers: Mapping[str, int]) -> RawRow | BadRow:
+    try:
+        tags = bracket_tags(sentence.names)
+    except ValueError as error:
+        return BadRow(f"names: {error}", sentence.place)
+    unknown = [tag for tag in tags if tag not in numbers]
+    if unknown:
+        return BadRow(f"the tag {unknown[0]!r} is outside the set: {', '.join(numbers)}", sentence.place)
+    return RawRow({"tokens": sentence.words, "ner": [numbers[tag] for tag in tags]}, sentence.place)
+
+
+def read_coreference(file: str, split: str) -> Iterator[RawRow | BadRow]:
+    """Read the parts of documents with their mentions. One bad line makes a part bad. See ``source.Reader``."""
+    del split
+    for document in _documents(file):
+        if isinstance(document, BadRow):
+            yield document
+            continue
+        faults = [sentence.fault for sentence in document.sentences if sentence.fault]
+        if faults:
+            yield faults[0]
+            continue
+        try:
+            mentions = [
+                [cluster, start, end]
+                for offset, sentence in zip(_offsets(document.sentences), document.sentences, strict=True)
+                for cluster, start, end in _mentions(sentence, offset)
+            ]
+        except ValueError as error:
+            yield BadRow(str(error), document.place)
+            continue
+        words = [sentence.words for sentence in document.sentences]
+        speakers = [sentence.speakers[0] for sentence in document.sentences]
+        yield RawRow(coreference_row(document.name, words, speakers, mentions), document.place)
+
+
+def _offsets(sentences: Sequence[_Sentence]) -> list[int]:
+    offsets = [0]
+    for sentence in sentences:
+        offsets.append(offsets[-1] + len(sentence.words))
+    return offsets[:-1]
+
+
+def _mentions(sentence: _Sentence, offset: int) -> list[tuple[int, int, int]]:
+    """Return cluster, first word and word after the last of each mention."""
+    found: list[tuple[int, int, int]] = []
+    waiting: dict[int, list[int]] = {}
+    for place, cell in enumerate(sentence.coreference, start=offset):
+        for part in cell.split("|") if cell not in ("-", "_") else ():
+            parts = _COREFERENCE.fullmatch(part)
+            if parts is None or not (parts[1] or parts[3]):
+                raise ValueError(
+                    f"coreference {cell!r} in {sentence.place}: {part!r} is neither '(3' nor '3)' nor '(3)'"
+                )
+            cluster = int(parts[2])
+            if parts[1]:
+                waiting.setdefault(cluster, []).append(place)
+            if parts[3]:
+                if not waiting.get(cluster):
+                    raise ValueError(
+                        f"coreference {cell!r} in {sentence.place}: {cluster} ends, but did not begin"
+                    )
+                found.append((cluster, waiting[cluster].pop(), place + 1))
+    still = [cluster for cluster, starts in waiting.items() if starts]
+    if still:
+        raise ValueError(f"coreference in {sentence.place}: the mention of {still[0]} never ends")
+    return found
+
+
+def coreference_row(
+    name: str, sentences: Sequence[Sequence[str]], speakers: Sequence[str], mentions: Sequence[Sequence[int]]
+) -> dict[str, Any]:
+    """Return a row of the task.
+
+    Args:
+      name: Document and part.
+      sentences: Words of each sentence.
+      speakers: Speaker of each sentence; ``-`` for none.
+      mentions: Cluster, first word and word after the last, counted over all sentences.
+    """
+    columns = ("cluster", "start", "end")
+    ordered = sorted(mentions, key=lambda mention: (mention[1], -mention[2]))
+    starts = [sum(map(len, sentences[:number])) for number in range(len(sentences))]
+    return {
+        "id": name,
+        "tokens": [word for sentence in sentences for word in sentence],
+        "sentence_starts": starts,
+        "speakers": ["" if speaker in _NO_SPEAKERS else speaker for speaker in speakers],
+        "mentions": {column: [mention[place] for mention in ordered] for place, column in enumerate(columns)},
+    }
+
+
+def hub_names(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Convert one of Hugging Face's documents to rows of names, a sentence each."""
+    for sentence in [] if str(record["document_id"]).startswith("pt/") else record["sentences"]:
+        words, tags = list(sentence["words"]), list(sentence["named_entities"])
+        if len(words) != len(tags):
+            raise ValueError(
+                f"{len(words)} words, but {len(tags)} named_entities; there must be one for each word"
+            )
+        yield {"tokens": words, "ner": tags}
+
+
+def hub_coreference(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Convert one of Hugging Face's documents to rows of coreference, a part each. Its ends are last words."""
+    parts: dict[int, list[Mapping[str, Any]]] = {}
+    for sentence in record["sentences"]:
+        parts.setdefault(int(sentence["part_id"]), []).append(sentence)
+    for part, sentences in parts.items():
+        mentions, offset = [], 0
+        for sentence in sentences:
+            for cluster, first, last in sentence["coref_spans"]:
+                mentions.append([cluster, offset + first, offset + last + 1])
+            offset += len(sentence["words"])
+        words = [list(sentence["words"]) for sentence in sentences]
+        speakers = [str(sentence["speaker"] or "") for sentence in sentences]
+        yield coreference_row(f"{record['document_id']}_{part}", words, speakers, mentions)
