@@ -60,6 +60,14 @@ _T5_MULTI_TASK = (
         **{f"tasks__31__rates__{name}": rate for name, rate in _T5_EXAMPLES.items()},
     )
 )
+_T5_FINAL = _T5_MULTI_TASK | published(
+    "Raffel et al. 2020, section 3.7",
+    train__batch_size=2**11,
+    total_steps=1_000_000,
+    tasks__31__rates__corpus=2_620_000,
+    tasks__31__rates__wmt_t2t_ende_v003=1_000_000,
+    tasks__31__rates__wmt15_enfr_v003=1_000_000,
+)
 
 _MT5 = (
     published(
@@ -141,6 +149,7 @@ _SWITCH = published(
 ENCODER_DECODER_SETTINGS: dict[str, Settings] = {
     "t5/pretrain_base.gin": _T5_BASE,
     "t5/pretrain_multi_task.gin": _T5_MULTI_TASK,
+    "t5/pretrain_final.gin": _T5_FINAL,
     "mt5/pretrain_base.gin": _MT5,
     "umt5/pretrain_base.gin": _UMT5,
     "umt5/pretrain_xxl.gin": _UMT5_XXL,

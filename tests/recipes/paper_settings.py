@@ -474,6 +474,12 @@ PAPER_SETTINGS: dict[str, Settings] = {
     "distillation/distilbert.gin": _DISTILBERT,
     "transformer/wmt14_en_de_base.gin": _TRANSFORMER | _TRANSFORMER_BASE,
     "transformer/wmt14_en_de_big.gin": _TRANSFORMER | _TRANSFORMER_BIG,
+    "transformer/wmt14_en_fr_base.gin": _TRANSFORMER
+    | _TRANSFORMER_BASE
+    | published("Vaswani et al. 2017, section 5.1", target_template="{fr}"),
+    "transformer/wmt14_en_fr_big.gin": _TRANSFORMER
+    | _TRANSFORMER_BIG
+    | published("Vaswani et al. 2017, section 6.1", target_template="{fr}", model__dropout_rate=0.1),
     **{name: _MODERNBERT | settings for name, settings in _MODERNBERT_STAGES.items()},
     "t5_1_1/pretrain_base.gin": _T5_1_1,
     "t5_1_1/pretrain_xxl_pod.gin": _T5_1_1

@@ -44,13 +44,16 @@ class Mixture:
       tasks: Names of the tasks; by default those that ``rates`` names.
       rates: Rate of each task; by default proportional to its training examples. A task of rate 0 is used in
         evaluation only.
+      left_out: Tasks to leave out of ``tasks`` and ``rates``, such as the one to fine-tune on afterwards.
     """
 
     name: str
     tasks: Sequence[str] = ()
     rates: Proportional | Mapping[str, float] = Proportional()
+    left_out: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        self._leave_out()
         if not self.tasks and isinstance(self.rates, Mapping):
             object.__setattr__(self, "tasks", tuple(self.rates))
         if not self.tasks:
@@ -64,3 +67,18 @@ class Mixture:
                 )
             if any(rate < 0 for rate in self.rates.values()) or not any(self.rates.values()):
                 raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {self.rates}")
+
+    def _leave_out(self) -> None:
+        named = [*self.tasks, *(self.rates if isinstance(self.rates, Mapping) else ())]
+        unknown = [name for name in self.left_out if name not in named]
+        if unknown:
+            raise ValueError(
+                f"mixture {self.name!r}: left_out has {unknown}, and its tasks are {sorted(set(named))}"
+            )
+        object.__setattr__(self, "tasks", tuple(name for name in self.tasks if name not in self.left_out))
+        if isinstance(self.rates, Mapping):
+            kept = {name: rate for name, rate in self.rates.items() if name not in self.left_out}
+            object.__setattr__(self, "rates", kept)
+        object.__setattr__(
+            self, "left_out", ()
+        )  # done: a copy, or one from a run's record, has them out already

@@ -65,3 +65,14 @@ def test_benchmarks_come_with_a_corpus_and_a_mixture_of_all() -> None:
     both = Mixture(name="all", rates={"corpus": 1.0, "glue_rte_v002": 1.0})
     found = catalogue.benchmark_tasks("glue_rte_v002", vocabulary="bytes", others=(corpus, both))
     assert [each.name for each in found] == ["glue_rte_v002", "corpus", "all"]
+
+
+def test_tasks_of_a_mixture_can_be_left_out() -> None:
+    rates = {"corpus": 3.0, "rte": 1.0, "cola": 2.0}
+    without = Mixture(name="all", rates={"corpus": 3.0, "cola": 2.0})
+    assert Mixture(name="all", rates=rates, left_out=("rte",)) == without
+    assert Mixture(name="all", tasks=("a", "b"), left_out=("b",)).tasks == ("a",)
+    with pytest.raises(
+        ValueError, match=r"left_out has \['rt'\], and its tasks are \['cola', 'corpus', 'rte'\]"
+    ):
+        Mixture(name="all", rates=rates, left_out=("rt",))
