@@ -4,15 +4,12 @@
 https://github.com/google-research/google-research/tree/master/t5_closed_book_qa, whose targets are first answers.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.io.files import json_value
-from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
-from t5x_like.text.benchmarks.record_files import RecordFiles
+from t5x_like.text.benchmarks.record_files import RecordFiles, list_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import squad, trivia_qa
 from t5x_like.text.postprocessing import qa
@@ -85,16 +82,7 @@ def read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
     Raises:
       ValueError: The file is not JSON, or not TriviaQA's.
     """
-    try:
-        questions = list(json_value(text_of(file))["Data"])
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
-        ) from None
-    except (KeyError, TypeError):
-        raise ValueError(
-            f"{file}: no list 'Data', which TriviaQA's JSON has at its top; is it another file?"
-        ) from None
+    questions = list_at_top(file, "Data", data_set="TriviaQA")
     for number, question in enumerate(questions):
         place = f"{file}:Data[{number}]"
         try:

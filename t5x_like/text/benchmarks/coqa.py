@@ -1,14 +1,11 @@
 """CoQA: questions in conversations about a story (Reddy et al. 2019, https://stanfordnlp.github.io/coqa)."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from t5x_like.io.files import json_value
-from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
-from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, list_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import coqa
 from t5x_like.text.postprocessing import qa
@@ -22,16 +19,7 @@ def read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
       ValueError: The file is not JSON, or not CoQA's.
     """
     del split
-    try:
-        stories = list(json_value(text_of(file))["data"])
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
-        ) from None
-    except (KeyError, TypeError):
-        raise ValueError(
-            f"{file}: no list 'data', which CoQA's JSON has at its top; is it another file?"
-        ) from None
+    stories = list_at_top(file, "data", data_set="CoQA")
     for number, story in enumerate(stories):
         place = f"{file}:data[{number}]"
         try:

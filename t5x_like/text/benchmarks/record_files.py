@@ -1,5 +1,6 @@
 """Rows of JSON lines, tables, parquet and Arrow files in a benchmark's own columns, with labels as class ids."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,6 +100,29 @@ def json_objects(file: str) -> Iterator[RawRow | BadRow]:
         value = object_of(decode_line(line, file, number), place)
         if value is not None:
             yield value if isinstance(value, BadRow) else RawRow(value, place)
+
+
+def list_at_top(file: str, name: str, *, data_set: str) -> list[Any]:
+    """Return the list ``name`` of the object that a JSON file holds.
+
+    Args:
+      file: Path of the file.
+      name: Key of the list.
+      data_set: Name for messages.
+
+    Raises:
+      ValueError: The file is not JSON, or has no such list.
+    """
+    try:
+        return list(json_value(text_of(file))[name])
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
+        ) from None
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"{file}: no list {name!r}, which {data_set}'s JSON has at its top; is it another file?"
+        ) from None
 
 
 def _whole(file: str) -> RawRow | None:

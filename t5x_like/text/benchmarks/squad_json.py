@@ -1,11 +1,9 @@
 """SQuAD's JSON, versions 1.1 and 2.0, in TensorFlow Datasets' schema."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.io.files import json_value
-from t5x_like.io.text_encoding import text_of
+from t5x_like.text.benchmarks.record_files import list_at_top
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
@@ -40,16 +38,7 @@ def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
 
 
 def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    try:
-        articles = json_value(text_of(file))["data"]
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
-        ) from None
-    except (KeyError, TypeError):
-        raise ValueError(
-            f"{file}: no 'data', which SQuAD's JSON has at its top; is it another file?"
-        ) from None
+    articles = list_at_top(file, "data", data_set="SQuAD")
     try:
         for number, article in enumerate(articles):
             for part, paragraph in enumerate(article["paragraphs"]):

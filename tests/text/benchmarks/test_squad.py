@@ -69,7 +69,7 @@ def test_version_2_has_questions_without_an_answer(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", r"train-v1\.1\.json:1: invalid JSON"),
-        ("[]", "no 'data', which SQuAD's JSON has at its top"),
+        ("[]", "no list 'data', which SQuAD's JSON has at its top"),
         ('{"data": [{"title": "x"}]}', "without 'paragraphs'"),
         (paragraphs({"id": "q", "question": "?"}), r"qas\[0\]: the question has no 'answers', only id, question"),
         (
