@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docs.site import papers
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -220,24 +222,15 @@ FILES = (
 )
 
 
-COMPARISONS = "comparisons_cpu"
-_COMPARISONS_INTRODUCTION = """## Papers' comparisons, as toys
-
-Small models on the shipped text, by the recipes of [comparisons](guides/comparisons.md). Published scores are of other
-tasks, at full size. What counts is the order: how many pairs of settings have the paper's. With one seed a pair is
-decided by any difference, so read those as anecdotes. At full size expect the published scores.
-"""
-
-
 def pages() -> dict[str, str]:
     """Return the page of results: known files as tables, others as they are."""
-    shown = {file.name for file in FILES} | {COMPARISONS}
+    shown = {file.name for file in FILES} | {papers.COMPARISONS, "recipe_flops"}
     lines = [INTRODUCTION]
     for file in FILES:
         if (RESULTS / f"{file.name}.json").is_file():
             lines += _section(file)
-    if (RESULTS / f"{COMPARISONS}.json").is_file():
-        lines += _comparisons(json.loads((RESULTS / f"{COMPARISONS}.json").read_text(encoding="utf-8")))
+    lines += papers.by_paper()
+    lines += papers.comparisons()
     lines += ["## All files", ""]
     for path in sorted(RESULTS.glob("*.json")):
         note = "" if path.stem in shown else " (not in a table above)"
@@ -268,35 +261,6 @@ def _section(file: ResultFile) -> list[str]:
         lines += _table(file, rows)
     source = f"[`{file.name}.json`](../benchmarks/results/{file.name}.json)"
     return [*lines, "", f"{source}; {', '.join(facts)}" if facts else source, ""]
-
-
-def _comparisons(content: Mapping[str, Any]) -> list[str]:
-    """Return a table for each comparison: scores here, and the paper's."""
-    lines = [_COMPARISONS_INTRODUCTION]
-    for name, found in content["comparisons"].items():
-        measured = f"{found['metric']} (lowest is best)" if found["lowest_is_best"] else found["metric"]
-        seeds = f"{found['seeds']} seed{'s' * (found['seeds'] != 1)}"
-        lines += [f"### `{name}`", ""]
-        if found["source"]:
-            lines += [f"Published: {found['source']}.", ""]
-        lines += [f"| setting | here: {measured}, {seeds} | published |", "|---|---|---|"]
-        for setting, row in found["settings"].items():
-            spread = "" if row["std"] is None else f" ± {_words(row['std'])}"
-            published = "" if row["published"] is None else _words(row["published"])
-            lines.append(f"| {setting} | {_words(row['mean'])}{spread} | {published} |")
-        if found["pairs"]:
-            pairs = found["pairs"]
-            lines += [
-                "",
-                f"Pairs in the paper's order: {pairs['same']} of {sum(pairs.values())}; in the opposite order: "
-                f"{pairs['other']}; undecided: {pairs['undecided']}.",
-            ]
-        lines += [
-            "",
-            f"{found['date']}, commit {found['commit']}, {found['processor']}, {found['minutes']} minutes",
-            "",
-        ]
-    return lines
 
 
 def _table(file: ResultFile, rows: Mapping[str, Any]) -> list[str]:
