@@ -259,6 +259,46 @@ def _t5(mixture: str, targets_length: int, *more: Settings) -> Settings:
     return settings
 
 
+_UNILM = published(
+    "Dong et al. 2019, sections 3.1 and 3.3",
+    train__batch_size=32,
+    train__masked_targets__noise_density=0.7,
+    loss__label_smoothing=0.1,
+    learning_rate__end=0.0,
+) | published(
+    "microsoft/unilm, unilm-v1, README.md and run_seq2seq.py",
+    warmup_share=0.1,
+    optimizer__weight_decay_rate=0.01,
+    model__dropout_rate=0.1,
+    train__masked_targets__mask_rate=0.8,
+    train__masked_targets__random_rate=0.1,
+)
+_UNILM_SUMMARIES = (
+    _UNILM
+    | published(
+        "Dong et al. 2019, section 3.1",
+        epochs=30,
+        train__inputs_length=768,
+        learning_rate__peak=3e-5,  # that of pretraining, section 2.4
+        evaluations__0__generation__num_beams=5,
+    )
+    | published(
+        "microsoft/unilm, unilm-v1, README.md",
+        train__targets_length=128,
+        evaluations__0__generation__length_penalty_alpha=1.0,
+    )
+)
+_UNILM_QUESTIONS = (
+    _UNILM
+    | published("Dong et al. 2019, section 3.3", epochs=10, learning_rate__peak=2e-5)
+    | published(
+        "microsoft/unilm, unilm-v1, README.md",
+        train__inputs_length=512,
+        train__targets_length=48,
+        evaluations__0__generation__num_beams=1,
+    )
+)
+
 FINE_TUNING_SETTINGS: dict[str, Settings] = {
     **_of_tasks("bert", _GLUE, _BERT_GLUE),
     "bert/squad_v1.gin": _BERT_SQUAD,
@@ -330,4 +370,6 @@ FINE_TUNING_SETTINGS: dict[str, Settings] = {
     "t5/wmt_en_de.gin": _t5("wmt_t2t_ende_v003", 512, _T5_BEAMS),
     "t5/wmt_en_fr.gin": _t5("wmt15_enfr_v003", 512, _T5_BEAMS),
     "t5/wmt_en_ro.gin": _t5("wmt16_enro_v003", 512, _T5_BEAMS),
+    "unilm/cnn_dailymail.gin": _UNILM_SUMMARIES,
+    "unilm/squad_questions.gin": _UNILM_QUESTIONS,
 }
