@@ -1,5 +1,6 @@
 """Checks that model, data, mesh and teacher of an experiment fit each other, before an accelerator is busy."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from jax.sharding import Mesh
@@ -7,6 +8,7 @@ from jax.sharding import Mesh
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
 from t5x_like.partitioning.shard import check_batch_size, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import Loader, empty_row
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
@@ -54,9 +56,27 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
+    _check_reused(model, loader.task_names)
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     if experiment.distillation is not None:
         check_teacher(experiment.distillation, model, loader, experiment.train)
+
+
+def _check_reused(model: Any, task_names: Sequence[str]) -> None:
+    """Check that a memory keeps the tokens of a row that the next row continues.
+
+    Raises:
+      ValueError: it keeps others, so that rows would know tokens that they predict.
+    """
+    if getattr(model, "memory_length", None) is None:
+        return
+    for name in task_names:
+        wanted = getattr(getattr(registry.definition(name), "objective", None), "reuse_length", None)
+        if wanted is not None and model.reuse_length != wanted:
+            raise ValueError(
+                f"rows of task {name!r} are continued after {wanted} tokens (reuse_length), and the model's memory has "
+                f"reuse_length={model.reuse_length}; give both the same (REUSE_LENGTH in recipes)"
+            )
 
 
 def _check_attributes(
