@@ -1,4 +1,4 @@
-"""Heads, adapters, and embeddings of added tokens that fine-tuning needs and a checkpoint lacks."""
+"""Heads, adapters, and embeddings of added tokens and positions that fine-tuning needs and a checkpoint lacks."""
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -132,6 +132,27 @@ def with_added_tokens(
     grown = jax.jit(grow)(jax.random.key(seed), {path: given[path] for path in places})
     placed = {path: put_on_devices(array, leaves[path].sharding) for path, array in grown.items()}
     return parameters.unflatten(given | placed)
+
+
+def with_added_positions(
+    config: Any, params: parameters.Parameters, num_known: int, *, mesh: Mesh | None
+) -> parameters.Parameters:
+    """Add learned positions: copies of the known ones, from the first on (Beltagy et al. 2020, §5, arXiv:2004.05150).
+
+    Args:
+      config: the model with all positions.
+      params: the weights for the first ``num_known`` positions.
+      num_known: positions that the weights are for.
+      mesh: the devices.
+    """
+    _, shapes, axes = parameters.abstract(config)
+    leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
+    path, offset = "embedding/positions/table", config.embeddings.positions.offset
+    given = parameters.flatten(params)
+    numbers = np.arange(leaves[path].shape[0])
+    rows = np.where(numbers < offset, numbers, offset + (numbers - offset) % num_known)
+    grown = jnp.take(given[path], rows, axis=0)
+    return parameters.unflatten(given | {path: put_on_devices(grown, leaves[path].sharding)})
 
 
 def in_class_order(

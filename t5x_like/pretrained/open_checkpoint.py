@@ -13,14 +13,14 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
-from t5x_like.pretrained.fresh_heads import in_class_order, with_added_tokens
+from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions, with_added_tokens
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
 from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
-from t5x_like.pretrained.weight_sources import find_weights, known_vocab_size
+from t5x_like.pretrained.weight_sources import find_weights, known_sizes
 
 _MOST_LINES = 5  # of differing weights that a message lists
 
@@ -106,8 +106,8 @@ def open_initial(
     """Open weights to train a model from; also returns what was changed, a line each.
 
     Heads that are missing, or have another shape, are drawn, and so are embeddings of ids from the checkpoint's
-    ``vocab_size`` on. A head for the same ``classes`` in another order is put
-    into theirs, and one for as many others is kept.
+    ``vocab_size`` on. Learned positions that the checkpoint lacks are copies of its first ones. A head for the same
+    ``classes`` in another order is put into theirs, and one for as many others is kept.
 
     Args:
       directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
@@ -121,23 +121,29 @@ def open_initial(
     Raises:
       FileNotFoundError, ValueError: no weights, or those of another model.
     """
-    known = known_vocab_size(directory)
-    if known is not None and known < config.vocab_size:
+    fewer = {
+        name: known for name, known in known_sizes(directory).items() if known < getattr(config, name, 0)
+    }
+    if fewer:
         found, notes = open_initial(
             directory,
-            config=replace(config, vocab_size=known),
+            config=replace(config, **fewer),
             mesh=mesh,
             step=step,
             seed=seed,
             classes=classes,
             finite=finite,
         )
-        params = with_added_tokens(config, found.params, known, seed=seed, mesh=mesh)
-        note = (
-            f"{directory} has embeddings for {known} ids; {config.vocab_size - known} more are freshly drawn"
-        )
+        params = found.params
+        if (known := fewer.get("vocab_size")) is not None:
+            params = with_added_tokens(config, params, known, seed=seed, mesh=mesh)
+            more = config.vocab_size - known
+            notes.append(f"{directory} has embeddings for {known} ids; {more} more are freshly drawn")
+        if (known := fewer.get("max_position_embeddings")) is not None:
+            params = with_added_positions(config, params, known, mesh=mesh)
+            notes.append(f"{directory} has {known} positions; those after them begin as copies of the first")
         graphdef = parameters.abstract(config)[0]
-        return replace(found, config=config, graphdef=graphdef, params=params), [*notes, note]
+        return replace(found, config=config, graphdef=graphdef, params=params), notes
     with warnings.catch_warnings(record=True) as drawn:
         warnings.simplefilter("always")
         checkpoint = open_checkpoint(directory, mesh=mesh, step=step, config=config, seed=seed, finite=finite)

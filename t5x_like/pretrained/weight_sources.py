@@ -74,9 +74,17 @@ def read_config(directory: PathLike) -> Any:
             return find_hugging_face(directory).config
 
 
-def known_vocab_size(directory: PathLike) -> int | None:
-    """Return the number of ids that a checkpoint has embeddings for; ``None`` for steps without a ``model.json``."""
-    return None if _format_or_none(directory) is None else read_config(directory).vocab_size
+def known_sizes(directory: PathLike) -> dict[str, int]:
+    """Return the numbers of ids and of learned positions that a checkpoint has embeddings for.
+
+    They are named as in configurations. Steps without a ``model.json`` give none.
+    """
+    if _format_or_none(directory) is None:
+        return {}
+    config = read_config(directory)
+    learned = getattr(getattr(config, "embeddings", None), "positions", None)
+    positions = {} if learned is None else {"max_position_embeddings": learned.max_position_embeddings}
+    return {"vocab_size": config.vocab_size, **positions}
 
 
 def identity_of(directory: PathLike, step: int | None) -> str:

@@ -62,16 +62,31 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
 
 
 def _check_memory(experiment: Experiment) -> None:
-    """Check that a model that remembers the batch before is pretrained on rows that continue it."""
-    memory_length = getattr(experiment.model, "memory_length", None)
-    if not memory_length or empty_row(experiment.train).continues is not None:
+    """Check that a model that remembers the batch before is pretrained on rows that continue it, from where they do.
+
+    Raises:
+      ValueError: rows don't continue, or their memory has tokens that they predict.
+    """
+    model: Any = experiment.model
+    if not getattr(model, "memory_length", None):
         return
-    tasks = [registry.task(name) for name in registry.names_of_tasks(experiment.train.mixture)]
-    if any(task is not None and task.is_pretraining for task in tasks):
-        raise ValueError(
-            f"the model remembers {memory_length} positions of the batch before (memory_length), but rows of mixture "
-            f"{experiment.train.mixture!r} don't continue it; take gin/objectives/contiguous_lm.gin, or memory_length=0"
-        )
+    is_contiguous = empty_row(experiment.train).continues is not None
+    for name in registry.names_of_tasks(experiment.train.mixture):
+        task = registry.task(name)
+        if task is None or not task.is_pretraining:
+            continue
+        if not is_contiguous:
+            raise ValueError(
+                f"the model remembers {model.memory_length} positions of the batch before (memory_length), but rows of "
+                f"task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin (XLNet: "
+                "contiguous_permutation_lm.gin), or memory_length=0 (XLNet: None)"
+            )
+        wanted = getattr(getattr(task, "objective", None), "reuse_length", None)
+        if wanted is not None and model.reuse_length != wanted:
+            raise ValueError(
+                f"rows of task {name!r} are continued after {wanted} tokens (reuse_length), and the model's memory has "
+                f"reuse_length={model.reuse_length}; give both the same (REUSE_LENGTH in recipes)"
+            )
 
 
 def _check_attributes(

@@ -225,7 +225,7 @@ def test_a_memory_needs_rows_that_continue_the_batch_before(capsys: pytest.Captu
     ]
     assert main(["config", "validate", *recipe, *TEXT]) == 2
     said = capsys.readouterr().err
-    assert "rows of mixture 'king_james' don't continue it; take gin/objectives/contiguous_lm.gin" in said
+    assert "rows of task 'king_james' don't continue it; take gin/objectives/contiguous_lm.gin" in said
 
 
 def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[str]) -> None:

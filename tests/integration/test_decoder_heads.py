@@ -220,6 +220,17 @@ def test_embeddings_of_added_tokens_are_drawn_and_the_others_kept(published):
         with_added_tokens(FAMILIES["transfo_xl"], {}, num_known, seed=0, mesh=None)
 
 
+def test_positions_that_a_checkpoint_lacks_begin_as_copies(published):
+    known = GPT.max_position_embeddings
+    config = replace(GPT, mlp_dim=64, max_position_embeddings=2 * known + 1)
+    found, notes = open_initial(published, config=config, mesh=None)
+    table = np.asarray(parameters.flatten(found.params)["embedding/positions/table"])
+    assert table.shape[0] == 2 * known + 1
+    assert np.array_equal(table[known : 2 * known], table[:known])
+    assert np.array_equal(table[2 * known], table[0])
+    assert f"has {known} positions; those after them begin as copies" in notes[-1]
+
+
 def test_an_export_has_transformers_class_and_no_output_layer(tuned, tmp_path):
     run, _ = tuned
     assert main(["convert", "--from", str(run), "--to", str(tmp_path / "hf"), "--export", "hf"]) == 0

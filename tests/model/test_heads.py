@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from t5x_like.model.heads import Pooler, PoolerConfig
+from t5x_like.model.heads import Heads, Pooler, PoolerConfig
+from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 
 
 @pytest.mark.parametrize(
@@ -17,3 +18,24 @@ def test_padding_is_passed_over_unless_it_stands_first(pooling, wanted):
     segment_ids = jnp.array([[1, 1, 1, 0], [0, 1, 1, 1]])
     pooled = Pooler(PoolerConfig(pooling=pooling), 1, key=jax.random.key(0))(x, segment_ids)
     assert pooled[:, 0].tolist() == wanted
+
+
+@pytest.mark.parametrize("task", ["sequence_classification", "multiple_choice", "question_answering"])
+def test_scores_of_a_decoder_may_have_dropout_of_their_own(task):
+    def scores(rate: float | None):
+        config = OpenAIGPTConfig(
+            vocab_size=8,
+            model_dim=4,
+            mlp_dim=16,
+            num_heads=1,
+            num_layers=1,
+            task=task,
+            dropout_rate=0.0,
+            classifier_dropout_rate=rate,
+        )
+        heads = Heads(config.decoder.heads, None, 4, key=jax.random.key(0))
+        rows = jnp.ones((4, 3, 4)), None, jnp.ones((4, 3), jnp.int32)
+        return heads(*rows, dropout_key=jax.random.key(1))[2][task]
+
+    assert jnp.array_equal(scores(None), scores(0.0))
+    assert not jnp.array_equal(scores(0.5), scores(0.0))

@@ -282,7 +282,7 @@ _TRANSFO_XL_LARGE = (
 
 _XLNET = published(
     "Yang et al. 2019, section 3.1 and appendix A.4.1",
-    objective__is="PermutationLM",
+    objective__is="ContiguousPermutationLM",
     objective__partial=6,
     objective__max_span=5,
     train__inputs_length=512,
@@ -292,6 +292,11 @@ _XLNET = published(
     learning_rate__is="LinearWarmupLinearDecay",
     model__dropout_rate=0.1,
     model__head_dim=64,
+) | published(
+    "zihangdai/xlnet, README.md: seq_len, reuse_len and mem_len of pretraining",
+    objective__reuse_length=256,
+    model__reuse_length=256,
+    model__memory_length=384,
 )
 _XLNET_BASE = (
     _XLNET

@@ -121,14 +121,28 @@ _UL2 = published(
     objective__denoisers__6__objective__noise_density=0.5,
 )
 
-_LONGT5 = published(
-    "Guo et al. 2022, sections 4.1 and 4.1.1",
-    **_lengths(4096, 910),
-    **_T5_SCHEDULE,
-    train__batch_size=128,
-    total_steps=1_000_000,
-    model__dropout_rate=0.0,
-    model__local_radius=127,
+_LONGT5 = (
+    published(
+        "Guo et al. 2022, section 3.2",
+        objective__is="PrincipalSentences",
+        objective__counts_once=True,
+    )
+    | published(
+        "google-research/longt5, preprocessors.py",
+        objective__gap_rate=0.2,
+        objective__least_share=0.33,
+        objective__keep_rate=0.1,
+        objective__score_noise=0.2,
+    )
+    | published(
+        "Guo et al. 2022, sections 4.1 and 4.1.1",
+        **_lengths(4096, 910),
+        **_T5_SCHEDULE,
+        train__batch_size=128,
+        total_steps=1_000_000,
+        model__dropout_rate=0.0,
+        model__local_radius=127,
+    )
 )
 
 _SWITCH = published(

@@ -242,6 +242,19 @@ _ELECTRA_BASE = published(
     model__mlp_dim=3072,
     model__num_heads=12,
 ) | published("google-research/electra, configure_pretraining.py", train__inputs_length=512)
+_ELECTRA_LARGE = published(
+    "Clark et al. 2020, table 6",
+    train__batch_size=2048,
+    total_steps=400_000,
+    learning_rate__peak=2e-4,
+    objective__masking__noise_density=0.25,
+    model__generator_divisor=4,
+    model__num_layers=24,
+    model__model_dim=1024,
+    model__embed_dim=1024,
+    model__mlp_dim=4096,
+    model__num_heads=16,
+) | published("google-research/electra, configure_pretraining.py", train__inputs_length=512)
 
 _ERNIE = published(
     "Sun et al. 2019, sections 3.2 and 4.1",
@@ -468,6 +481,7 @@ PAPER_SETTINGS: dict[str, Settings] = {
     "albert/pretrain_xxlarge.gin": _ALBERT | _ALBERT_XXLARGE,
     "electra/pretrain_small.gin": _ELECTRA | _ELECTRA_SMALL,
     "electra/pretrain_base.gin": _ELECTRA | _ELECTRA_BASE,
+    "electra/pretrain_large.gin": _ELECTRA | _ELECTRA_LARGE,
     "ernie/pretrain_base.gin": _ERNIE | _ERNIE_CHARACTERS,
     "ernie/pretrain_base_phrases.gin": _ERNIE | _ERNIE_PHRASES,
     "ernie/pretrain_base_entities.gin": _ERNIE | _ERNIE_ENTITIES,

@@ -1,6 +1,5 @@
 """Every model size in gin/ builds, with the number of parameters that its header promises."""
 
-import importlib
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import shipped_directory
 from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.xlnet import XLNetConfig
+from tests.recipes.built_recipes import config_class
 
 SIZES = sorted((shipped_directory("gin") / "models").glob("*/*.gin"))
 MACROS = ["COMPUTE_DTYPE='bfloat16'", "REMAT='full'"]
@@ -26,12 +26,6 @@ def test_a_size_builds_with_the_parameters_its_header_promises(file: Path) -> No
     num_parameters = sum(leaf.size for leaf in jax.tree.leaves(abstract(config)[1]))
     shown = num_parameters / {"million": 1e6, "billion": 1e9}[unit]
     assert f"{shown:.{len(promised.partition('.')[2])}f}" == promised
-
-
-def config_class(file: Path) -> type:
-    """The class that the file gives sizes to."""
-    module, name = re.findall(r"^(\w+)\.(\w+Config):", file.read_text(), flags=re.MULTILINE)[0]
-    return getattr(importlib.import_module(f"t5x_like.model.zoo.{module}"), name)
 
 
 def test_all_published_sizes_are_there() -> None:

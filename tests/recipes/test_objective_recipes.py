@@ -1,6 +1,8 @@
 """Every objective has a recipe, whose batches are what its model takes."""
 
+import dataclasses
 import re
+from pathlib import Path
 
 import jax
 import pytest
@@ -15,6 +17,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StatePlan, plan_state
 from t5x_like.training.step import train_step
+from t5x_like.training.train import train
 
 GIN = shipped_directory("gin")
 
@@ -58,6 +61,25 @@ def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     )
     of_sequences = [scores for scores in heads.values() if len(scores.shape) == 2]
     assert len(of_sequences) == (batch.sequence_labels is not None), "labels are scored, and only labels"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["contiguous_lm", "contiguous_permutation_lm"])
+def test_a_model_with_a_memory_learns(name: str, tmp_path: Path) -> None:
+    experiment = read_recipe(name, str(tmp_path), ["TRAIN_STEPS=600"])
+    assert experiment.model.memory_length
+    last = train(experiment).last[f"validation/{name}"]
+    assert last["cross_entropy"] < 0.8 * last["unigram_entropy"]
+
+
+def test_a_memory_keeps_what_the_next_rows_continue(tmp_path: Path) -> None:
+    experiment = read_recipe("contiguous_permutation_lm", str(tmp_path))
+    assert (experiment.model.reuse_length, experiment.train.inputs_length) == (32, 64)
+    other = dataclasses.replace(experiment.model, reuse_length=64)
+    with pytest.raises(
+        ValueError, match=r"are continued after 32 tokens .* memory has reuse_length=64; give both"
+    ):
+        train(dataclasses.replace(experiment, model=other))
 
 
 def heads_of(plan: StatePlan, params, batch: Batch) -> dict[str, jax.Array]:

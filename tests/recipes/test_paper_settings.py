@@ -1,82 +1,32 @@
 """Pretraining recipes have the settings of their papers, and train."""
 
 import dataclasses
-import functools
-import re
-from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from t5x_like.gin_config.configuration import load
-from t5x_like.io.files import read_json, shipped_directory
+from t5x_like.io.files import read_json
 from t5x_like.optimizers.schedules import LinearWarmupCosine
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.training.batch_ramp import RampSchedule
-from t5x_like.training.experiment import Experiment, describe
+from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
 from tests.recipes import paper_settings
+from tests.recipes.built_recipes import RECIPES, built, described, small
 from tests.recipes.decoder_settings import DECODER_SETTINGS, TOKENS, TOKENS_IN_ALL
 from tests.recipes.encoder_decoder_settings import ENCODER_DECODER_SETTINGS
 from tests.references import ROOT
 
 PAPER_SETTINGS = paper_settings.PAPER_SETTINGS | DECODER_SETTINGS | ENCODER_DECODER_SETTINGS
-RECIPES = shipped_directory("gin") / "recipes"
-CORPUS = {
-    "TRAIN_FILES": "data/king_james/train.txt",
-    "VALIDATION_FILES": "data/king_james/validation.txt",
-    "VOCABULARY": "bytes",
-    "INITIAL_CHECKPOINT": "run",
-    "MODEL_DIR": "run",
-    "TEACHER": "run",
-    "WORD_LIST": "data/king_james/phrases.list",
-}
-PAIRS = {
-    f"{split.upper()}_FILES": f"data/debian_handbook/{split}.tsv" for split in ("train", "validation", "test")
-}
 # Recipes with several corpora make a task of each where files name it.
 CORPORA = {"TRAIN_FILES": "{corpus}/train.txt", "VALIDATION_FILES": "{corpus}/validation.txt"}
 _NUM_ROWS = 4
 _MAX_LENGTH = 512  # longer rows take minutes on a CPU
-_SMALL_SOFTMAX = {"vocab_size": 384, "cutoffs": (40, 70, 105)}  # bytes of English are in all clusters
-_SMALL_SIZES = {
-    "model_dim": 64,
-    "embedding_dim": 32,
-    "mlp_dim": 128,
-    "head_dim": 16,
-    "num_heads": 4,
-    "encoder_mlp_dim": 128,
-    "decoder_mlp_dim": 128,
-    "num_encoder_heads": 4,
-    "num_decoder_heads": 4,
-    "num_kv_heads": 2,
-    "num_layers": 2,
-    "num_encoder_layers": 2,
-    "num_decoder_layers": 2,
-}
-
-
-@functools.cache
-def built(name: str, **macros: Any) -> Experiment:
-    text = with_included(RECIPES / name)
-    known = CORPUS | (PAIRS if "TEST_FILES = %gin.REQUIRED" in text else {}) | macros
-    given = {key: value for key, value in known.items() if f"%{key}" in text}
-    return load(
-        [str(RECIPES / name)], [f"{key}={value!r}" for key, value in given.items()], roots=[Experiment]
-    ).value
-
-
-def with_included(file: Path) -> str:
-    """Return the text of a recipe and of all files that it includes."""
-    text = file.read_text()
-    included = re.findall(r"^include '(.*)'", text, re.MULTILINE)
-    return "\n".join([text, *(with_included(RECIPES.parents[1] / name) for name in included)])
 
 
 def shrunken(experiment: Experiment) -> Experiment:
@@ -103,32 +53,6 @@ def shrunken(experiment: Experiment) -> Experiment:
             for task in experiment.tasks
         ),
     )
-
-
-def small(config: Any) -> Any:
-    """Return a model's configuration with small widths and few layers, nested ones too."""
-    changed: dict[str, Any] = _SMALL_SOFTMAX.copy() if getattr(config, "cutoffs", ()) else {}
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            changed[field.name] = small(value)
-        elif isinstance(value, int) and field.name in _SMALL_SIZES:
-            changed[field.name] = min(value, _SMALL_SIZES[field.name])
-    if divisor := getattr(config, "generator_divisor", None):  # ELECTRA's generator has that part of each
-        changed |= {"model_dim": 16 * divisor, "mlp_dim": 32 * divisor, "num_heads": divisor}
-    return (
-        dataclasses.replace(config, compute_dtype="float32", **changed)
-        if hasattr(config, "compute_dtype")
-        else dataclasses.replace(config, **changed)
-    )
-
-
-def described(experiment: Experiment) -> dict[str, Any]:
-    names = describe(experiment)
-    return {
-        name.removeprefix("tasks.0.").replace("optimizer.learning_rate.", "learning_rate."): value
-        for name, value in names.items()
-    }
 
 
 def test_the_computation_that_the_index_shows_is_of_these_recipes() -> None:

@@ -16,6 +16,7 @@ from t5x_like.model.parameters import abstract
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.reports.run_report import RunReport
 from t5x_like.training.experiment import Experiment
+from tests.recipes.built_recipes import with_included
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
@@ -26,7 +27,7 @@ ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 @functools.cache
 def required_macros(file: Path) -> list[str]:
     """A value for every macro that the message about the bare recipe asks for."""
-    given = {"VOCABULARY": "bytes"} if "VOCABULARY = %" in file.read_text() else {}
+    given = {"VOCABULARY": "bytes"} if "VOCABULARY = %" in with_included(file) else {}
     try:
         load([str(file)], [f"{name}={value!r}" for name, value in given.items()], roots=ROOTS)
     except UserError as mistake:

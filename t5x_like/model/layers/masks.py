@@ -131,13 +131,16 @@ def rank_mask(ranks: Int[Array, "B L"], keys: Int[Array, "B M"] | None = None) -
 
 
 def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
-    """Return True where the key's rank is 0 or lower than the query's: keys that a token may be predicted from.
+    """Return True for keys that a token may be predicted from: of lower rank, of rank 0, or other ones of its own rank.
 
-    XLNet, Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3: a target doesn't attend to keys of its own rank,
-    not even to itself. Rank 0 belongs to tokens that are no targets.
+    XLNet, Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3: a target doesn't attend to itself, and has a rank
+    of its own. Tokens that are no targets share a rank: 0, or that of their part of the row.
     """
-    keys_B1L = ranks[:, None, :]
-    return ((keys_B1L < ranks[:, :, None]) | (keys_B1L == 0))[:, None]
+    keys_B1L, queries_BL1 = ranks[:, None, :], ranks[:, :, None]
+    others_LL = ~jnp.eye(ranks.shape[1], dtype=bool)
+    return ((keys_B1L < queries_BL1) | ((keys_B1L == queries_BL1) & others_LL[None]) | (keys_B1L == 0))[
+        :, None
+    ]
 
 
 def combine_masks(

@@ -34,6 +34,8 @@ class DecoderLikeConfig(CommonConfig):
       tie_word_embeddings: The output layer uses the word embeddings.
       keep_lm_head: Other heads than the output layer over the vocabulary come with that layer, for an auxiliary
         language-model loss (Radford et al. 2018, §3.2).
+      classifier_dropout_rate: Dropout before the scores of other heads, 0.1 in Radford et al. 2018, §4.1; ``None`` for
+        none, as in transformers.
     """
 
     mlp_dim: int
@@ -42,6 +44,7 @@ class DecoderLikeConfig(CommonConfig):
     tie_word_embeddings: bool
     task: ModelTask = "causal_lm"
     keep_lm_head: bool = False
+    classifier_dropout_rate: float | None = None
 
     @property
     def parts(self) -> DecoderConfig:
@@ -59,7 +62,13 @@ class DecoderLikeConfig(CommonConfig):
                 remat=self.remat,
                 attention_implementation=self.attention_implementation,
             ),
-            heads=decoder_heads(self.task, self.num_labels, self.words, keep_lm_head=self.keep_lm_head),
+            heads=decoder_heads(
+                self.task,
+                self.num_labels,
+                self.words,
+                keep_lm_head=self.keep_lm_head,
+                dropout_rate=self.classifier_dropout_rate or 0.0,
+            ),
             compute_dtype=self.compute_dtype,
         )
 
@@ -100,7 +109,12 @@ def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, 
 
 
 def decoder_heads(
-    task: ModelTask, num_labels: int, words: WordsConfig, *, keep_lm_head: bool = False
+    task: ModelTask,
+    num_labels: int,
+    words: WordsConfig,
+    *,
+    keep_lm_head: bool = False,
+    dropout_rate: float = 0.0,
 ) -> HeadsConfig:
     """Return the heads of a decoder. Sequence classification and multiple choice read the last real token.
 
@@ -109,6 +123,7 @@ def decoder_heads(
       num_labels: Classes, for tasks that have classes.
       words: Head over the vocabulary, for ``causal_lm``.
       keep_lm_head: Other tasks have the head over the vocabulary, too.
+      dropout_rate: Dropout before the scores of other tasks.
 
     Raises:
       ValueError: The task is not one of a decoder's.
@@ -122,7 +137,9 @@ def decoder_heads(
     pooler = PoolerConfig(pooling="last")
     # As in transformers: GPT's choices have a bias, which no softmax over choices depends on.
     pooled_bias = task == "multiple_choice"
-    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, pooled_bias=pooled_bias)
+    heads = scoring_heads(
+        task, num_labels=num_labels, pooler=pooler, pooled_bias=pooled_bias, dropout_rate=dropout_rate
+    )
     if heads is None:
         raise ValueError(f"this decoder has no head for the task {task!r}")
     return replace(heads, words=words) if keep_lm_head else heads

@@ -2,14 +2,17 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from t5x_like.text.batches.example_sources import ExampleMaker, StoredSource
 from t5x_like.text.batches.in_memory import ExampleStore
-from t5x_like.text.objectives.objective import Example, Text
+from t5x_like.text.batches.order import key_of
+from t5x_like.text.objectives.objective import ContiguousObjective, Example, Text
+from t5x_like.text.objectives.random_bits import random_below, seeds_of_rows
 
+_ELSEWHERE = 100  # random sequence of a row, after those of objectives
 _MAX_OPEN = 2  # epochs: a batch may contain the end of one and the start of the next
 
 
@@ -34,6 +37,8 @@ class RecurrentSource(StoredSource[ExampleStore]):
     divided into ``batch_size`` streams whose lengths differ by at most one token; the last row of each is shorter. Any
     position can be reached without reading, but the order of an epoch takes 16 bytes of memory per document.
 
+    Objectives may read on after these tokens, and in other places of the epoch (``StreamRow``).
+
     Dai et al. 2019, §3.2, https://arxiv.org/abs/1901.02860.
     """
 
@@ -50,7 +55,8 @@ class RecurrentSource(StoredSource[ExampleStore]):
         """Check that there are at least as many tokens as rows."""
         super().__init__(name, documents, seed=seed, shuffle=shuffle)
         self._maker, self._num_rows = maker, batch_size
-        self._length, self._eos = maker.lengths.targets, maker.ids.eos
+        self._row = cast(ContiguousObjective, maker.objective).stream(maker.lengths)
+        self._eos = maker.ids.eos
         sizes = documents.lengths("tokens")
         num_tokens = int(np.sum(sizes)) + int(np.count_nonzero(sizes))
         if num_tokens < batch_size:
@@ -59,7 +65,7 @@ class RecurrentSource(StoredSource[ExampleStore]):
                 "lower batch_size"
             )
         longest = -(-num_tokens // batch_size)
-        self._num_batches = -(-longest // self._length)
+        self._num_batches = -(-longest // self._row.step)
         self._opened: OrderedDict[int, _Epoch] = OrderedDict()
         self._read: dict[int, np.ndarray] = {}
 
@@ -71,20 +77,37 @@ class RecurrentSource(StoredSource[ExampleStore]):
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return rows of an epoch's streams."""
         opened = self._open(epoch)
-        batches, rows = np.divmod(np.asarray(positions, np.int64), self._num_rows)
-        starts = np.minimum(opened.bounds[rows] + batches * self._length, opened.bounds[rows + 1])
-        ends = np.minimum(starts + self._length, opened.bounds[rows + 1])
+        numbers = np.asarray(positions, np.int64)
+        batches, rows = np.divmod(numbers, self._num_rows)
+        starts = np.minimum(opened.bounds[rows] + batches * self._row.step, opened.bounds[rows + 1])
+        ends = np.minimum(starts + self._row.step, opened.bounds[rows + 1])
+        seeds = seeds_of_rows(key_of(self._seed, self.name, epoch, "corruption"), numbers)
+        total = int(opened.ends[-1])
+        others = random_below(max(total - self._row.elsewhere, 0) + 1, seeds, 1, use=_ELSEWHERE)[:, 0]
+        read = self._read_ranges(
+            opened,
+            np.concatenate([starts, others]),
+            np.minimum(np.concatenate([ends + self._row.ahead, others + self._row.elsewhere]), total),
+        )
+        texts = [
+            Text(np.concatenate([own, other[1:]]), len(own), label=size)
+            for own, other, size in zip(
+                read[: len(rows)], read[len(rows) :], (ends - starts).tolist(), strict=True
+            )
+        ]
+        made = self._maker.make(texts, seeds)
+        return [
+            example._replace(continues=int(batch > 0)) for example, batch in zip(made, batches, strict=True)
+        ]
+
+    def _read_ranges(self, opened: _Epoch, starts: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
+        """Return the tokens of ranges of an epoch, int64 [N], each after the token before it."""
         first = np.searchsorted(opened.ends, np.maximum(starts - 1, 0), side="right")
         last = np.searchsorted(opened.ends, np.maximum(ends - 1, starts), side="right")
         last = np.minimum(last, len(opened.ends) - 1)
         self._read_documents(opened, first, last)
         places = zip(starts.tolist(), ends.tolist(), first.tolist(), last.tolist(), strict=True)
-        tokens = [self._tokens(opened, *place) for place in places]
-        texts = [Text(each, len(each)) for each in tokens]
-        made = self._maker.make(texts, np.zeros((len(texts), 2), np.uint64))
-        return [
-            example._replace(continues=int(batch > 0)) for example, batch in zip(made, batches, strict=True)
-        ]
+        return [self._tokens(opened, *place) for place in places]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without cached epochs and documents, for worker processes."""

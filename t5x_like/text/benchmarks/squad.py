@@ -10,7 +10,7 @@ from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, Kind, files_in, plain_files
 from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
-from t5x_like.text.metrics import span_squad, squad
+from t5x_like.text.metrics import bleu, rouge, span_squad, squad
 from t5x_like.text.postprocessing import qa, span_qa
 from t5x_like.text.tasks.rows import RowValues
 
@@ -91,6 +91,17 @@ def word_places(row: RowValues) -> list[WordedRow]:
         return [worded]
     place = find_answer_words(worded["targets"], worded["context"])
     return [{**worded, "targets": f"start: {place[0]} end: {place[1]}"}] if place else []
+
+
+def word_questions(row: RowValues) -> list[WordedRow]:
+    """Word an answer and its paragraph, with the question as the target (Du et al. 2017, arXiv:1705.00106).
+
+    The answer comes first, so that a long paragraph is cut and not the answer. Of several answers the first is taken.
+    """
+    answers = row["answers"]["text"]
+    if not answers:
+        return []
+    return [{"inputs": f"answer: {answers[0]} context: {row['context']}", "targets": row["question"]}]
 
 
 def _source(
@@ -199,6 +210,22 @@ CONTEXT_FREE = Benchmark(
     extras=_EXTRAS,
     examples=_examples(lambda question: f"squad trivia question: {question}", _FIRST),
 )
+QUESTIONS = Benchmark(
+    name="squad_v1_questions",
+    head_task="squad_v010_allanswers",
+    title="SQuAD 1.1 the other way: the question to an answer in a paragraph",
+    source=_V1,
+    word=word_questions,
+    question_columns=("context",),
+    metrics=(bleu, rouge),
+    examples=tuple(
+        GoldenExample(
+            row,
+            ({"inputs": f"answer: {answer} context: {_WORDS}", "targets": row["question"]},),
+        )
+        for (row, _, _), answer in zip(_ASKED, ("March", "nobody", "(1702)"), strict=True)
+    ),
+)
 VERSION_2 = Benchmark(
     name="squad_v2_allanswers",
     title="SQuAD 2.0: as 1.1, and questions to which the paragraph has no answer",
@@ -221,4 +248,4 @@ VERSION_2 = Benchmark(
     ),
 )
 
-BENCHMARKS = (ALL_ANSWERS, PLACES, CONTEXT_FREE, VERSION_2)
+BENCHMARKS = (ALL_ANSWERS, PLACES, CONTEXT_FREE, QUESTIONS, VERSION_2)

@@ -7,7 +7,15 @@ from typing import Literal
 import numpy as np
 
 from t5x_like.text.objectives.causal_lm import CausalLM
-from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.objectives.objective import (
+    Cuts,
+    DocumentWindow,
+    Example,
+    ExampleSpec,
+    Lengths,
+    StreamRow,
+    Text,
+)
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
@@ -50,6 +58,10 @@ class ContiguousLM:
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """Check lengths and vocabulary; see ``Objective.check``."""
         self._by_row.check(lengths, ids)
+
+    def stream(self, lengths: Lengths) -> StreamRow:
+        """Return what each row reads of its stream: as many tokens as it predicts."""
+        return StreamRow(step=lengths.targets)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Cut runs over all documents of the window, as one stream; see ``Objective.cut``."""

@@ -134,6 +134,20 @@ class ExampleSpec(NamedTuple):
     head: tuple[str, int] | None = None
 
 
+class StreamRow(NamedTuple):
+    """Tokens that a row of a contiguous objective reads of its stream.
+
+    Attributes:
+      step: Tokens of the row that the next one continues.
+      ahead: Tokens read after these, which the next row reads again.
+      elsewhere: Tokens read from a random place of the epoch; they are a text's second segment.
+    """
+
+    step: int
+    ahead: int = 0
+    elsewhere: int = 0
+
+
 def lengths_of(examples: Sequence[Example]) -> np.ndarray:
     """Return the lengths of inputs and targets, int64 [N, 2]; an absent stream has length 0."""
     sides = [[0 if side is None else len(side) for side in example[:2]] for example in examples]
@@ -187,5 +201,21 @@ class Objective(Protocol):
 
         Returns:
           N examples within the length limits, with their end of sequence.
+        """
+        ...
+
+
+class ContiguousObjective(Objective, Protocol):
+    """Objective whose texts are rows of one long text (``ExampleSpec.contiguous``).
+
+    ``make`` gets the token before each row, then the row's own tokens. The text's label is the number of tokens of its
+    step: fewer than ``StreamRow.step`` where a stream ends.
+    """
+
+    def stream(self, lengths: Lengths) -> StreamRow:
+        """Return what each row reads of its stream.
+
+        Args:
+          lengths: Maximum lengths of both streams of an example.
         """
         ...

@@ -81,7 +81,7 @@ class PermutationLM:
         rows = _rows(texts, ids)
         counts = np.array([len(text.tokens) for text in texts], np.int64)
         is_target = np.zeros(rows.tokens.shape, bool)
-        chosen = self._targets(counts, seeds)
+        chosen = self.targets_of(counts, seeds)
         is_target[rows.is_text] = chosen[np.arange(chosen.shape[1]) < counts[:, None]]
         return rows_to_examples(
             np.array(rows.ends, np.int64),
@@ -89,10 +89,10 @@ class PermutationLM:
             targets=rows.tokens,
             weights=is_target.astype(np.float32),
             token_types=rows.types,
-            ranks=_ranks(is_target, seeds),
+            ranks=ranks_of(is_target, seeds),
         )
 
-    def _targets(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    def targets_of(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Draw the tokens to predict, bool [N, L], of texts with ``counts`` tokens, int64 [N]."""
         longest = int(counts.max(initial=1))
         columns = -(-longest // self.partial)
@@ -138,7 +138,7 @@ def _rows(texts: Sequence[Text], ids: VocabularyIds) -> _Rows:
     return rows
 
 
-def _ranks(is_target: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+def ranks_of(is_target: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Return attention ranks, int32 [N, M]: 1, 2, 3 … in random order for targets, 0 elsewhere."""
     counts = np.count_nonzero(is_target, axis=1)
     columns = int(counts.max(initial=0))
