@@ -7,6 +7,7 @@ classes and functions only: the rule is in ``configuration_names.py``.
 
 import io
 import os
+import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ from t5x_like.io.files import shipped_directory
 Override = str | Setting
 
 _OUR_PACKAGES = ("t5x_like", "__gin__")
+_MAX_NESTING = 64  # brackets inside each other
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\#.*""")
 
 
 class Configuration(NamedTuple):
@@ -272,6 +275,7 @@ def _statements(text: str, file: str | None) -> Iterator[Statement]:
         source = location.line_content.split("\n")[0] if file else f"--gin.{text}"
         return Origin(file, location.line_num, source)
 
+    _check_nesting(text, file)
     try:
         for statement in config_parser.ConfigParser(io.StringIO(text), Delegate()):
             where = origin(statement.location)
@@ -289,7 +293,18 @@ def _statements(text: str, file: str | None) -> Iterator[Statement]:
                     yield ImportStatement(statement.module, statement.bound_name(), whole_path, where)
     except (SyntaxError, tokenize.TokenError) as error:
         raise syntax_mistake(error, text, file) from error
-    except RecursionError:
-        raise UserError(
-            "brackets are nested too deeply for gin's parser", where=file or "command line"
-        ) from None
+
+
+def _check_nesting(text: str, file: str | None) -> None:
+    """Refuse brackets that would exhaust the stack of gin's parser, which calls itself for each.
+
+    Raises:
+      UserError: Brackets are nested too deeply.
+    """
+    depth = 0
+    for bracket in re.findall(r"[(\[{)\]}]", _QUOTED.sub("", text)):
+        depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
+        if depth > _MAX_NESTING:
+            raise UserError(
+                f"brackets are nested too deeply, over {_MAX_NESTING} times", where=file or "command line"
+            )
