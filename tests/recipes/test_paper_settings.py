@@ -1,6 +1,7 @@
 """Pretraining recipes have the settings of their papers, and train."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
