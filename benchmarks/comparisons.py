@@ -51,6 +51,7 @@ def entry(results: dict[str, Any]) -> dict[str, Any]:
     rows = {
         setting["settings"]["setting"]: {
             "scores": setting["scores"],
+            "parameters": setting["num_parameters"],
             "mean": setting["mean"],
             "std": setting["std"],
             "published": published["scores"].get(setting["settings"]["setting"]),

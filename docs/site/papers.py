@@ -83,11 +83,15 @@ def comparisons() -> list[str]:
         seeds = f"{found['seeds']} seed{'s' * (found['seeds'] != 1)}"
         lines += [f"### `{name}` {{ #{name} }}", ""]
         lines += [f"Published: {found['source']}.", ""] if found["source"] else []
-        lines += [f"| setting | here: {metric}, {seeds} | published |", "|---|---|---|"]
+        sizes = {row.get("parameters") for row in found["settings"].values()}
+        sized = len(sizes) > 1 and None not in sizes
+        lines.append(f"| setting |{' parameters |' if sized else ''} here: {metric}, {seeds} | published |")
+        lines.append("|---" * (3 + sized) + "|")
         for setting, row in found["settings"].items():
+            size = f" {row['parameters']:,} |" if sized else ""
             spread = "" if row["std"] is None else f" ± {_number(row['std'])}"
             published = "" if row["published"] is None else _number(row["published"])
-            lines.append(f"| {setting} | {_number(row['mean'])}{spread} | {published} |")
+            lines.append(f"| {setting} |{size} {_number(row['mean'])}{spread} | {published} |")
         if found["pairs"]:
             pairs = found["pairs"]
             lines += [

@@ -25,6 +25,7 @@ class RunOutcome(NamedTuple):
       step: Step whose scores count, if the run has finished.
       scores: All scores at that step.
       score: The score to compare.
+      num_parameters: Size of the model; ``None`` if it is that of a checkpoint.
     """
 
     name: str
@@ -35,6 +36,7 @@ class RunOutcome(NamedTuple):
     step: int | None = None
     scores: Scores | None = None
     score: float | None = None
+    num_parameters: int | None = None
 
 
 class SettingSummary(NamedTuple):
@@ -47,6 +49,7 @@ class SettingSummary(NamedTuple):
       std: Sample standard deviation; ``None`` for a single run.
       median: Median score.
       best: Best score.
+      num_parameters: Size of the model; ``None`` if it is that of a checkpoint.
     """
 
     settings: dict[str, str]
@@ -55,6 +58,7 @@ class SettingSummary(NamedTuple):
     std: float | None
     median: float | None
     best: float | None
+    num_parameters: int | None = None
 
 
 def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
@@ -143,8 +147,9 @@ def summarize(outcomes: Sequence[RunOutcome], *, lowest: bool = False) -> list[S
 def _summary(settings: dict[str, str], group: Sequence[RunOutcome], lowest: bool) -> SettingSummary:
     scores = {"-" if one.seed is None else str(one.seed): one.score for one in group if one.score is not None}
     values = list(scores.values())
+    num_parameters = group[0].num_parameters
     if not values:
-        return SettingSummary(settings, {}, None, None, None, None)
+        return SettingSummary(settings, {}, None, None, None, None, num_parameters)
     return SettingSummary(
         settings,
         scores,
@@ -152,6 +157,7 @@ def _summary(settings: dict[str, str], group: Sequence[RunOutcome], lowest: bool
         std=statistics.stdev(values) if len(values) > 1 else None,
         median=statistics.median(values),
         best=min(values) if lowest else max(values),
+        num_parameters=num_parameters,
     )
 
 
@@ -169,7 +175,7 @@ def table(
     lowest: bool = False,
     comparison: Comparison | None = None,
 ) -> str:
-    """Return a text table with a line for each setting; a star marks the best.
+    """Return a text table with a line for each setting; a star marks the best. Sizes are shown if they differ.
 
     Args:
       settings: Summaries of ``summarize``.
@@ -181,10 +187,13 @@ def table(
     published = comparison.published if comparison is not None else {}
     names = list(settings[0].settings) if settings else []
     seeded = any(len(setting.scores) > 1 for setting in settings)
-    heading = ["", *names, metric, *(("std", "median", "best", "seeds") if seeded else ())]
+    sized = len({setting.num_parameters for setting in settings}) > 1
+    heading = ["", *names, *(("parameters",) if sized else ()), metric]
+    heading += ["std", "median", "best", "seeds"] if seeded else []
     rows: list[tuple[str, ...]] = [(*heading, *(("published",) if published else ()))]
     for setting in settings:
-        numbers = [_shown(setting.mean)]
+        size = "-" if setting.num_parameters is None else f"{setting.num_parameters:,}"
+        numbers = [*((size,) if sized else ()), _shown(setting.mean)]
         if seeded:
             shown = " ".join(_shown(value) for value in setting.scores.values())
             numbers += [_shown(setting.std), _shown(setting.median), _shown(setting.best), shown]

@@ -57,12 +57,14 @@ class SweepRun(NamedTuple):
       directory: Folder of all that belongs to it.
       stages: Processes, one after the other; the scores of the last one count.
       described: Every value that affects the result, to compare with a finished run's.
+      num_parameters: Size of the first stage's model; ``None`` if it is that of a checkpoint.
     """
 
     point: GridPoint
     directory: Path
     stages: tuple[RunStage, ...]
     described: dict[str, Any]
+    num_parameters: int | None = None
 
 
 class _ActiveRun(NamedTuple):
@@ -111,7 +113,9 @@ def outcome_of(run: SweepRun, status: Status, criterion: Criterion) -> RunOutcom
     """
     point = run.point
     directory = run.stages[-1].directory
-    outcome = RunOutcome(point.name, point.shown, point.seed, status, str(directory))
+    outcome = RunOutcome(
+        point.name, point.shown, point.seed, status, str(directory), num_parameters=run.num_parameters
+    )
     if status != "finished":
         return outcome
     by_step = scores_by_step(directory)

@@ -99,6 +99,17 @@ def test_published_scores_are_beside_the_measured_ones_and_pairs_are_compared() 
     assert lowest["pairs"] == {"same": 0, "other": 2, "undecided": 1}
 
 
+def test_sizes_of_models_are_shown_if_they_differ() -> None:
+    tied, own = (
+        RunOutcome(name, {"setting": name}, 0, "finished", "runs/x", 10, {}, 2.0, num_parameters=size)
+        for name, size in (("tied", 1_000_000), ("own", 1_500_000))
+    )
+    lines = table(summarize([tied, own]), metric="loss").splitlines()
+    assert lines[0].split() == ["setting", "parameters", "loss"]
+    assert "1,500,000" in lines[2]
+    assert "parameters" not in table(summarize([tied]), metric="loss")
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
