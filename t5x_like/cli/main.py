@@ -5,12 +5,15 @@ is imported when the verb runs, so that ``t5x-like VERB --help`` answers within 
 """
 
 import argparse
+import atexit
+import contextlib
 import errno
 import importlib
 import logging
 import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
@@ -87,6 +90,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"t5x-like: {message_of(error)}", file=sys.stderr)
         end_if_one_of_several(USER_ERROR)
         return USER_ERROR
+
+
+def run_and_exit() -> NoReturn:
+    """Run one command as ``main``, and end the process without taking the interpreter down.
+
+    Threads of TensorStore and XLA outlive a command. One that asks for the interpreter while Python takes itself down
+    aborts the process, after everything was saved. Exit handlers run, and output is flushed.
+    """
+    code = main()
+    # As at Python's own end: first threads, then exit handlers.
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it any more
+            stream.flush()
+    os._exit(code)
 
 
 def _run(arguments: list[str]) -> int:

@@ -230,7 +230,7 @@ def train_command(arguments: Sequence[str]) -> list[str]:
     return [
         sys.executable,
         "-c",
-        "import sys; from t5x_like.cli.main import main; sys.exit(main())",
+        "from t5x_like.cli.main import run_and_exit; run_and_exit()",
         "train",
         *arguments,
     ]

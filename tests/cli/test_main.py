@@ -10,7 +10,7 @@ import pytest
 
 import t5x_like
 from t5x_like.cli import main as command_line
-from t5x_like.cli.main import VERBS, main, split_overrides
+from t5x_like.cli.main import USER_ERROR, VERBS, main, split_overrides
 from t5x_like.gin_config.statements import Setting
 from t5x_like.io.files import write_text
 
@@ -149,3 +149,18 @@ def test_learning_a_vocabulary_writes_its_model(tmp_path: Path, capsys: pytest.C
     assert (tmp_path / "out" / "spiece.model").stat().st_size > 0
     assert main(["vocabulary", "learn", *flags[:-1], "--size=999999"]) == 2
     assert "999999" in capsys.readouterr().err
+
+
+def test_a_command_ends_after_its_threads_and_exit_handlers_and_keeps_its_code() -> None:
+    program = (
+        "import atexit, sys, threading, time\n"
+        "from t5x_like.cli.main import run_and_exit\n"
+        "atexit.register(print, 'handler ran')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('thread ended'))).start()\n"
+        "sys.argv = ['t5x-like', 'trian']\n"
+        "run_and_exit()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == USER_ERROR
+    assert done.stdout.split("\n") == ["thread ended", "handler ran", ""]
+    assert "there is no verb 'trian'" in done.stderr
