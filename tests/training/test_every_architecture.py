@@ -8,6 +8,7 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.recurrent import Recurrent
+from t5x_like.model.families.rnn_language_model import RNNLanguageModel
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
@@ -18,7 +19,7 @@ from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
 
 # These run every time, the others when slow tests do.
-ALWAYS = ("gemma2",)
+ALWAYS = ("awd_lstm", "gemma2")
 ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
 
 
@@ -26,7 +27,7 @@ def batch_for(config, seed: int) -> Batch:
     """What the architecture reads, with labels of sequences where a head has classes for them."""
     model = jax.eval_shape(config.build, jax.random.key(0))
     reads = "encoder"
-    if isinstance(model, Decoder | Recurrent):
+    if isinstance(model, Decoder | Recurrent | RNNLanguageModel):
         reads = "decoder"
     elif isinstance(model, EncoderDecoder):
         reads = "both"

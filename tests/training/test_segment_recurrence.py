@@ -35,6 +35,12 @@ ROWS, LENGTH, STEPS = 8, 6, 4
 TEXT = np.random.default_rng(3).integers(1, VOCAB_SIZE, (ROWS, LENGTH * STEPS)).astype(np.int32)
 TRANSFO_XL = replace(TINY["transfo_xl"], memory_length=LENGTH * STEPS, init_stddev=0.2)
 XLNET = replace(TINY["xlnet"], memory_length=8, reuse_length=4)
+AWD_LSTM = replace(
+    TINY["awd_lstm"],
+    **dict.fromkeys(
+        (f"{place}dropout_rate" for place in ("", "input_", "layer_", "embedding_", "weight_")), 0.0
+    ),
+)
 LOSS = LossConfig(z_loss=0.0)
 
 
@@ -106,8 +112,14 @@ def test_eight_devices_remember_as_one(model: Any) -> None:
     assert np.asarray(one["memory"].real).any()
 
 
-def test_rows_keep_their_memory_when_a_batch_is_cut_into_parts() -> None:
-    model = replace(TRANSFO_XL, dropout_rate=0.0, attention_dropout_rate=0.0)
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(replace(TRANSFO_XL, dropout_rate=0.0, attention_dropout_rate=0.0), id="transfo_xl"),
+        pytest.param(AWD_LSTM, id="awd_lstm"),
+    ],
+)
+def test_rows_keep_their_memory_when_a_batch_is_cut_into_parts(model: Any) -> None:
     whole, whole_losses = Run(model).go()
     parts, parts_losses = Run(model, num_microbatches=4).go()
     np.testing.assert_allclose(parts_losses, whole_losses, rtol=1e-5)
@@ -164,6 +176,29 @@ def test_validation_of_segments_is_that_of_the_long_text() -> None:
         without, _ = step(params, batch._replace(continues=None), without, None)
     assert float(totals.loss) == pytest.approx(float(wanted.loss), rel=1e-5)
     assert float(without.loss) != pytest.approx(float(wanted.loss), rel=1e-3)
+
+
+def test_a_state_carried_over_gives_the_loss_of_the_long_text() -> None:
+    run = Run(AWD_LSTM)
+    params = new_state(run.plan, AWD_LSTM, seed=0)["params"]
+    step = jax.jit(validation_step(run.plan, LOSS))
+    memory = empty(plan_memory(run.plan.graphdef, run.plan.abstract["params"], run.mesh, num_rows=ROWS))
+    read = np.roll(TEXT, 1, axis=1)
+    ones = np.ones(TEXT.shape, np.float32)
+    whole, _ = step(
+        params,
+        Batch(decoder_input_tokens=read, target_tokens=TEXT, loss_weights=ones),
+        zero_totals(1),
+        memory,
+    )
+    totals, forgetful = zero_totals(1), zero_totals(1)
+    for number in range(STEPS):
+        goes_on = np.full(ROWS, int(number > 0), np.int32)
+        batch = batch_at(number, AWD_LSTM)._replace(continues=goes_on)
+        totals, memory = step(params, batch, totals, memory)
+        forgetful, _ = step(params, batch._replace(continues=None), forgetful, None)
+    assert float(totals.loss) == pytest.approx(float(whole.loss), rel=1e-5)
+    assert float(forgetful.loss) != pytest.approx(float(whole.loss), rel=1e-4)
 
 
 def test_models_without_a_memory_have_none_in_their_state() -> None:

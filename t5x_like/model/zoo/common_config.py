@@ -20,7 +20,7 @@ ComputeDtype = Literal["float32", "bfloat16"]
 
 # Fields of members that must be positive wherever they are given.
 _POSITIVE = frozenset(
-    "vocab_size model_dim mlp_dim encoder_mlp_dim decoder_mlp_dim embed_dim head_dim num_heads num_kv_heads "  # noqa: SIM905 - quotes around twenty names would hide them
+    "vocab_size model_dim mlp_dim encoder_mlp_dim decoder_mlp_dim embed_dim hidden_dim head_dim num_heads num_kv_heads "  # noqa: SIM905 - quotes around twenty names would hide them
     "num_encoder_heads num_decoder_heads num_layers num_encoder_layers num_decoder_layers num_labels num_experts "
     "max_position_embeddings pad_vocab_to_multiple_of norm_epsilon init_stddev sparse_step".split()
 )

@@ -7,6 +7,7 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.model.layers.rotary import Llama3Scaling
 from t5x_like.model.zoo.albert import AlbertConfig
+from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.distilbert import DistilBertConfig
@@ -65,6 +66,18 @@ _TWO_STACKS: dict[str, Any] = {
 
 TINY: dict[str, Any] = {
     "albert": AlbertConfig(**_LEARNED, embed_dim=16),
+    "awd_lstm": AWDLSTMConfig(
+        vocab_size=VOCAB_SIZE,
+        model_dim=32,
+        hidden_dim=40,
+        num_layers=2,
+        dropout_rate=0.1,
+        input_dropout_rate=0.1,
+        layer_dropout_rate=0.1,
+        embedding_dropout_rate=0.1,
+        weight_dropout_rate=0.2,
+        init_stddev=0.5,
+    ),
     "bart": BartConfig(**_TWO_STACKS),
     "bert": BertConfig(**_LEARNED),
     "distilbert": DistilBertConfig(**_LEARNED),

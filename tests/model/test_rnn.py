@@ -1,0 +1,349 @@
+"""Recurrent layers: PyTorch's values, exact segments and padding, carried states, and four kinds of dropout."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.model import parameters
+from t5x_like.model.layers.linear import Normal
+from t5x_like.model.layers.rnn_cell import GRUConfig, LSTMConfig, RNNState
+from t5x_like.model.layers.rnn_stack import RNNStack, RNNStackConfig
+from tests.references import FIXTURES
+
+FOLDER = FIXTURES / "recurrent"  # in the repository only
+CASES = sorted(file.stem for file in FOLDER.glob("*.npz"))
+CLOSE = {"rtol": 1e-6, "atol": 1e-6}
+DIM, UNITS = 3, 4
+LSTM = RNNStackConfig(input_dim=DIM, hidden_dims=(UNITS, UNITS), init=Normal(0.7))
+BOTH = replace(LSTM, direction="both")
+STACKS = {
+    "lstm": LSTM,
+    "lstm both": BOTH,
+    "lstm backward": replace(LSTM, direction="backward"),
+    "projection both": replace(BOTH, cell=LSTMConfig(projection_dim=2)),
+    "gru both": replace(BOTH, cell=GRUConfig()),
+    "widths": replace(LSTM, hidden_dims=(5, 2)),
+}
+INPUTS = jnp.asarray(np.random.default_rng(0).normal(size=(3, 7, DIM)), jnp.float32)
+
+
+def built(config: RNNStackConfig) -> RNNStack:
+    return RNNStack(config, key=jax.random.key(0))
+
+
+@jax.jit
+def run(stack: RNNStack, *inputs: Any) -> Any:
+    return stack(*inputs)
+
+
+def ids(*rows: str) -> jax.Array:
+    """Segment ids from digits; a dot is padding."""
+    return jnp.asarray([[0 if each == "." else int(each) for each in row] for row in rows], jnp.int32)
+
+
+def random_states(stack: RNNStack, num_rows: int = 3) -> tuple[RNNState, ...]:
+    leaves, tree = jax.tree.flatten(stack.zero_states(num_rows))
+    keys = jax.random.split(jax.random.key(5), len(leaves))
+    return jax.tree.unflatten(
+        tree, [jax.random.normal(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=True)]
+    )
+
+
+def rows_of(states: tuple[RNNState, ...], rows: slice) -> tuple[RNNState, ...]:
+    return jax.tree.map(lambda part: part[rows], states)
+
+
+def assert_close(left: Any, right: Any) -> None:
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **CLOSE), left, right)
+
+
+# --- PyTorch ----------------------------------------------------------------------------------------------------------
+
+
+def stack_of(name: str, arrays: dict[str, np.ndarray]) -> RNNStack:
+    """PyTorch's layer with its weights."""
+    units = arrays["weight_weight_hh_l0"].shape[0] // (3 if "gru" in name else 4)
+    projection = arrays.get("weight_weight_hr_l0")
+    config = RNNStackConfig(
+        input_dim=arrays["in_x"].shape[-1],
+        hidden_dims=(units,) * sum(f"weight_weight_ih_l{layer}" in arrays for layer in range(3)),
+        cell=GRUConfig()
+        if "gru" in name
+        else LSTMConfig(projection_dim=None if projection is None else len(projection)),
+        direction="both" if "weight_weight_ih_l0_reverse" in arrays else "forward",
+    )
+    stack = built(config)
+    for path, place in places(stack).items():
+        for part, value in ours(arrays, "weight", path, has_hidden_bias="gru" in name).items():
+            place[part][...] = jnp.asarray(value)
+    return stack
+
+
+def places(stack: RNNStack) -> dict[str, dict[str, Any]]:
+    """Our weights by the end of PyTorch's names."""
+    found = {}
+    for layer, directions in stack.layers.items():
+        for name, module in directions.items():
+            parts = {
+                "input/kernel": module.input.kernel,
+                "input/bias": module.input.bias,
+                "hidden/kernel": module.hidden.kernel,
+            }
+            if module.hidden.bias is not None:
+                parts["hidden/bias"] = module.hidden.bias
+            if module.projection is not None:
+                parts["projection/kernel"] = module.projection.kernel
+            found[f"l{layer}{'_reverse' if name == 'backward' else ''}"] = parts
+    return found
+
+
+def ours(
+    arrays: dict[str, np.ndarray], kind: str, path: str, *, has_hidden_bias: bool
+) -> dict[str, np.ndarray]:
+    """PyTorch's weights or gradients in our layout; an LSTM's two biases are one."""
+    input_bias, hidden_bias = arrays[f"{kind}_bias_ih_{path}"], arrays[f"{kind}_bias_hh_{path}"]
+    found = {
+        "input/kernel": arrays[f"{kind}_weight_ih_{path}"].T,
+        "hidden/kernel": arrays[f"{kind}_weight_hh_{path}"].T,
+        "input/bias": input_bias,
+    }
+    if has_hidden_bias:
+        found["hidden/bias"] = hidden_bias
+    elif kind == "weight":
+        found["input/bias"] = input_bias + hidden_bias
+    if f"{kind}_weight_hr_{path}" in arrays:
+        found["projection/kernel"] = arrays[f"{kind}_weight_hr_{path}"].T
+    return found
+
+
+def states_of(arrays: dict[str, np.ndarray], kind: str) -> tuple[RNNState, ...]:
+    hidden, cell = arrays[f"{kind}_hidden"], arrays.get(f"{kind}_cell")
+    return tuple(
+        RNNState(jnp.asarray(part), None if cell is None else jnp.asarray(cell[number]))
+        for number, part in enumerate(hidden)
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_outputs_states_and_gradients_are_those_of_pytorch(name):
+    arrays = dict(np.load(FOLDER / f"{name}.npz"))
+    graphdef, params = parameters.split(stack_of(name, arrays))
+    length = arrays["in_x"].shape[1]
+    segment_ids = jnp.asarray(np.arange(length) < arrays["in_lengths"][:, None], jnp.int32)
+
+    def loss(params, x, states):
+        found = parameters.merge(graphdef, params)(x, segment_ids, states)
+        hidden = jnp.stack([state.hidden for state in found.states])
+        return jnp.mean(found.output * arrays["loss_y"]) + jnp.mean(hidden * arrays["loss_hidden"]), found
+
+    compute = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))
+    (_, found), (weights, x, states) = compute(params, jnp.asarray(arrays["in_x"]), states_of(arrays, "in"))
+    np.testing.assert_allclose(found.output, arrays["out_y"], **CLOSE)
+    assert_close(found.states, states_of(arrays, "out"))
+    np.testing.assert_allclose(x, arrays["grad_x"], **CLOSE)
+    assert_close(states, states_of(arrays, "grad"))
+    for path, parts in places(parameters.merge(graphdef, weights)).items():
+        wanted = ours(arrays, "grad", path, has_hidden_bias="gru" in name)
+        assert parts.keys() == wanted.keys()
+        for part, gradient in parts.items():
+            assert np.abs(wanted[part]).max() > 1e-3
+            np.testing.assert_allclose(gradient[...], wanted[part], **CLOSE, err_msg=f"{path} {part}")
+
+
+# --- segments, padding, carried states --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_packed_segments_are_read_as_rows_of_their_own(name):
+    stack = built(STACKS[name])
+    packed = run(stack, INPUTS[:1], ids("1112233")).output[0]
+    for cut in (slice(0, 3), slice(3, 5), slice(5, 7)):
+        alone = run(stack, INPUTS[:1, cut]).output[0]
+        np.testing.assert_allclose(packed[cut], alone, **CLOSE)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_padding_changes_nothing(name):
+    stack = built(STACKS[name])
+    states = random_states(stack, 1)
+    short = run(stack, INPUTS[:1, :4], None, states)
+    at = np.asarray([0, 2, 3, 5])
+    spread = np.full((1, 7, DIM), 9.0, np.float32)
+    spread[:, at] = INPUTS[:1, :4]
+    found = run(stack, spread, ids("1.11.1."), states)
+    np.testing.assert_allclose(found.output[:, at], short.output, **CLOSE)
+    assert_close(found.states, short.states)
+    assert not np.asarray(found.output)[:, [1, 4, 6]].any()
+
+
+def test_only_the_first_segment_that_a_direction_meets_continues_the_state():
+    stack = built(replace(BOTH, hidden_dims=(UNITS,)))
+    states, segments = random_states(stack, 1), ids("..11.223")
+    x = jnp.pad(INPUTS[:1], ((0, 0), (1, 0), (0, 0)))
+    given, fresh = run(stack, x, segments, states), run(stack, x, segments)
+    differs = np.abs(given.output - fresh.output)[0] > 1e-5
+    assert differs[:, :UNITS].any(axis=1).tolist() == [False, False, True, True, *[False] * 4]
+    assert differs[:, UNITS:].any(axis=1).tolist() == [*[False] * 7, True]
+    # The state after the row is that of its last segment forward, and of its first backward.
+    np.testing.assert_array_equal(given.states[0].hidden, given.output[:, 7, :UNITS])
+    np.testing.assert_array_equal(given.states[1].hidden, given.output[:, 2, UNITS:])
+
+
+@pytest.mark.parametrize("name", ["lstm", "lstm backward", "widths"])
+def test_a_sequence_in_two_halves_is_read_as_the_whole(name):
+    stack = built(STACKS[name])
+    states = random_states(stack)
+    whole = run(stack, INPUTS, None, states)
+    halves = [INPUTS[:, :4], INPUTS[:, 4:]]
+    if name == "lstm backward":
+        halves.reverse()
+    first = run(stack, halves[0], None, states)
+    second = run(stack, halves[1], None, first.states)
+    parts = [first.output, second.output]
+    if name == "lstm backward":
+        parts.reverse()
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), whole.output, **CLOSE)
+    assert_close(second.states, whole.states)
+
+
+def test_a_row_of_padding_and_a_row_without_positions_keep_their_state():
+    stack = built(BOTH)
+    states = random_states(stack)
+    found = run(stack, INPUTS, ids("1111111", ".......", "1122..."), states)
+    assert_close(rows_of(found.states, slice(1, 2)), rows_of(states, slice(1, 2)))
+    assert not np.asarray(found.output[1]).any()
+    for segment_ids in (None, jnp.zeros((3, 0), jnp.int32)):
+        empty = run(stack, INPUTS[:, :0], segment_ids, states)
+        assert empty.output.shape == (3, 0, 2 * UNITS)
+        assert_close(empty.states, states)
+
+
+def test_states_of_another_batch_or_stack_are_refused():
+    stack = built(LSTM)
+    with pytest.raises(
+        ValueError, match=r"state 0 has shapes hidden \(2, 4\), cell \(2, 4\), and a batch of 3"
+    ):
+        stack(INPUTS, None, stack.zero_states(2))
+    with pytest.raises(ValueError, match="2 states are given, and 4 are needed: one for each layer and dir"):
+        built(BOTH)(INPUTS, None, stack.zero_states(3))
+    with pytest.raises(ValueError, match=r"state 0 has shapes hidden \(3, 4\), and .* hidden \(3, 4\), cell"):
+        stack(INPUTS, None, built(replace(LSTM, cell=GRUConfig())).zero_states(3))
+
+
+def test_sums_and_states_are_float32_whatever_the_inputs_are():
+    stack = built(BOTH)
+    found, exact = run(stack, jnp.asarray(INPUTS, jnp.bfloat16)), run(stack, INPUTS)
+    assert found.output.dtype == jnp.bfloat16
+    assert {leaf.dtype for leaf in jax.tree.leaves(found.states)} == {jnp.dtype("float32")}
+    np.testing.assert_allclose(found.output.astype(np.float32), exact.output, atol=0.03)
+
+
+def test_forget_gates_begin_open_and_other_biases_at_zero():
+    layer = built(replace(LSTM, cell=LSTMConfig(forget_bias=1.5))).layers["0"]["forward"]
+    np.testing.assert_array_equal(layer.input.bias[...].reshape(4, UNITS)[:, 0], [0, 1.5, 0, 0])
+
+
+# --- dropout ----------------------------------------------------------------------------------------------------------
+
+RATES = {
+    "between layers": {"dropout_rate": 0.5},
+    "recurrent": {"recurrent_dropout_rate": 0.5},
+    "weights": {"weight_dropout_rate": 0.5},
+}
+run_dropped = jax.jit(lambda stack, x, key: stack(x, dropout_key=key))
+
+
+@pytest.mark.parametrize("variational", [False, True])
+@pytest.mark.parametrize("name", RATES)
+def test_each_dropout_acts_in_training_only_and_by_its_key(name, variational):
+    dropped = built(replace(BOTH, **RATES[name], variational_dropout=variational))
+    plain = run(built(BOTH), INPUTS).output
+    np.testing.assert_array_equal(run(dropped, INPUTS).output, plain)
+    one, again, other = (run_dropped(dropped, INPUTS, jax.random.key(seed)).output for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - plain).max() > 1e-3
+    assert np.abs(one - other).max() > 1e-3
+
+
+def linear_sums(config: RNNStackConfig, num_keys: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of layers so close to linear that means show, over draws of dropout, and without it."""
+    stack = built(config)
+
+    def shrunk(leaf: jax.Array) -> jax.Array:
+        return 0.05 * leaf
+
+    graphdef, params = parameters.split(stack)
+    stack = parameters.merge(graphdef, jax.tree.map(shrunk, params))
+    states = jax.tree.map(lambda part: part + 1.0, stack.zero_states(3))
+    keys = jax.random.split(jax.random.key(0), num_keys)
+    draw = jax.jit(jax.vmap(lambda key: stack(INPUTS[:, :1], None, states, dropout_key=key).states[-1].cell))
+    return np.asarray(draw(keys)), np.asarray(run(stack, INPUTS[:, :1], None, states).states[-1].cell)
+
+
+@pytest.mark.parametrize("variational", [False, True])
+@pytest.mark.parametrize("name", RATES)
+def test_each_dropout_keeps_expectations(name, variational):
+    drawn, plain = linear_sums(replace(LSTM, **RATES[name], variational_dropout=variational))
+    error = drawn.std(axis=0) / len(drawn) ** 0.5
+    assert (error > 0).all()
+    assert (np.abs(drawn.mean(axis=0) - plain) < 4.5 * error + 1e-4).all()
+
+
+def counting_stack(**rates: Any) -> RNNStack:
+    """One GRU whose update gate is shut, so that its output is tanh of the dropped last output, near 1 or 0."""
+    stack = built(replace(LSTM, hidden_dims=(64,), cell=GRUConfig(), **rates))
+    layer = stack.layers["0"]["forward"]
+    layer.input.kernel[...] = jnp.zeros_like(layer.input.kernel[...])
+    layer.input.bias[...] = jnp.repeat(jnp.asarray([20.0, -20.0, 0.0]), 64)
+    layer.hidden.kernel[...] = jnp.eye(64, 192, 128) * 20
+    return stack
+
+
+@pytest.mark.parametrize("variational", [False, True])
+def test_variational_masks_are_the_same_at_all_positions(variational):
+    stack = counting_stack(recurrent_dropout_rate=0.5, variational_dropout=variational)
+    states = (RNNState(jnp.ones((3, 64))),)
+    kept = np.asarray(stack(INPUTS, None, states, dropout_key=jax.random.key(3)).output) > 0.5
+    # What is dropped once stays 0, so that with a mask for each position few units are left at the end.
+    survivors = kept.mean(axis=(0, 2))
+    assert survivors[0] == pytest.approx(0.5, abs=0.12)
+    assert not np.array_equal(kept[0, 0], kept[1, 0])  # each row has a mask of its own
+    if variational:
+        assert (kept == kept[:, :1]).all()
+    else:
+        assert survivors[1] == pytest.approx(0.25, abs=0.12)
+        assert survivors[-1] < 0.1
+
+
+def test_variational_dropout_between_layers_drops_whole_columns():
+    stack = built(replace(LSTM, dropout_rate=0.5, variational_dropout=True))
+    dropped = np.asarray(stack.drop(jnp.ones((3, 7, 8)), 0.5, jax.random.key(0)))
+    assert set(np.unique(dropped)) == {0.0, 2.0}
+    assert (dropped == dropped[:, :1]).all()
+
+
+def test_dropped_weights_are_the_same_for_all_rows_and_positions():
+    stack = counting_stack(weight_dropout_rate=0.5)
+    states = (RNNState(jnp.ones((3, 64))),)
+    kept = np.asarray(stack(INPUTS, None, states, dropout_key=jax.random.key(3)).output) > 0.5
+    assert kept[0, 0].mean() == pytest.approx(0.5, abs=0.2)
+    assert (kept == kept[:1, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"hidden_dims": ()}, "hidden_dims is empty"),
+        ({"hidden_dims": (3, 0)}, "give positive numbers"),
+        ({"weight_dropout_rate": 1.0}, "weight_dropout_rate is 1.0; give a probability below 1"),
+    ],
+)
+def test_impossible_sizes_and_rates_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        replace(LSTM, **wrong)
+    with pytest.raises(ValueError, match="projection_dim is 0"):
+        LSTMConfig(projection_dim=0)
