@@ -160,7 +160,7 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
         ]
         stages.append(_stage(arguments, files, overrides, home / "final"))
 
-    from t5x_like.training.experiment import describe  # imports JAX
+    from t5x_like.training.experiment import describe, num_parameters  # imports JAX
 
     loaded = stages[-1][1]
     if not loaded.evaluations and not (arguments.metric and loaded.validations):
@@ -174,18 +174,7 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
         for name, value in describe(experiment).items()
         if name != "model_dir" and not (number and name == "start_from")
     }
-    return SweepRun(
-        point, home, tuple(stage for stage, _ in stages), described, _num_parameters(stages[0][1].model)
-    )
-
-
-def _num_parameters(model: Any) -> int | None:
-    from t5x_like.model import parameters  # imports JAX
-    from t5x_like.pretrained.initial_weights import CheckpointModel
-
-    if isinstance(model, CheckpointModel):
-        return None
-    return sum(leaf.size for leaf in parameters.flatten(parameters.abstract(model)[1]).values())
+    return SweepRun(point, home, tuple(stage for stage, _ in stages), described, num_parameters(stages[0][1]))
 
 
 def _open_macros(arguments: argparse.Namespace, gin_files: list[str]) -> list[Override]:

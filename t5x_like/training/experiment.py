@@ -7,6 +7,7 @@ from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
+from t5x_like.model import parameters
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
@@ -150,6 +151,14 @@ FREE_ON_RESUME = re.compile(
     r"|allow_compute_dtype_change|model\.(remat|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"
+
+
+def num_parameters(experiment: Experiment) -> int | None:
+    """Return the number of weights of an experiment's model; ``None`` for that of a checkpoint."""
+    if isinstance(experiment.model, CheckpointModel):
+        return None
+    shapes = parameters.abstract(experiment.model)[1]
+    return sum(leaf.size for leaf in parameters.flatten(shapes).values())
 
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
