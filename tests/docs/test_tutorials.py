@@ -12,7 +12,10 @@ from docs.tutorials.make import FOLDER, NAMES
 from tests.references import ROOT, xla_flags
 
 
-@pytest.mark.parametrize("name", NAMES)
+# A project of a user's own is also run by tests/cli/test_new.py.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "own_task" else ()) for name in NAMES]
+)
 def test_a_tutorial_runs(name, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
     environment["XLA_FLAGS"] = xla_flags()  # one device, as a user has
