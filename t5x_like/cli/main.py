@@ -5,15 +5,12 @@ is imported when the verb runs, so that ``t5x-like VERB --help`` answers within 
 """
 
 import argparse
-import atexit
-import contextlib
 import errno
 import importlib
 import logging
 import os
 import re
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
@@ -22,6 +19,7 @@ import t5x_like
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError, message_of, nearest
+from t5x_like.io.end_process import end_process
 from t5x_like.partitioning.processes import end_if_one_of_several
 
 # Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
@@ -93,19 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_and_exit() -> NoReturn:
-    """Run one command as ``main``, and end the process without taking the interpreter down.
-
-    Threads of TensorStore and XLA outlive a command. One that asks for the interpreter while Python takes itself down
-    aborts the process, after everything was saved. Exit handlers run, and output is flushed.
-    """
-    code = main()
-    # As at Python's own end: first threads, then exit handlers.
-    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it any more
-            stream.flush()
-    os._exit(code)
+    """Run one command as ``main``, and end the process with its exit code."""
+    end_process(main())
 
 
 def _run(arguments: list[str]) -> int:

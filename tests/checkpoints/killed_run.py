@@ -17,6 +17,7 @@ import numpy as np
 import orbax.checkpoint  # noqa: F401 — imported once, here, rather than in each life
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.io.end_process import end_process
 
 _SHAPE = (400, 300)
 _LIKE = {"weights": jax.ShapeDtypeStruct(_SHAPE, jnp.float32), "step": jax.ShapeDtypeStruct((), jnp.int32)}
@@ -65,3 +66,4 @@ def main(directory: str, kills: int, seed: int) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    end_process()

@@ -21,6 +21,7 @@ _CHILD = textwrap.dedent("""
     import numpy as np
 
     from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+    from t5x_like.io.end_process import end_process
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.partitioning.processes import initialize_processes
     from t5x_like.partitioning.rules import sharding_for
@@ -49,6 +50,7 @@ _CHILD = textwrap.dedent("""
         (directory / "3" / "state" / "manifest.ocdbt").write_bytes(b"")
     check(restore_params(directory, like["params"]), 2)
     jax.distributed.shutdown()
+    end_process()
 """)
 
 

@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 
 import jupytext
 import pytest
 
 from docs.tutorials.make import FOLDER, NAMES
+from tests.integration.programs import command
 from tests.references import ROOT, xla_flags
 
 
@@ -20,7 +20,7 @@ def test_a_tutorial_runs(name, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
     environment["XLA_FLAGS"] = xla_flags()  # one device, as a user has
     done = subprocess.run(
-        [sys.executable, str(FOLDER / f"{name}.py")],
+        command(FOLDER / f"{name}.py"),
         cwd=ROOT,
         env=environment,
         capture_output=True,

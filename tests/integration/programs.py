@@ -28,6 +28,15 @@ def start(
     )
 
 
+def command(script: Path, *flags: str) -> list[str]:
+    """The command that runs a user's script; threads of libraries can abort one that ends by itself."""
+    program = (
+        "import runpy, sys; from t5x_like.io.end_process import end_process; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__'); end_process()"
+    )
+    return [sys.executable, "-c", program, str(script), *flags]
+
+
 def start_several(
     model_dir: Path, total_steps: int, count: int, *, mesh: Sequence[str] = ()
 ) -> list[subprocess.Popen]:

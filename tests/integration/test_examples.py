@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -17,6 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.training.experiment import describe
+from tests.integration.programs import command
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
@@ -28,7 +28,7 @@ def run(name: str, folder: Path, *flags: str) -> subprocess.CompletedProcess:
         "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
     }
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *flags],
+        command(EXAMPLES / name, *flags),
         cwd=folder,
         env=os.environ | cache,
         capture_output=True,

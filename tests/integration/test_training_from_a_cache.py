@@ -21,6 +21,7 @@ import sys
 for name in ("tensorflow", "tensorflow_text", "seqio", "tensorflow_datasets", "gin"):
     sys.modules[name] = None  # importing it is an error
 from pathlib import Path
+from t5x_like.io.end_process import end_process
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from tests.integration import tiny_run
@@ -32,6 +33,7 @@ if __name__ == "__main__":
         cache=str(home / "cache"), num_workers=2,
     )
     tiny_run.run(home, model_dir=str(home / "cached"), total_steps=3, train=train)
+    end_process()
 """
 
 

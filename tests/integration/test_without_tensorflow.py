@@ -17,6 +17,7 @@ for name in ("tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"):
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunPrediction, predict
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.io.end_process import end_process
 from tests.integration import tiny_run
 
 directory = Path(sys.argv[1])
@@ -31,6 +32,7 @@ question = RunPrediction(
     checkpoint=str(directory / "run"), task="capitals", inputs_length=32, generation=generation
 )
 print([each.input for each in predict(question, ["one 1", "two 2"])])
+end_process()
 """
 
 

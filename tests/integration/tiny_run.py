@@ -8,6 +8,7 @@ from pathlib import Path
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.io.end_process import end_process
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.optimizers.schedules import Constant
@@ -96,3 +97,4 @@ if __name__ == "__main__":
     if "evaluate" in options:
         changes["evaluations"] = (CAPITALS,)
     run(Path(model_dir).parent, model_dir=model_dir, total_steps=int(steps), **changes)
+    end_process()

@@ -18,6 +18,7 @@ _CHILD = textwrap.dedent("""
     import numpy as np
 
     from t5x_like.batch import Batch
+    from t5x_like.io.end_process import end_process
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.partitioning.processes import initialize_processes
     from t5x_like.partitioning.shard import place, replicated, row_share
@@ -43,6 +44,7 @@ _CHILD = textwrap.dedent("""
         total = jax.jit(lambda batch: batch.target_tokens.sum())(placed)
         print("saw", jax.process_index(), len(jax.devices()), count, int(total), flush=True)
     jax.distributed.shutdown()
+    end_process()
 """)
 
 

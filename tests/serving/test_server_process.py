@@ -17,7 +17,7 @@ from t5x_like.cli.main import main
 
 @pytest.fixture
 def server(models):
-    command = "import sys; from t5x_like.cli.main import main; sys.exit(main())"
+    command = "from t5x_like.cli.main import run_and_exit; run_and_exit()"
     flags = ["serve", "--checkpoint", str(models / "gpt2"), "--port", "0", "--name", "tiny"]
     with subprocess.Popen(
         [sys.executable, "-c", command, *flags], stderr=subprocess.PIPE, text=True

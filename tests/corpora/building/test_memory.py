@@ -79,7 +79,7 @@ def test_five_gigabytes_on_two_cores_stay_below_two(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "large.gin").write_text(RECIPE)
     write_crawl(tmp_path / "in", int(gigabytes * 1e9), 12)
-    program = "import sys; from t5x_like.cli.main import main; sys.exit(main())"
+    program = "from t5x_like.cli.main import run_and_exit; run_and_exit()"
     command = [sys.executable, "-c", program, "corpus", "build", "--recipe", str(tmp_path / "large.gin")]
     flags = ["--input", f"{tmp_path}/in/*.zst", "--output", f"{tmp_path}/out", "--workers", "2"]
     process, most = subprocess.Popen([*command, *flags]), 0
