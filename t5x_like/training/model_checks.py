@@ -54,6 +54,12 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
+        if each.pack and not each.reads_heads and not getattr(model, "can_pack", True):
+            raise ValueError(
+                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but the decoder of "
+                f"{type(model).__name__} begins with the state after a whole row; set pack=False "
+                "(LoaderConfig.pack = False in a recipe)"
+            )
     _check_memory(experiment)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)

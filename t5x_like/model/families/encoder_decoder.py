@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import Predictions, with_decoder_stream
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -68,16 +68,9 @@ class EncoderDecoder(nnx.Module):
     ) -> Predictions:
         """Return scores of the token after every position of the decoder's stream.
 
-        Rows for a head have no decoder's stream: the decoder reads the input again, shifted right (Lewis et al. 2020,
-        §3.1).
+        Rows for a head have no decoder's stream: the decoder reads the input again (see ``with_decoder_stream``).
         """
-        if batch.decoder_input_tokens is None:
-            shifted = jnp.roll(batch.encoder_input_tokens, 1, axis=1)
-            batch = batch._replace(
-                decoder_input_tokens=shifted.at[:, 0].set(self.config.decoder_start_token_id),
-                decoder_segment_ids=batch.encoder_segment_ids,
-                decoder_positions=batch.encoder_positions,
-            )
+        batch = with_decoder_stream(batch, self.config.decoder_start_token_id)
         encoded = self._encode(
             batch.encoder_input_tokens,
             batch.encoder_segment_ids,

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
@@ -102,6 +103,25 @@ def as_decoder_batch(batch: Batch) -> Batch:
         encoder_segment_ids=None,
         encoder_positions=None,
         decoder_input_tokens=batch.encoder_input_tokens,
+        decoder_segment_ids=batch.encoder_segment_ids,
+        decoder_positions=batch.encoder_positions,
+    )
+
+
+def with_decoder_stream(batch: Batch, start_id: int) -> Batch:
+    """Return a batch for an encoder-decoder; where it has no decoder's stream, the decoder reads the input again.
+
+    It is shifted right (Lewis et al. 2020, §3.1).
+
+    Args:
+      batch: The batch.
+      start_id: First id that the decoder reads.
+    """
+    if batch.decoder_input_tokens is not None:
+        return batch
+    shifted = jnp.roll(batch.encoder_input_tokens, 1, axis=1)
+    return batch._replace(
+        decoder_input_tokens=shifted.at[:, 0].set(start_id),
         decoder_segment_ids=batch.encoder_segment_ids,
         decoder_positions=batch.encoder_positions,
     )

@@ -100,7 +100,7 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         return Predictions(
             logits=logits,
             decoder_output=output,
-            decoder_hidden=_hidden_states(embedded, read) if collect_hidden else None,
+            decoder_hidden=read.hidden_states(embedded) if collect_hidden else None,
             pooled=pooled,
             heads=scores,
             memory=None if memory is None else _memory_after(memory, read.states, segment_ids),
@@ -194,9 +194,3 @@ def _memory_after(memory: Memory, states: RNNCache, segment_ids: Int[Array, "B L
     """Return the memory of the states; a row of padding leaves it as it was."""
     read = jnp.ones_like(memory.real) if segment_ids is None else jnp.any(segment_ids > 0, axis=1)[:, None]
     return Memory(_joined(states), memory.real | read)
-
-
-def _hidden_states(embedded: Float[Array, "B L _"], read: RNNOutput) -> Float[Array, "N1 B L W"]:
-    states = (embedded, *read.layers)
-    widest = max(each.shape[-1] for each in states)
-    return jnp.stack([jnp.pad(each, ((0, 0), (0, 0), (0, widest - each.shape[-1]))) for each in states])

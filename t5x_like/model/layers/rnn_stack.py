@@ -85,6 +85,12 @@ class RNNOutput(NamedTuple):
     layers: tuple[Float[Array, "B L _"], ...]
     states: tuple[RNNState, ...]
 
+    def hidden_states(self, embedded: Float[Array, "B L _"]) -> Float[Array, "N1 B L W"]:
+        """Return the inputs and every layer's outputs; those narrower than the widest end with zeros."""
+        states = (embedded, *self.layers)
+        widest = max(each.shape[-1] for each in states)
+        return jnp.stack([jnp.pad(each, ((0, 0), (0, 0), (0, widest - each.shape[-1]))) for each in states])
+
 
 class RowSegments(NamedTuple):
     """Tokens of rows as a direction meets them, first position first.

@@ -30,6 +30,7 @@ from t5x_like.model.zoo.olmo2 import OLMO2
 from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
 from t5x_like.model.zoo.qwen2 import QWEN2
 from t5x_like.model.zoo.qwen3 import QWEN3
+from t5x_like.model.zoo.rnn_seq2seq import RNN_SEQ2SEQ
 from t5x_like.model.zoo.roberta import ROBERTA
 from t5x_like.model.zoo.spanbert import SPANBERT
 from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER
@@ -42,8 +43,8 @@ from t5x_like.model.zoo.xlnet import XLNET
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
     ALBERT, AWD_LSTM, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4, GLM_ORIG, GPT2,
-    GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2, QWEN3, ROBERTA, SPANBERT,
-    SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
+    GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2, QWEN3, RNN_SEQ2SEQ, ROBERTA,
+    SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 

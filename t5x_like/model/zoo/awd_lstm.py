@@ -8,14 +8,14 @@ from t5x_like.model.layers.linear import FanIn
 from t5x_like.model.layers.rnn_cell import LSTMConfig
 from t5x_like.model.layers.rnn_stack import RNNStackConfig
 from t5x_like.model.zoo.architecture import unpublished
-from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.decoder_like import decoder_heads
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.model.zoo.rnn_config import RNNConfig
 
 
 @config_class
-class AWDLSTMConfig(CommonConfig):
-    """An AWD-LSTM of any size: ``CommonConfig`` and these fields. All dropout but that of weights is variational.
+class AWDLSTMConfig(RNNConfig):
+    """An AWD-LSTM of any size: ``RNNConfig`` and these fields. All dropout but that of weights is variational.
 
     Activations aren't regularized (§4.6), and averaged SGD (§3) is no part of the model.
 
@@ -43,24 +43,6 @@ class AWDLSTMConfig(CommonConfig):
     task: ModelTask = "causal_lm"
     keep_lm_head: bool = False
     init_stddev: float = 0.1 / 3**0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.attention_implementation != "plain":
-            raise ValueError(
-                f"attention_implementation={self.attention_implementation!r}, and an LSTM has no attention; leave it "
-                "'plain'"
-            )
-        if self.adapter is not None:
-            raise ValueError(
-                f"adapter={type(self.adapter).__name__}, and adapters have no place in an LSTM; leave it None"
-            )
-        if self.quantization is not None:
-            raise ValueError(
-                f"quantization={self.quantization!r}, and products of an LSTM aren't computed in 8 bits; leave it None"
-            )
-        if self.remat != "none":
-            raise ValueError(f"remat={self.remat!r}, and layers of an LSTM keep all activations; set 'none'")
 
     @property
     def parts(self) -> RNNLanguageModelConfig:

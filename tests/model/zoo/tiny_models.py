@@ -29,6 +29,7 @@ from t5x_like.model.zoo.olmo2 import Olmo2Config
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
+from t5x_like.model.zoo.rnn_seq2seq import RNNSeq2SeqConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.spanbert import SpanBertConfig
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
@@ -108,6 +109,16 @@ TINY: dict[str, Any] = {
     "olmo2": Olmo2Config(**_GROUPED),
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
+    "rnn_seq2seq": RNNSeq2SeqConfig(
+        vocab_size=VOCAB_SIZE,
+        model_dim=32,
+        hidden_dim=24,
+        num_layers=2,
+        encoder_direction="both",
+        attention="general",
+        input_feeding="output",
+        dropout_rate=0.1,
+    ),
     "roberta": RobertaConfig(**_LEARNED),
     "spanbert": SpanBertConfig(**_LEARNED),
     "switch": SwitchTransformerConfig(**{**_PAIR, "num_decoder_layers": 2}, num_experts=4),
