@@ -112,6 +112,15 @@ def test_hidden_states_and_outputs_have_their_shapes(model, whole):
     np.testing.assert_allclose(model.encode(jnp.asarray(INPUTS[:1])), found.encoder_output[:1], **CLOSE)
 
 
+def test_rows_without_tokens_have_outputs_without_numbers_that_are_not_finite(model):
+    """Of no input the decoder knows nothing; of no target there is nothing to score."""
+    nothing = np.zeros((2, 0), np.int32)
+    for inputs, targets in ((nothing, TARGETS), (INPUTS, nothing), (0 * INPUTS, TARGETS)):
+        logits = model(batch_of(inputs, targets)).logits
+        assert logits.shape == (*targets.shape, 30)
+        assert np.isfinite(logits).all()
+
+
 def softmax(x: Any) -> Any:
     return np.exp(x - x.max(-1, keepdims=True)) / np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)
 

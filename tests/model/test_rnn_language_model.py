@@ -132,8 +132,14 @@ def test_impossible_configurations_are_refused():
     for wrong, message in (
         ({"hidden_dim": 0}, "hidden_dim is 0; give a positive number"),
         ({"remat": "full"}, "remat='full', and recurrent layers keep all"),
-        ({"adapter": PrefixTuning(length=3)}, "adapter=PrefixTuning, and adapters have no place in a recurrent model"),
-        ({"quantization": "int8"}, "quantization='int8', and products of a recurrent model aren't computed in 8 bits"),
+        (
+            {"adapter": PrefixTuning(length=3)},
+            "adapter=PrefixTuning, and adapters have no place in a recurrent model",
+        ),
+        (
+            {"quantization": "int8"},
+            "quantization='int8', and products of a recurrent model aren't computed in 8 bits",
+        ),
         ({"attention_implementation": "blockwise"}, "a recurrent model has no such attention"),
         ({"embedding_dropout_rate": 1.0}, "embedding_dropout_rate is 1.0; give a probability below 1"),
     ):

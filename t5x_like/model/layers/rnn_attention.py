@@ -102,14 +102,15 @@ class RNNAttention(nnx.Module):
           queries: Outputs of the decoder. Rows may be the beams of one input after another.
           attended: The encoder's outputs.
         """
+        num_rows, length, query_dim = queries.shape
         num_inputs = len(attended.values)
-        queries_BLQ = queries.reshape(num_inputs, -1, queries.shape[-1])
+        queries_BLQ = queries.reshape(num_inputs, num_rows // num_inputs * length, query_dim)
         scores_BLM = self._scores(queries_BLQ, attended.keys).astype(jnp.float32)
         if attended.real is not None:
             scores_BLM = jnp.where(attended.real[:, None], scores_BLM, MASKED)
         weights = jax.nn.softmax(scores_BLM, axis=-1).astype(queries.dtype)
         contexts = jnp.einsum("blm,bme->ble", weights, attended.values)
-        return contexts.reshape(*queries.shape[:-1], -1)
+        return contexts.reshape(num_rows, length, contexts.shape[-1])
 
     def join(self, outputs: Float[Array, "R L Q"], contexts: Float[Array, "R L E"]) -> Float[Array, "R L D"]:
         """Return the joined output of the decoder's outputs and their contexts."""

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from t5x_like.config_class import config_class
 from t5x_like.model.families.rnn_encoder_decoder import RNNEncoderDecoderConfig, decoder_input_dim
 from t5x_like.model.heads import WordsConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Normal
 from t5x_like.model.layers.rnn_attention import InputFeeding, RNNAttentionConfig, RNNScore
 from t5x_like.model.layers.rnn_cell import GRUConfig, LSTMConfig, RNNCellConfig
@@ -72,7 +73,7 @@ class RNNSeq2SeqConfig(RNNConfig):
         inputs = decoder_input_dim(attention, embed_dim=self.model_dim, encoded_dim=encoder.output_dims[-1])
         output_dim = self.model_dim if attention else self.hidden_dim
         return RNNEncoderDecoderConfig(
-            embeddings=self.embeddings_of(stddev=self.init_stddev or self.model_dim**-0.5),
+            embeddings=self.embeddings,
             encoder=encoder,
             decoder=self._stack(inputs, "forward"),
             attention=attention,
@@ -86,6 +87,11 @@ class RNNSeq2SeqConfig(RNNConfig):
             dropout_rate=self.dropout_rate,
             compute_dtype=self.compute_dtype,
         )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Word embeddings of both stacks."""
+        return self.embeddings_of(stddev=self.init_stddev or self.model_dim**-0.5)
 
     def _stack(self, input_dim: int, direction: RNNDirection) -> RNNStackConfig:
         init: Initializer = FanIn() if self.init_stddev is None else Normal(self.init_stddev)

@@ -82,6 +82,12 @@ for values in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.parametrize("name", [name for name in TINY if name != "transfo_xl"])  # which has adaptive tables
+def test_every_configuration_describes_its_embeddings(name):
+    """``generate`` and exports read the longest position and the table's rows there."""
+    assert TINY[name].embeddings.vocab_size == TINY[name].vocab_size
+
+
 def test_wrong_types_are_refused_in_words():
     """In a process of its own: in this one beartype checks the arguments first."""
     cases = json.dumps([SIZES | wrong for wrong, _ in WRONG] + [SIZES | {"dropout_rate": 0}])
