@@ -49,6 +49,7 @@ def test_a_bad_package_ends_with_its_reason_and_exit_code_2(tmp_path, capsys):
         "conversations",
         "bad_words",
         "debian_handbook",
+        "oanc_tags",
     ],
 )
 def test_the_card_describes_the_shipped_files(folder):
