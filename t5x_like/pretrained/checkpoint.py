@@ -16,6 +16,7 @@ from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.families.recurrent import Recurrent
+from t5x_like.model.families.rnn_encoder import RNNEncoder
 from t5x_like.model.families.rnn_encoder_decoder import RNNEncoderDecoder
 from t5x_like.model.families.rnn_language_model import RNNLanguageModel
 from t5x_like.model.families.two_stream import TwoStream
@@ -39,6 +40,7 @@ _FAMILIES: dict[type, Family] = {
     Decoder: "decoder",
     EncoderDecoder: "encoder_decoder",
     Recurrent: "recurrent",
+    RNNEncoder: "encoder",
     RNNEncoderDecoder: "encoder_decoder",
     RNNLanguageModel: "decoder",
     TwoStream: "two_stream",

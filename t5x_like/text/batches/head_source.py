@@ -135,7 +135,7 @@ def _labeled(
 ) -> HeadExamples:
     policy = RowPolicy(definition.on_bad_row)
     read = [each.row for each in definition.head_rows(config.split, policy)]
-    rows = [row for row in read if head_format.is_labeled(row)]
+    rows = [row for row in read if head_format.keeps_unlabeled or head_format.is_labeled(row)]
     where = f"task {definition.name!r}, split {config.split!r}"
     if policy.num_skipped:
         _log.warning("%s: %s", where, policy)

@@ -108,6 +108,7 @@ class HeadFormat(ABC):
       has_choices: Whether an example has one input row per choice.
       predicts_number: Whether the label is a number.
       tags_tokens: Whether labels belong to tokens.
+      keeps_unlabeled: Whether a model trains on rows without a label, too, by a loss of its own.
       label_fields: Fields of ``Example`` that hold the label.
       default_metrics: Metrics of tasks that name none.
     """
@@ -115,6 +116,7 @@ class HeadFormat(ABC):
     has_choices: ClassVar[bool] = False
     predicts_number: ClassVar[bool] = False
     tags_tokens: ClassVar[bool] = False
+    keeps_unlabeled: bool = False
     label_fields: ClassVar[tuple[str, ...]] = ("label",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
 

@@ -10,6 +10,7 @@ from t5x_like.model.zoo.albert import AlbertConfig
 from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.bilstm import BiLSTMConfig
 from t5x_like.model.zoo.distilbert import DistilBertConfig
 from t5x_like.model.zoo.electra import ElectraConfig
 from t5x_like.model.zoo.ernie import ErnieConfig
@@ -81,6 +82,7 @@ TINY: dict[str, Any] = {
     ),
     "bart": BartConfig(**_TWO_STACKS),
     "bert": BertConfig(**_LEARNED),
+    "bilstm": BiLSTMConfig(vocab_size=VOCAB_SIZE, model_dim=32, hidden_dim=24, dropout_rate=0.1),
     "distilbert": DistilBertConfig(**_LEARNED),
     "electra_discriminator": ElectraConfig(**_LEARNED, embed_dim=16),
     "electra_generator": ElectraConfig(**_LEARNED, embed_dim=16, task="masked_lm"),
