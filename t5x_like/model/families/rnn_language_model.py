@@ -1,5 +1,6 @@
 """Language models of recurrent layers, whose state continues from batch to batch (Merity et al. 2018)."""
 
+import math
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -9,7 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
+from t5x_like.model.families.family import ExtraLoss, Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.segment_memory import Memory, recall_memory, start_memory
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, whole_logits
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -19,6 +20,8 @@ from t5x_like.model.layers.rnn_cell import RNNState
 from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 
 RNNCache: TypeAlias = tuple[RNNState, ...]
+
+_REGULARIZATIONS = ("activation_regularization", "temporal_activation_regularization")
 
 _TABLE_SITE, _INPUTS_SITE, _STACK_SITE, _OUTPUTS_SITE = range(4)  # dropout sites
 
@@ -61,6 +64,9 @@ class RNNLanguageModelConfig:
         those of a backward one come from the end (``ContiguousLM.backward``).
       pieces: Reading of rows for heads in pieces; ``None`` for the whole row at once.
       carries_state: Rows of a language model may continue those of the batch before.
+      activation_regularization: Weight of the mean square of the dropped outputs: AR (Merity et al. 2018, §4.6).
+      temporal_activation_regularization: Weight of the mean square of the difference between an output and the next
+        one, without dropout: TAR (§4.6).
       compute_dtype: Type of activations. Weights, sums and states are float32.
     """
 
@@ -73,11 +79,16 @@ class RNNLanguageModelConfig:
     direction: Literal["forward", "backward"] = "forward"
     pieces: PieceReading | None = None
     carries_state: bool = True
+    activation_regularization: float = 0.0
+    temporal_activation_regularization: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
         for name in ("embedding_dropout_rate", "input_dropout_rate", "output_dropout_rate"):
             check_rate(name, getattr(self, name))
+        for name in _REGULARIZATIONS:
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; give 0 or a positive number")
         if self.stack.direction != "forward":
             raise ValueError(
                 f"direction is {self.stack.direction!r}; a language model's layers read 'forward', or they would see "
@@ -105,6 +116,11 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         width = config.stack.output_dims[-1]
         self.heads = Heads(config.heads, config.embeddings, width, key=heads_key, init=config.stack.init)
         self.config = config
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of losses that are logged next to that of the targets."""
+        return tuple(name for name in _REGULARIZATIONS if getattr(self.config, name) > 0)
 
     def __call__(
         self,
@@ -146,6 +162,7 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
             pooled=pooled,
             heads=scores,
             memory=None if memory is None else _memory_after(memory, read.states, segment_ids),
+            extra_losses=self._regularization(output, read.output, segment_ids) if self.measured else None,
         )
 
     def read(
@@ -160,6 +177,24 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         embedded = self.embed(tokens, dropout_key=fold(dropout_key, _TABLE_SITE))
         x = self.rnn.drop(embedded, self.config.input_dropout_rate, fold(dropout_key, _INPUTS_SITE))
         return embedded, self.rnn(x, segment_ids, states, dropout_key=fold(dropout_key, _STACK_SITE))
+
+    def _regularization(
+        self,
+        dropped: Float[Array, "B L D"],
+        output: Float[Array, "B L D"],
+        segment_ids: Int[Array, "B L"] | None,
+    ) -> dict[str, ExtraLoss]:
+        """Return the weighted sums over real tokens of squares' means over units."""
+        ids = jnp.ones(output.shape[:2], jnp.int32) if segment_ids is None else segment_ids
+        squares = jnp.mean(jnp.square(dropped.astype(jnp.float32)), axis=-1)
+        steps = jnp.mean(jnp.square(jnp.diff(output.astype(jnp.float32), axis=1)), axis=-1)
+        follows = (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] > 0)
+        totals = (jnp.sum(squares * (ids > 0)), jnp.sum(steps * follows))
+        losses = {
+            name: ExtraLoss(total, getattr(self.config, name))
+            for name, total in zip(_REGULARIZATIONS, totals, strict=True)
+        }
+        return {name: losses[name] for name in self.measured}
 
     def _read_in_pieces(
         self,

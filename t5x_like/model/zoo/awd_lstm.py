@@ -55,7 +55,7 @@ class ConcatPooling:
 class AWDLSTMConfig(CommonConfig):
     """An AWD-LSTM of any size: ``CommonConfig`` and these fields. All dropout but that of weights is variational.
 
-    Activations aren't regularized (§4.6), and averaged SGD (§3) is no part of the model.
+    Averaged SGD (§3) is no part of the model: see ``Sgd`` and ``UniformAverage``.
 
     Attributes:
       hidden_dim: Units of each layer but the last, which has ``model_dim``.
@@ -72,6 +72,9 @@ class AWDLSTMConfig(CommonConfig):
       carries_state: A language model's rows continue those of the batch before. ``False`` for rows that don't.
       classifier: Head for sequences; ``None`` for scores of the last token, as of other decoders.
       pieces: Reading of rows for heads in pieces; ``None`` for the whole row at once.
+      activation_regularization: Weight of the mean square of the dropped outputs: AR (§4.6), 2 in §5.
+      temporal_activation_regularization: Weight of the mean square of the difference between an output and the next
+        one: TAR (§4.6), 1 in §5.
       init_stddev: Standard deviation of fresh word embeddings, by default that of a uniform distribution between -0.1
         and 0.1 (§5), which the paper trains with SGD. Short runs with Adam need a larger one.
     """
@@ -89,6 +92,8 @@ class AWDLSTMConfig(CommonConfig):
     carries_state: bool = True
     classifier: ConcatPooling | None = None
     pieces: PieceReading | None = None
+    activation_regularization: float = 0.0
+    temporal_activation_regularization: float = 0.0
     init_stddev: float = 0.1 / 3**0.5
 
     def __post_init__(self) -> None:
@@ -122,6 +127,8 @@ class AWDLSTMConfig(CommonConfig):
             direction=self.direction,
             pieces=self.pieces,
             carries_state=self.carries_state,
+            activation_regularization=self.activation_regularization,
+            temporal_activation_regularization=self.temporal_activation_regularization,
             compute_dtype=self.compute_dtype,
         )
 
