@@ -178,3 +178,15 @@ def test_an_ensemble_reads_with_the_direction_of_each_member(model: Any) -> None
     name = "sequence_classification"
     close(run(forward, BATCH).heads[name], run(model, BATCH).heads[name])
     assert np.abs(run(backward, BATCH).heads[name] - run(forward, BATCH).heads[name]).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_memory_for_gradients_is_that_of_the_trained_pieces(model: Any) -> None:
+    long = jnp.ones((8, 512), jnp.int32)
+    batch = Batch(encoder_input_tokens=long, encoder_segment_ids=long)
+
+    def memory(num_trained: int | None) -> int:
+        reading = with_config(model, pieces=PieceReading(length=32, num_trained=num_trained))
+        return outputs_and_gradients.lower(reading, batch).compile().memory_analysis().temp_size_in_bytes
+
+    assert memory(1) < memory(None) / 2
