@@ -17,11 +17,19 @@ Selection = Mapping[str, bool | tuple[bool, ...]]
 _LAYERS = "layers"
 _NUMBERED = re.compile(rf"(?P<folder>.*{_LAYERS})\[(?P<numbers>-?\d+|(?:-?\d+)?:(?:-?\d+)?)\](?P<rest>/.*)")
 _STACKED = re.compile(rf"(?P<folder>(?:.*/)?{_LAYERS})/(?:(?P<slot>\d+)/)?(?P<rest>.*)")
+# Recurrent layers may differ in size: they aren't stacked, and each slot is one layer.
+_RECURRENT = re.compile(rf"(?:.*/)?{_LAYERS}/\d+/(?:forward|backward)/.*")
 
 
-def in_stack(path: str) -> bool:
-    """Return True for a weight of stacked layers, which has one row for each."""
-    return _STACKED.fullmatch(path) is not None
+def rows_of(path: str, shape: Sequence[int]) -> int:
+    """Return the number of layers that a weight belongs to: its rows if it is stacked, and 0 outside layers.
+
+    >>> rows_of("encoder/layers/0/up/kernel", (6, 8, 32)), rows_of("rnn/layers/2/forward/input/kernel", (8, 32))
+    (6, 1)
+    """
+    if _RECURRENT.fullmatch(path):
+        return 1
+    return shape[0] if _STACKED.fullmatch(path) else 0
 
 
 def stack_of(path: str) -> str:
@@ -40,7 +48,7 @@ def select(patterns: Sequence[str], num_rows: Mapping[str, int], *, option: str)
     Args:
       patterns: Patterns of ``fnmatch`` for whole paths, in which ``*`` also matches slashes. ``layers[3]``,
         ``layers[-2:]`` and other slices select layers; numbers beyond the last layer are ignored, as in Python.
-      num_rows: Rows of each stacked weight by path, and 0 for weights outside layers.
+      num_rows: ``rows_of`` each weight by path.
       option: Name of the option that has the patterns, for messages.
 
     Raises:
@@ -68,7 +76,7 @@ def layer_numbers(num_rows: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     Groups of layers that share weights count as layers.
 
     Args:
-      num_rows: Rows of each stacked weight by path, and 0 for weights outside layers.
+      num_rows: ``rows_of`` each weight by path.
     """
     slots: dict[str, dict[int, int]] = {}
     for path, rows in num_rows.items():

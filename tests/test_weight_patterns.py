@@ -5,9 +5,12 @@ import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.zoo.albert import AlbertConfig
+from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
+from t5x_like.optimizers.parameter_groups import LayerDecay, rate_factors
+from t5x_like.training.unfreezing import GradualUnfreezing
 from t5x_like.weight_patterns import combine, invert, layer_numbers, select, within
 
 SIZES = {"vocab_size": 16, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
@@ -27,6 +30,22 @@ def chosen(*patterns: str, rows=ROWS) -> dict:
 
 def shapes_of(config):
     return parameters.abstract(config)[1]
+
+
+def test_recurrent_layers_which_are_not_stacked_are_layers():
+    config = AWDLSTMConfig(vocab_size=16, model_dim=8, hidden_dim=12, num_layers=3)
+    shapes = shapes_of(config)
+    kernels = [f"rnn/layers/{layer}/forward/input/kernel" for layer in range(3)]
+    rows = parameters.num_rows(shapes)
+    assert [layer_numbers(rows)[path] for path in kernels] == [(0,), (1,), (2,)]
+    assert [path for path in kernels if chosen("rnn/layers[-2:]/*", rows=rows).get(path)] == kernels[1:]
+    factors = parameters.flatten(rate_factors(shapes, LayerDecay(factor=0.5, last_layer_power=1), ()))
+    assert [factors[path].item() for path in kernels] == [0.125, 0.25, 0.5]
+    assert factors["embedding/tokens/table"].item() == 0.0625
+    everything = dict.fromkeys(parameters.flatten(shapes), True)
+    thawed = GradualUnfreezing(every_steps=1).stages(shapes, everything, total_steps=9)
+    groups = [{path.split("/forward")[0] for path, rows in stage.group.items() if rows} for stage in thawed]
+    assert groups[1:] == [{f"rnn/layers/{layer}"} for layer in (2, 1, 0)] + [{"embedding/tokens/table"}]
 
 
 def test_slots_take_turns_after_the_leading_layers():

@@ -47,6 +47,7 @@ TITLES = {
     "llama3": "Llama 3",
     "glm_orig": "GLM",
     "transfo_xl": "Transformer-XL",
+    "ulmfit": "ULMFiT",
     "xlnet": "XLNet",
     "glue": "GLUE on a CPU",
     "comparisons": "Comparisons",

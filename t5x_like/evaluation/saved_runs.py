@@ -83,7 +83,7 @@ def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh) -> Checkpoint:
     others = [open_checkpoint(each, mesh=mesh) for each in run.ensemble]
     members = [opened, *others]
     require_alike(members, joined="in an ensemble with")
-    config = EnsembleConfig(member=opened.config, num_members=len(members), mean=run.ensemble_mean)
+    config = EnsembleConfig(members=tuple(each.config for each in members), mean=run.ensemble_mean)
     params = {"by_number": {f"{number:03d}": each.params for number, each in enumerate(members)}}
     return replace(opened, config=config, graphdef=parameters.abstract(config)[0], params=params)
 

@@ -189,13 +189,24 @@ class PoolerConfig:
     Attributes:
       pooling: ``"first"`` takes the row's first token, as in transformers, even if it is padding. ``"first_real"``
         skips padding on the left, ``"last"`` takes the last real token, ``"mean"`` averages all real tokens.
+        ``"concat"`` concatenates the last real token, the maximum and the mean of all (Howard and Ruder 2018, §3.3).
+      norm: Norm of the vector; ``None`` for none.
       transform: Layer on the vector; ``None`` for none.
       dropout_rate: Dropout of the transform's input.
     """
 
-    pooling: Literal["first", "first_real", "last", "mean"] = "first"
+    pooling: Literal["first", "first_real", "last", "mean", "concat"] = "first"
+    norm: NormConfig | None = None
     transform: TransformConfig | None = None
     dropout_rate: float = 0.0
+
+    def pooled_dim(self, model_dim: int) -> int:
+        """Return the width of the vector before the transform."""
+        return 3 * model_dim if self.pooling == "concat" else model_dim
+
+    def output_dim(self, model_dim: int) -> int:
+        """Return the width of the vector."""
+        return self.pooled_dim(model_dim) if self.transform is None else self.transform.dim
 
 
 class Pooler(nnx.Module):
@@ -204,8 +215,9 @@ class Pooler(nnx.Module):
     def __init__(
         self, config: PoolerConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
-        transform = config.transform
-        self.transform = transform and Transform(transform, model_dim, key=key, init=init)
+        transform, width = config.transform, config.pooled_dim(model_dim)
+        self.norm = None if config.norm is None else build_norm(config.norm, width)
+        self.transform = transform and Transform(transform, width, key=key, init=init)
         self.config = config
 
     def __call__(
@@ -214,26 +226,31 @@ class Pooler(nnx.Module):
         segment_ids: Int[Array, "B L"] | None,
         *,
         dropout_key: Key[Array, ""] | None = None,
-    ) -> Float[Array, "B D"]:
+    ) -> Float[Array, "B E"]:
         """Pool each row; padding, where segment ids are 0, is ignored except by ``"first"``."""
         if segment_ids is None or self.config.pooling == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
         pooling = self.config.pooling
         pooled = pool(x, segment_ids > 0, "first" if pooling == "first_real" else pooling)
+        pooled = pooled if self.norm is None else self.norm(pooled)
         pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
         return pooled if self.transform is None else self.transform(pooled)
 
 
 def pool(
-    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: Literal["first", "last", "mean"]
-) -> Float[Array, "B D"]:
-    """Return one vector for each row.
+    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: Literal["first", "last", "mean", "concat"]
+) -> Float[Array, "B E"]:
+    """Return one vector for each row. A row of padding has a mean and a maximum of 0.
 
     Args:
       x: Vectors of tokens.
       real: True for tokens that are not padding.
       pooling: See ``PoolerConfig``; ``"first"`` is the first real token here.
     """
+    if pooling == "concat":
+        largest = jnp.max(jnp.where(real[..., None], x, -jnp.inf), axis=1)
+        largest = jnp.where(jnp.any(real, axis=1)[:, None], largest, 0.0).astype(x.dtype)
+        return jnp.concatenate([pool(x, real, "last"), largest, pool(x, real, "mean")], axis=-1)
     if pooling == "mean":
         weights = real.astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)
@@ -351,9 +368,15 @@ class Heads(nnx.Module):
         self.words = words and embeddings and Words(words, embeddings, model_dim, key=words_key, init=init)
         self.pooler = pooler and Pooler(pooler, model_dim, key=pooler_key, init=init)
         self.cloze = config.cloze
+        widths = {
+            "tokens": model_dim,
+            "pooled": model_dim if pooler is None else pooler.output_dim(model_dim),
+        }
         self.scores = nnx.Dict(
             {
-                head.name: Scores(head, model_dim, key=jax.random.fold_in(scores_key, number), init=init)
+                head.name: Scores(
+                    head, widths[head.input], key=jax.random.fold_in(scores_key, number), init=init
+                )
                 for number, head in enumerate(config.scores)
             }
         )
@@ -371,7 +394,7 @@ class Heads(nnx.Module):
         segment_ids: Int[Array, "B L"] | None,
         *,
         dropout_key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, "B L V"] | DeferredLogits | None, Float[Array, "B D"] | None, dict[str, Any]]:
+    ) -> tuple[Float[Array, "B L V"] | DeferredLogits | None, Float[Array, "B E"] | None, dict[str, Any]]:
         """Return logits, pooled sequences, and the scores of other heads by name.
 
         Args:

@@ -81,10 +81,8 @@ def unflatten(flat: dict[str, Any]) -> Parameters:
 
 
 def num_rows(params: Parameters) -> dict[str, int]:
-    """Return the rows of each weight that layers are stacked in, by path, and 0 for other weights."""
-    return {
-        path: leaf.shape[0] if weight_patterns.in_stack(path) else 0 for path, leaf in flatten(params).items()
-    }
+    """Return the number of layers that each weight belongs to, by path; see ``weight_patterns.rows_of``."""
+    return {path: weight_patterns.rows_of(path, leaf.shape) for path, leaf in flatten(params).items()}
 
 
 def select(params: Parameters, patterns: Sequence[str], *, option: str = "trainable") -> Selection:

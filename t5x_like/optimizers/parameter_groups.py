@@ -55,7 +55,7 @@ def rate_factors(params: Any, layer_decay: LayerDecay | None, rates: Sequence[tu
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     flat = {"/".join(str(getattr(part, "key", part)) for part in path): leaf for path, leaf in leaves}
-    num_rows = {path: leaf.shape[0] if weight_patterns.in_stack(path) else 0 for path, leaf in flat.items()}
+    num_rows = {path: weight_patterns.rows_of(path, leaf.shape) for path, leaf in flat.items()}
     factors = {path: np.ones(max(rows, 1), np.float64) for path, rows in num_rows.items()}
     if layer_decay is not None:
         for path, powers in _powers(num_rows, layer_decay.last_layer_power).items():

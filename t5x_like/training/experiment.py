@@ -22,7 +22,7 @@ from t5x_like.training.losses.distillation import Distillation
 from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.unfreezing import GradualUnfreezing
 from t5x_like.training.watchdog import Watchdog
-from t5x_like.training.weight_average import ExponentialMovingAverage
+from t5x_like.training.weight_average import WeightAverage
 
 
 @config_class
@@ -76,7 +76,7 @@ class Experiment:
         where the others come from.
       unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
       noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
-      average: a moving average of trained weights, which is evaluated and saved next to them; ``None`` for none.
+      average: an average of trained weights, which is evaluated and saved next to them; ``None`` for none.
       distillation: a teacher whose predictions the model learns too; ``None`` for none.
       max_skipped_steps: steps in a row without finite loss, gradients and update after which the run stops. Such steps
         change no weight.
@@ -106,7 +106,7 @@ class Experiment:
     trainable: tuple[str, ...] | None = None
     unfreezing: GradualUnfreezing | None = None
     noisy_tune: NoisyTune | None = None
-    average: ExponentialMovingAverage | None = None
+    average: WeightAverage | None = None
     distillation: Distillation | None = None
     max_skipped_steps: int = 20
     max_failed_saves: int = 5

@@ -71,10 +71,16 @@ def _check_memory(experiment: Experiment) -> None:
     """Check that a model that remembers the batch before is pretrained on rows that continue it, from where they do.
 
     Raises:
-      ValueError: rows don't continue, or their memory has tokens that they predict.
+      ValueError: rows don't continue, their memory has tokens that they predict, or they have the other direction.
     """
     model: Any = experiment.model
-    if not getattr(model, "memory_length", None):
+    if getattr(model, "memory_length", None):
+        memory = f"the model remembers {model.memory_length} positions of the batch before (memory_length)"
+        without = "memory_length=0 (XLNet: None)"
+    elif getattr(model, "carries_state", False):
+        memory = "the model's state continues from the batch before (carries_state)"
+        without = "carries_state=False"
+    else:
         return
     is_contiguous = empty_row(experiment.train).continues is not None
     for name in registry.names_of_tasks(experiment.train.mixture):
@@ -83,11 +89,17 @@ def _check_memory(experiment: Experiment) -> None:
             continue
         if not is_contiguous:
             raise ValueError(
-                f"the model remembers {model.memory_length} positions of the batch before (memory_length), but rows of "
-                f"task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin (XLNet: "
-                "contiguous_permutation_lm.gin), or memory_length=0 (XLNet: None)"
+                f"{memory}, but rows of task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin (XLNet: "
+                f"contiguous_permutation_lm.gin), or {without}"
             )
-        wanted = getattr(getattr(task, "objective", None), "reuse_length", None)
+        objective: Any = getattr(task, "objective", None)
+        is_backward = getattr(objective, "backward", False)
+        if is_backward != (getattr(model, "direction", None) == "backward"):
+            raise ValueError(
+                f"the objective of task {name!r} has backward={is_backward}, and the model "
+                f"direction={getattr(model, 'direction', 'forward')!r}; give both the same direction"
+            )
+        wanted = getattr(objective, "reuse_length", None)
         if wanted is not None and model.reuse_length != wanted:
             raise ValueError(
                 f"rows of task {name!r} are continued after {wanted} tokens (reuse_length), and the model's memory has "

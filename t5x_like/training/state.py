@@ -18,7 +18,7 @@ from t5x_like.training.metrics import zero_totals
 from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.teacher import Teacher
 from t5x_like.training.unfreezing import GradualUnfreezing, StagedOptimizer, UnfreezingStage
-from t5x_like.training.weight_average import ExponentialMovingAverage
+from t5x_like.training.weight_average import WeightAverage
 from t5x_like.weight_patterns import Selection
 
 # "step" [], "skipped" [] (steps in a row that changed nothing), "params" (trained weights), "frozen" (the others),
@@ -38,7 +38,7 @@ class StatePlan(NamedTuple):
       notes: weights that the mesh could not split, a line each.
       trained: which weights, and layers of stacked weights, are trained.
       stages: of gradual unfreezing; empty if all trained weights train from the first step on.
-      average: the moving average of trained weights; ``None`` for none.
+      average: the average of trained weights; ``None`` for none.
     """
 
     graphdef: Any
@@ -48,7 +48,7 @@ class StatePlan(NamedTuple):
     notes: tuple[str, ...]
     trained: Selection
     stages: tuple[UnfreezingStage, ...] = ()
-    average: ExponentialMovingAverage | None = None
+    average: WeightAverage | None = None
 
     def weights(self, state: State, part: Literal["params", "average"] = "params") -> parameters.Parameters:
         """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``; or their average."""
@@ -75,7 +75,7 @@ def plan_state(
     trainable: Sequence[str] = ("*",),
     unfreezing: GradualUnfreezing | None = None,
     total_steps: int = 0,
-    average: ExponentialMovingAverage | None = None,
+    average: WeightAverage | None = None,
     teacher: Teacher | None = None,
 ) -> StatePlan:
     """Plan shapes and shardings of the whole state, using no memory.
@@ -89,7 +89,7 @@ def plan_state(
       trainable: patterns of the paths of trained weights (``parameters.select``); the others are frozen.
       unfreezing: steps at which groups of them begin to train; ``None`` for all at once.
       total_steps: the last step, before which all groups must thaw.
-      average: the moving average of trained weights that the state has; ``None`` for none.
+      average: the average of trained weights that the state has; ``None`` for none.
       teacher: its losses are logged, and its segment memory is kept.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Exponential moving average of a run's weights."""
+"""Averages of a run's weights: exponential moving, or uniform from a step on."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -41,3 +41,29 @@ class ExponentialMovingAverage:
         return jax.tree.map(
             lambda old, new: decay * old + (1.0 - decay) * new.astype(jnp.float32), average, params
         )
+
+
+@config_class
+class UniformAverage:
+    """Mean of the weights after each step from ``start_step`` on: averaged SGD (Polyak and Juditsky 1992).
+
+    Merity et al. 2018 (§3, https://arxiv.org/abs/1708.02182) begin it when the validation loss has stopped falling.
+    Here the step is given. The average is a part of the training state, as ``ExponentialMovingAverage`` is.
+
+    Attributes:
+      start_step: First step that counts; up to it the average is the weights themselves.
+    """
+
+    start_step: int
+
+    def __post_init__(self) -> None:
+        if self.start_step < 0:
+            raise ValueError(f"average: start_step is {self.start_step}; give 0 or a later step")
+
+    def update(self, average: Any, params: Any, step: jax.Array) -> Any:
+        """Return the average after a step; see ``ExponentialMovingAverage.update``."""
+        part = 1.0 / jnp.maximum(step - max(self.start_step, 1) + 1, 1)
+        return jax.tree.map(lambda old, new: old + part * (new.astype(jnp.float32) - old), average, params)
+
+
+WeightAverage: TypeAlias = ExponentialMovingAverage | UniformAverage

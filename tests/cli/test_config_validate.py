@@ -228,6 +228,30 @@ def test_a_memory_needs_rows_that_continue_the_batch_before(capsys: pytest.Captu
     assert "rows of task 'shuffled_rows' don't continue it; take gin/objectives/contiguous_lm.gin" in said
 
 
+@pytest.mark.parametrize(
+    ("added", "message"),
+    [
+        (
+            "--gin_file=gin/objectives/causal_lm.gin",
+            "the model's state continues from the batch before (carries_state), but rows of task 'rows_of_lstm' don't "
+            "continue it; take gin/objectives/contiguous_lm.gin",
+        ),
+        (
+            "--gin.contiguous_lm.ContiguousLM.backward=True",
+            "has backward=True, and the model direction='forward'; give both the same direction",
+        ),
+    ],
+    ids=["rows that don't continue", "rows from their end"],
+)
+def test_the_state_of_an_lstm_needs_rows_that_continue_it(
+    added: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = ["gin/recipes/objectives/contiguous_lm.gin", "gin/models/awd_lstm/tiny.gin"]
+    flags = [f"--gin_file={each}" for each in recipe]
+    assert main(["config", "validate", *flags, added, *TEXT, "--set=MIXTURE=rows_of_lstm"]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     recipe = "--gin_file=gin/recipes/objectives/causal_lm.gin"
     assert main(["config", "validate", recipe, *TEXT, "--set=MIXTURE=bible"]) == 0

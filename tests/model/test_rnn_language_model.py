@@ -1,5 +1,6 @@
 """A language model of LSTMs: what continues from batch to batch, dropout of words, decoding, and its refusals."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from t5x_like.model.adapters import PrefixTuning
 from t5x_like.model.families.rnn_language_model import RNNLanguageModelConfig
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
+from t5x_like.training.losses import LossConfig, normalize, total
 
 CONFIG = AWDLSTMConfig(vocab_size=30, model_dim=8, hidden_dim=12, num_layers=2, pad_vocab_to_multiple_of=1)
 TOKENS = np.random.default_rng(0).integers(0, 30, (2, 12)).astype(np.int32)
@@ -149,3 +151,52 @@ def test_impossible_configurations_are_refused():
     assert isinstance(parts, RNNLanguageModelConfig)
     with pytest.raises(ValueError, match="direction is 'both'; a language model's layers read 'forward'"):
         replace(parts, stack=replace(parts.stack, direction="both"))
+
+
+def test_regularization_is_of_dropped_outputs_and_of_their_differences():
+    """AR and TAR (Merity et al. 2018, §4.6) in the loss, over real tokens and inside segments, in parts or whole."""
+    rates = {"activation_regularization": 2.0, "temporal_activation_regularization": 0.5}
+    config = replace(CONFIG, dropout_rate=0.5, init_stddev=1.0, **rates)
+    segment_ids = np.array([[1] * 7 + [2] * 5, [1] * 4 + [0] * 8], np.int32)
+    batch = Batch(
+        decoder_input_tokens=jnp.asarray(TOKENS),
+        decoder_segment_ids=jnp.asarray(segment_ids),
+        target_tokens=jnp.asarray(TOKENS),
+        loss_weights=jnp.asarray(segment_ids > 0, jnp.float32),
+    )
+    weights, normalizers = normalize(batch, LossConfig())
+    others = {"weights": weights, "normalizers": normalizers, "num_tasks": 1}
+
+    @jax.jit
+    def losses(model, plain, batch, key):
+        found = model(batch, dropout_key=key)
+        loss, totals = total(found, batch, LossConfig(), **others)
+        own = total(plain(batch, dropout_key=key), batch, LossConfig(), **others)[0]
+        return loss - own, totals.measures, found.decoder_output, plain(batch).decoder_output
+
+    model = config.build(jax.random.key(0))
+    plain = replace(config, **dict.fromkeys(rates, 0.0)).build(jax.random.key(0))
+    added, measures, dropped, output = losses(model, plain, batch, jax.random.key(1))
+    real, rows = segment_ids > 0, np.asarray(output, np.float64)
+    assert 0.2 < (np.asarray(dropped)[real] == 0).mean() < 0.8
+    pairs = [
+        (row, place)
+        for row, ends in enumerate(([0, 7, 12], [0, 4]))
+        for a, b in itertools.pairwise(ends)
+        for place in range(a, b - 1)
+    ]
+    wanted = {
+        "activation_regularization": (np.asarray(dropped, np.float64)[real] ** 2).mean(1).sum() / 16,
+        "temporal_activation_regularization": sum(
+            ((rows[row, place + 1] - rows[row, place]) ** 2).mean() for row, place in pairs
+        )
+        / 16,
+    }
+    assert {name: float(each.total / each.count) for name, each in measures.items()} == pytest.approx(
+        wanted, rel=1e-5
+    )
+    assert float(added) == pytest.approx(sum(rates[name] * value for name, value in wanted.items()), rel=1e-3)
+    assert model.measured == tuple(rates)
+    assert plain.measured == ()
+    with pytest.raises(ValueError, match=r"activation_regularization is -1\.0; give 0 or a positive number"):
+        replace(CONFIG, activation_regularization=-1.0)

@@ -27,6 +27,7 @@ PAIRS = {
 _SMALL_SOFTMAX = {"vocab_size": 384, "cutoffs": (40, 70, 105)}  # bytes of English are in all clusters
 _SMALL_SIZES = {
     "model_dim": 64,
+    "hidden_dim": 128,
     "embedding_dim": 32,
     "mlp_dim": 128,
     "head_dim": 16,

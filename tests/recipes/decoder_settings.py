@@ -323,6 +323,39 @@ _XLNET_LARGE = (
     )
 )
 
+# Of all three stages.
+ULMFIT = (
+    _sizes("Howard and Ruder 2018, section 4.1", 3, 400)
+    | published(
+        "Howard and Ruder 2018, section 4.1",
+        model__hidden_dim=1150,
+        model__tie_word_embeddings=True,
+        model__layer_dropout_rate=0.3,
+        model__input_dropout_rate=0.4,
+        model__embedding_dropout_rate=0.05,
+        model__weight_dropout_rate=0.5,
+        train__batch_size=64,
+        optimizer__is="AdamW",
+        optimizer__beta1=0.7,
+        optimizer__beta2=0.99,
+    )
+    | published(
+        "Merity et al. 2018, section 5",
+        model__activation_regularization=2.0,
+        model__temporal_activation_regularization=1.0,
+    )
+)
+ULMFIT_LANGUAGE_MODEL = (
+    ULMFIT
+    | published(
+        "Howard and Ruder 2018, section 4.1",
+        objective__is="ContiguousLM",
+        train__targets_length=70,
+        model__dropout_rate=0.4,
+    )
+    | published("Merity et al. 2018, section 5", optimizer__max_gradient_norm=0.25)
+)
+
 DECODER_SETTINGS: dict[str, Settings] = {
     "gpt1/pretrain_117m.gin": _GPT1,
     "gpt2/pretrain_124m.gin": _GPT2 | _sizes("Radford et al. 2019, table 2", 12, 768),
@@ -354,6 +387,7 @@ DECODER_SETTINGS: dict[str, Settings] = {
     "unilm/pretrain_large.gin": _UNILM,
     "transfo_xl/pretrain_base.gin": _TRANSFO_XL_BASE,
     "transfo_xl/pretrain_large.gin": _TRANSFO_XL_LARGE,
+    "ulmfit/pretrain_wikitext103.gin": ULMFIT_LANGUAGE_MODEL,
     "xlnet/pretrain_base.gin": _XLNET_BASE,
     "xlnet/pretrain_large.gin": _XLNET_LARGE,
 }

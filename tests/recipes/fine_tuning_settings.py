@@ -4,6 +4,7 @@
 papers publish in place of steps: ``epochs`` over the training rows, and ``warmup_share`` of the steps.
 """
 
+from tests.recipes.decoder_settings import ULMFIT, ULMFIT_LANGUAGE_MODEL
 from tests.recipes.paper_settings import Settings, published
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
@@ -195,6 +196,39 @@ _SPANBERT_SQUAD = _SPANBERT | published("Joshi et al. 2020, appendix B", train__
 _SPANBERT_GLUE = _SPANBERT | published("Joshi et al. 2020, appendix B", train__inputs_length=128, epochs=10)
 _SPANBERT_COLA = _SPANBERT_GLUE | published("Joshi et al. 2020, appendix B", epochs=4)
 
+_ULMFIT = published(
+    "Howard and Ruder 2018, section 3.2",
+    learning_rate__is="SlantedTriangular",
+    learning_rate__cut_fraction=0.1,
+    learning_rate__ratio=32.0,
+    optimizer__layer_decay__factor=0.38461538,
+)
+_ULMFIT_LANGUAGE_MODEL = (
+    ULMFIT_LANGUAGE_MODEL
+    | _ULMFIT
+    | published("Howard and Ruder 2018, section 4.1", learning_rate__peak=0.004)
+)
+_ULMFIT_IMDB = (
+    ULMFIT
+    | _ULMFIT
+    | published(
+        "Howard and Ruder 2018, section 4.1",
+        learning_rate__peak=0.01,
+        epochs=50,
+        model__classifier__hidden_dim=50,
+        model__classifier__pooled_dropout_rate=0.4,
+        model__pieces__length=70,
+    )
+    | published("Howard and Ruder 2018, section 3.3", unfreezing__every_epochs=1.0)
+    | published(
+        "fastai/fastai, courses/dl2/imdb_scripts/train_clas.py",
+        model__classifier__dropout_rate=0.1,
+        model__pieces__num_trained=20,
+        optimizer__layer_decay__last_layer_power=1,
+        optimizer__max_gradient_norm=25.0,
+    )
+)
+
 _GPT = published(
     "Radford et al. 2018, section 4.1",
     learning_rate__peak=6.25e-5,
@@ -336,6 +370,8 @@ FINE_TUNING_SETTINGS: dict[str, Settings] = {
     "xlnet/glue_mnli.gin": _XLNET_MNLI,
     "xlnet/glue_stsb.gin": _XLNET_STSB,
     "xlnet/imdb.gin": _XLNET_IMDB,
+    "ulmfit/finetune_lm_imdb.gin": _ULMFIT_LANGUAGE_MODEL,
+    "ulmfit/classify_imdb.gin": _ULMFIT_IMDB,
     **_of_tasks("spanbert", ("squad_v1", "squad_v2"), _SPANBERT_SQUAD),
     **_of_tasks("spanbert", _GLUE, _SPANBERT_GLUE),
     "spanbert/glue_cola.gin": _SPANBERT_COLA,

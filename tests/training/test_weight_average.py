@@ -1,6 +1,7 @@
 """The moving average of weights: its equation, its place in the state, and which steps it begins with."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.state import new_state, plan_state, saved_part, shardings_of
 from t5x_like.training.step import train_step
-from t5x_like.training.weight_average import ExponentialMovingAverage
+from t5x_like.training.weight_average import ExponentialMovingAverage, UniformAverage
 from tests.training.test_step import MODEL, random_batch
 
 TRAINABLE = ("decoder/layers[-1]/*", "heads/*")
@@ -49,6 +50,20 @@ def test_the_average_is_the_equations_on_eight_devices():
     kernel = "decoder/layers/0/feed_forward/up/kernel"
     np.testing.assert_array_equal(whole[kernel][0], last[kernel][0])
     assert np.any(whole[kernel][1] != last[kernel][1])
+
+
+def test_a_uniform_average_is_the_mean_of_all_weights_from_its_first_step_on():
+    weights = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    for start in (0, 1, 3):
+        average = UniformAverage(start_step=start)
+        found = {"w": jnp.full((3,), 7.0)}
+        for step, each in enumerate(weights, start=1):
+            found = average.update(found, {"w": jnp.asarray(each)}, jnp.asarray(step))
+            if step <= start:
+                np.testing.assert_allclose(found["w"], each, atol=1e-6)
+        np.testing.assert_allclose(found["w"], weights[max(start - 1, 0) :].mean(0), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="start_step is -1; give 0 or a later step"):
+        UniformAverage(start_step=-1)
 
 
 @pytest.mark.parametrize(

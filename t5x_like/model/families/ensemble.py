@@ -1,4 +1,4 @@
-"""Several models of one configuration that predict together."""
+"""Several models with the same weights' shapes that predict together."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -22,29 +22,28 @@ class EnsembleConfig:
     """Configuration of an ensemble.
 
     Attributes:
-      member: Configuration of each model.
-      num_members: Number of models.
+      members: Configuration of each model, such as one that reads rows from their end.
       mean: Average of their predictions.
     """
 
-    member: Any
-    num_members: int
+    members: tuple[Any, ...]
     mean: Mean = "probabilities"
 
     @property
     def vocab_size(self) -> int:
         """Number of token ids."""
-        return self.member.vocab_size
+        return self.members[0].vocab_size
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "member":
+        if name.startswith("__") or name == "members":
             raise AttributeError(name)
-        return getattr(self.member, name)
+        return getattr(self.members[0], name)
 
     def build(self, key: Key[Array, ""]) -> "Ensemble":
         """Build the models with fresh weights drawn from ``key``."""
-        keys = jax.random.split(key, self.num_members)
-        return Ensemble([self.member.build(each) for each in keys], mean=self.mean)
+        keys = jax.random.split(key, len(self.members))
+        built = [member.build(each) for member, each in zip(self.members, keys, strict=True)]
+        return Ensemble(built, mean=self.mean)
 
 
 class Ensemble(nnx.Module):

@@ -57,7 +57,7 @@ class Predictions(NamedTuple):
     decoder_output: Float[Array, "B L D"] | None = None
     encoder_hidden: Float[Array, "N1 B M D"] | None = None
     decoder_hidden: Float[Array, "N1 B L D"] | None = None
-    pooled: Float[Array, "B D"] | None = None
+    pooled: Float[Array, "B E"] | None = None
     heads: dict[str, Array] | None = None
     balance_loss: Float[Array, ""] | None = None
     memory: Memory | None = None

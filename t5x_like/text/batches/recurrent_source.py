@@ -136,7 +136,8 @@ class RecurrentSource(StoredSource[ExampleStore]):
         missing = [number for number in wanted.tolist() if number not in cached]
         read = self._stored.read(np.array(missing, np.int64)) if missing else []
         self._read = cached | {
-            number: document["tokens"] for number, document in zip(missing, read, strict=True)
+            number: document["tokens"][:: -1 if self._row.backward else 1]
+            for number, document in zip(missing, read, strict=True)
         }
 
     def _tokens(self, opened: _Epoch, start: int, end: int, first: int, last: int) -> np.ndarray:

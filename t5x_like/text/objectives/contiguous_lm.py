@@ -33,9 +33,12 @@ class ContiguousLM:
 
     Attributes:
       begin_with: Token read before a document; see ``CausalLM``.
+      backward: Predict every token from the following ones: documents are read from their end (Howard and Ruder 2018,
+        §3, https://arxiv.org/abs/1801.06146).
     """
 
     begin_with: Literal["eos", "bos"] = "eos"
+    backward: bool = False
 
     def __post_init__(self) -> None:
         CausalLM(begin_with=self.begin_with)  # validates the argument
@@ -61,10 +64,19 @@ class ContiguousLM:
 
     def stream(self, lengths: Lengths) -> StreamRow:
         """Return what each row reads of its stream: as many tokens as it predicts."""
-        return StreamRow(step=lengths.targets)
+        return StreamRow(step=lengths.targets, backward=self.backward)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Cut runs over all documents of the window, as one stream; see ``Objective.cut``."""
+        """Cut runs over all documents of the window, as one stream; see ``Objective.cut``.
+
+        Raises:
+          ValueError: The stream would be backward; only ``RecurrentSource`` reads documents from their end.
+        """
+        if self.backward:
+            raise ValueError(
+                "ContiguousLM(backward=True) through seqio, which has no streams; train from the files of a "
+                "PretrainingTask"
+            )
         return self._by_row.cut(window, lengths, key)
 
     def make(

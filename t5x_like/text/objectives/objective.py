@@ -141,11 +141,13 @@ class StreamRow(NamedTuple):
       step: Tokens of the row that the next one continues.
       ahead: Tokens read after these, which the next row reads again.
       elsewhere: Tokens read from a random place of the epoch; they are a text's second segment.
+      backward: Documents are read from their last token to the first.
     """
 
     step: int
     ahead: int = 0
     elsewhere: int = 0
+    backward: bool = False
 
 
 def lengths_of(examples: Sequence[Example]) -> np.ndarray:

@@ -31,11 +31,11 @@ def held(lengths):
     return InMemoryExamples({"tokens": builder.build()})
 
 
-def rows_of(lengths, *, batch_size, row, shuffle=False):
+def rows_of(lengths, *, batch_size, row, shuffle=False, backward=False):
     return RecurrentSource(
         "text",
         held(lengths),
-        ExampleMaker(ContiguousLM(), Lengths(2, row), IDS),
+        ExampleMaker(ContiguousLM(backward=backward), Lengths(2, row), IDS),
         batch_size=batch_size,
         seed=0,
         shuffle=shuffle,
@@ -48,6 +48,12 @@ def test_each_row_continues_where_it_ended_in_the_previous_batch():
     assert [example.targets.tolist() for example in made] == [[3, 4, 5], [6, 7, 8], [EOS], [EOS]]
     assert [example.inputs.tolist() for example in made] == [[EOS, 3, 4], [EOS, 6, 7], [5], [8]]
     assert [example.continues for example in made] == [0, 0, 1, 1]
+
+
+def test_a_backward_stream_has_each_document_from_its_end():
+    made = rows_of([3, 2], batch_size=1, row=4, backward=True).examples(0, range(2))
+    assert [example.targets.tolist() for example in made] == [[5, 4, 3, EOS], [7, 6, EOS]]
+    assert [example.inputs.tolist() for example in made] == [[EOS, 5, 4, 3], [EOS, 7, 6]]
 
 
 @given(
