@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.io.files import write_json
+from t5x_like.io.files import as_path, write_json
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.word_vectors.vector_benchmarks import (
     read_analogies,
@@ -102,6 +102,8 @@ def _train(arguments: argparse.Namespace) -> None:
     if wrong := sorted(given.keys() - names):
         raise UserError(f"--{wrong[0]} is not for --method {arguments.method}", hint="leave it out")
     training = method(**given)
+    if as_path(arguments.output).is_dir():
+        raise UserError(f"--output {arguments.output} is a directory", hint="give a file in it")
     text = read_word_text(
         arguments.input, open_tokenizer(arguments.vocabulary, 0), min_count=arguments.min_count, progress=True
     )

@@ -91,6 +91,10 @@ def test_glove_is_trained_with_its_own_settings(capsys):
         ("nearest text.txt king", "text.txt:1: 'king' in the vector of 'the' is no number"),
         ("convert nowhere.txt v.bin", "'nowhere.txt' does not exist"),
         ("convert v.txt w.bin --input_format word2vec_binary", "v.txt: no word begins at byte"),
+        (
+            "train --vocabulary words.json --input text.txt --output .",
+            "--output . is a directory\n  give a file in it",
+        ),
         ("train --vocabulary bytes --input text.txt --output w.txt", "'bytes' is of the kind bytes"),
         (
             "train --vocabulary words.json --input text.txt --output w.txt --dim 0",

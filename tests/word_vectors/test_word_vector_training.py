@@ -259,6 +259,15 @@ def test_words_of_a_kind_become_neighbors_the_same_for_a_seed(text, method):
     assert (again.table != other.table).mean() > 0.9
 
 
+def test_the_vectors_are_those_of_centers_and_the_sums_of_words_and_contexts(text):
+    """With almost no learning rate they are the fresh ones."""
+    vectors, _ = Glove(dim=3, epochs=1, learning_rate=1e-12).train(text)
+    fresh = glove._fresh_tables(jax.random.key(0), len(text.words), 3)
+    np.testing.assert_allclose(vectors.table, fresh.words + fresh.contexts, rtol=1e-6)
+    vectors, _ = SkipGram(dim=3, epochs=1, learning_rate=1e-12).train(text)
+    assert 0.1 < np.abs(vectors.table).max() <= 0.5 / 3  # contexts begin with zeros
+
+
 @pytest.mark.parametrize("method", [SkipGram, Glove])
 def test_bad_settings_and_texts_are_refused(method):
     for name in ("dim", "window", "epochs", "learning_rate", "batch_size"):
