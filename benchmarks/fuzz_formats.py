@@ -35,6 +35,7 @@ from t5x_like.serving.served_model import ServedModel
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import read_experiment, write_experiment
+from t5x_like.word_vectors.vector_files import read_vectors
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -99,6 +100,10 @@ def formats(scratch: Path) -> dict[str, Format]:
             file="model.safetensors.index.json", seeds=[_shards(scratch)], read=_read_safetensors
         ),
         "gguf": Format(file="model.gguf", seeds=_alone([_gguf(scratch)]), read=_read_gguf),
+        "vectors": Format(file="vectors.txt", seeds=_alone(_vectors()), read=_reads_vectors("vectors.txt")),
+        "vectors_bin": Format(
+            file="vectors.bin", seeds=_alone(_vectors("word2vec_binary")), read=_reads_vectors("vectors.bin")
+        ),
         "tsv": Format(file="rows.tsv", seeds=_alone([_table()]), read=_reads_rows("rows.tsv")),
         "csv": Format(file="rows.csv", seeds=_alone([_table(",")]), read=_reads_rows("rows.csv")),
         "jsonl": Format(file="rows.jsonl", seeds=_alone([_lines()]), read=_reads_rows("rows.jsonl")),
@@ -116,6 +121,22 @@ def formats(scratch: Path) -> dict[str, Format]:
         ),
         "warc": Format(file="a.warc", seeds=_alone([_records_of("response")]), read=_reads_pages("a.warc")),
     }
+
+
+def _vectors(vector_format: str = "") -> list[bytes]:
+    folder = FIXTURES / "word_vectors"
+    if vector_format == "word2vec_binary":
+        return [(folder / "gensim.bin").read_bytes()]
+    text = (folder / "gensim.txt").read_bytes()
+    return [text, text.partition(b"\n")[2]]  # word2vec's, and GloVe's, which has no header
+
+
+def _reads_vectors(name: str) -> Callable[[Path], object]:
+    def read(directory: Path) -> object:
+        vectors = read_vectors(directory / name)
+        return vectors.nearest(vectors.words[:1])
+
+    return read
 
 
 def _alone(files: Sequence[bytes]) -> list[tuple[bytes, dict[str, bytes]]]:

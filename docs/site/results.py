@@ -99,6 +99,19 @@ FILES = (
         picture="objectives",
     ),
     ResultFile(
+        name="word_vectors_cpu",
+        title="Word vectors",
+        words="word2vec and GloVe on the King James Bible (5,140 words, 858,450 words of text), and 1,614 analogies of "
+        "its grammar. The baseline is random vectors. The [guide](guides/word_vectors.md) has the settings.",
+        rows=("runs",),
+        columns={
+            "accuracy, %": ("accuracy",),
+            "by section": ("sections",),
+            "epochs": ("epochs",),
+            "minutes": ("minutes",),
+        },
+    ),
+    ResultFile(
         name="input_speed_cpu",
         title="Sequences a second from one core",
         words="Training sequences of 512 tokens a second from a [token cache](guides/cache.md) on one CPU core, "

@@ -41,6 +41,7 @@ VERBS = {
     "data": "see which benchmarks' data are there, and fetch them",
     "cache": "tokenize tasks once, for training that starts at once anywhere in them",
     "vocabulary": "learn vocabularies from text, compare them, look into one",
+    "vectors": "train vectors of words, score them, convert their files",
     "corpus": "build a training corpus from a web crawl; see what its rules do",
     "convert": "turn Hugging Face weights into a run, and back",
     "lm_eval": "run EleutherAI's lm-evaluation-harness on our checkpoints",

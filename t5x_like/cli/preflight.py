@@ -30,6 +30,7 @@ from t5x_like.training.opening_lines import epoch_lines
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.state import StatePlan, plan_state
 from t5x_like.training.train import with_model
+from t5x_like.word_vectors.initial_table import match_vectors
 
 # Tasks with more tokens than these are read up to here only.
 _MAX_TOKENS = 5_000_000
@@ -142,6 +143,8 @@ class _ExperimentChecks:
         """
         model, start_from = self.experiment.model, self.experiment.start_from
         resumes = absolute(self.experiment.model_dir).is_dir() and steps_of(self.experiment.model_dir)
+        if self.experiment.word_vectors and not resumes:
+            self._check_word_vectors(self.experiment.word_vectors)
         if not start_from or resumes:
             return
         found = find_weights(start_from, config=model)
@@ -151,6 +154,18 @@ class _ExperimentChecks:
             raise ValueError(f"{start_from} has no checkpoint; give a run that has saved one")
         if found.saved is not None:
             refuse_differences(_body(found.saved), _body(model), where=f"start_from: {start_from}")
+
+    def _check_word_vectors(self, file: str) -> None:
+        """Read word vectors as ``train`` does.
+
+        Raises:
+          ValueError: They can't be read, or don't fit the model or its vocabulary.
+        """
+        names, _ = tasks_and_rates(self.experiment.train)
+        model, tasks = self.experiment.model, filter(None, map(registry.task, names))
+        assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
+        for task in list(tasks)[:1]:  # the model has one vocabulary
+            self.notes.append(match_vectors(model, file, task.tokenizer).note)
 
     def _check_data(self, config: LoaderConfig) -> None:
         """Read a split as ``train`` does, or the first tokens of large tasks.

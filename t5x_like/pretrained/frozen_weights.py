@@ -27,6 +27,7 @@ class FrozenRecord:
       seed: of fresh weights, and of heads that ``start_from`` lacks.
       checksums: of each frozen weight, by path.
       layers: rows of stacked weights that are frozen, by path, where only some are.
+      word_vectors: the file that fresh word embeddings were replaced from, an absolute path; ``None`` for none.
     """
 
     start_from: str | None
@@ -34,6 +35,7 @@ class FrozenRecord:
     seed: int
     checksums: Mapping[str, int]
     layers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    word_vectors: str | None = None
 
     def selection(self, params: parameters.Parameters) -> Selection:
         """Return which of a model's whole weights are frozen."""
@@ -60,16 +62,17 @@ class FrozenRecord:
         if not changed:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        source = (
-            f"fresh weights drawn from seed {self.seed}"
-            if self.start_from is None
-            else f"those of {self.origin}"
-        )
-        hint = (
-            "Use the versions of JAX and of this code that the run was started with"
-            if self.start_from is None
-            else f"Restore the weights there, or give the directory of a copy as start_from in {run}/{_FILE}"
-        )
+        if self.start_from is not None:
+            source = f"those of {self.origin}"
+            hint = (
+                f"Restore the weights there, or give the directory of a copy as start_from in {run}/{_FILE}"
+            )
+        elif self.word_vectors is not None:
+            source = f"fresh weights drawn from seed {self.seed} with the word vectors of {self.word_vectors}"
+            hint = f"Restore that file, or give a copy as word_vectors in {run}/{_FILE}"
+        else:
+            source = f"fresh weights drawn from seed {self.seed}"
+            hint = "Use the versions of JAX and of this code that the run was started with"
         raise ValueError(
             f"{run} was trained on frozen weights, {source}, which have changed since: {changed[0]}{more}. {hint}"
         )
@@ -80,15 +83,24 @@ class FrozenRecord:
         return f"{self.start_from}" + ("" if self.step is None else f", step {self.step}")
 
     def missing(self, error: Exception, *, run: str) -> ValueError:
-        """Return the error for a base checkpoint that can't be opened."""
+        """Return the error for a base checkpoint, or a file of word vectors, that can't be opened."""
+        place, field = (
+            (self.origin, "start_from") if self.word_vectors is None else (self.word_vectors, "word_vectors")
+        )
         return ValueError(
-            f"{run} was trained on frozen weights, those of {self.origin}, which can't be opened: {error}. Put them "
-            f"back there, or give the directory of a copy as start_from in {run}/{_FILE}"
+            f"{run} was trained on frozen weights, those of {place}, which can't be opened: {error}. Put them back "
+            f"there, or give the path of a copy as {field} in {run}/{_FILE}"
         )
 
 
 def record_frozen(
-    frozen: parameters.Parameters, trained: Selection, *, start_from: str | None, step: int | None, seed: int
+    frozen: parameters.Parameters,
+    trained: Selection,
+    *,
+    start_from: str | None,
+    step: int | None,
+    seed: int,
+    word_vectors: str | None = None,
 ) -> FrozenRecord:
     """Return the record of a run's frozen weights.
 
@@ -98,6 +110,7 @@ def record_frozen(
       start_from: as in ``FrozenRecord``.
       step: as in ``FrozenRecord``.
       seed: as in ``FrozenRecord``.
+      word_vectors: as in ``FrozenRecord``.
     """
     layers = {
         path: [row for row, is_frozen in enumerate(rows) if is_frozen]
@@ -105,7 +118,12 @@ def record_frozen(
         if not isinstance(rows, bool)
     }
     return FrozenRecord(
-        start_from=start_from, step=step, seed=seed, checksums=checksums(frozen), layers=layers
+        start_from=start_from,
+        step=step,
+        seed=seed,
+        checksums=checksums(frozen),
+        layers=layers,
+        word_vectors=word_vectors,
     )
 
 

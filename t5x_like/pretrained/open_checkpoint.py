@@ -21,6 +21,7 @@ from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_sizes
+from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
 _MOST_LINES = 5  # of differing weights that a message lists
 
@@ -174,6 +175,12 @@ def open_frozen(
         )
     if record.start_from is None:
         params = fresh_params(config, mesh=mesh, seed=record.seed)
+        if record.word_vectors is not None:
+            try:
+                vocabulary = required_tokenizer(find_tokenizer(directory, config, {}), directory)
+                params = with_vectors(params, match_vectors(config, record.word_vectors, vocabulary))
+            except (OSError, ValueError) as error:
+                raise record.missing(error, run=str(directory)) from error
     else:
         try:
             checkpoint, _ = open_initial(

@@ -70,6 +70,8 @@ class Experiment:
       num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
       batch_size_ramp: smaller batches at first, which grow to ``train.batch_size`` by a microbatch at a time.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
+      word_vectors: a file of GloVe's or word2vec's vectors for the fresh word embeddings to begin with. Words that it
+        lacks keep fresh ones. The vocabulary must be of whole words.
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
         ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. ``None`` trains all, or of a model
         with an adapter the adapter and the task's head. Checkpoints hold trained weights only, and ``frozen.json`` says
@@ -103,6 +105,7 @@ class Experiment:
     num_microbatches: int = 1
     batch_size_ramp: BatchSizeRamp | None = None
     start_from: str | None = None
+    word_vectors: str | None = None
     trainable: tuple[str, ...] | None = None
     unfreezing: GradualUnfreezing | None = None
     noisy_tune: NoisyTune | None = None
@@ -134,6 +137,11 @@ class Experiment:
             raise ValueError(
                 "noisy_tune adds noise to pretrained weights; say whose by start_from (INITIAL_CHECKPOINT='…'), or "
                 "leave it out"
+            )
+        if self.word_vectors is not None and self.start_from:
+            raise ValueError(
+                f"word_vectors={self.word_vectors!r} replaces fresh word embeddings, and "
+                f"start_from={self.start_from!r} has trained ones; give one of the two"
             )
         if self.batch_size_ramp is not None:
             self.batch_size_ramp.check(self.train.batch_size, self.num_microbatches)

@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
+from t5x_like.io.paths import find_file
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
 from t5x_like.partitioning.shard import row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
@@ -50,6 +51,7 @@ from t5x_like.training.teacher import Teacher, open_teacher
 from t5x_like.training.validation import Validator
 from t5x_like.training.watchdog import EndIfHung
 from t5x_like.training.writers import Writers, logged_lines
+from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +231,7 @@ def starting_state(
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
     It is that of this run's newest good checkpoint or of ``from_step``, else has the weights of ``start_from``, else
-    fresh ones.
+    fresh ones, with the word embeddings of ``word_vectors``.
     """
     model: Any = experiment.model
     has_frozen = bool(plan.abstract["frozen"])
@@ -252,11 +254,18 @@ def starting_state(
         checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
         start_from, step = os.fspath(absolute(start_from)), checkpoint.step
         state = fine_tuning_state(plan, checkpoint.params, experiment.noisy_tune)
-    elif has_frozen:
-        state = fine_tuning_state(plan, fresh_params(model, mesh=mesh, seed=seed))
+    elif has_frozen or experiment.word_vectors:
+        params = fresh_params(model, mesh=mesh, seed=seed)
+        if experiment.word_vectors:
+            matched = match_vectors(model, experiment.word_vectors, loader.vocabulary)
+            log.warning("%s", matched.note)
+            params = with_vectors(params, matched)
+        state = fine_tuning_state(plan, params)
     else:
         state = new_state(plan, model, seed=seed)
     if not has_frozen:
         return state, 0, None
     origin = {"start_from": start_from or None, "step": step, "seed": seed}
+    if experiment.word_vectors:
+        origin["word_vectors"] = os.fspath(absolute(find_file(experiment.word_vectors)))
     return state, 0, record_frozen(state["frozen"], plan.trained, **origin)

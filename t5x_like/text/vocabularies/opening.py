@@ -9,7 +9,7 @@ from t5x_like.configuration_names import config_function
 from t5x_like.io.files import as_path, read_json
 from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
-from t5x_like.text.vocabularies.read_vocabulary import Files, read_vocabulary
+from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS, Files, read_vocabulary
 from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 
@@ -21,6 +21,7 @@ _MAIN_FILES = (
     "tokenizer.json", "spiece.model", "tokenizer.model", "spm.model", "sentencepiece.model", "vocab.json", "vocab.txt",
     "words.json", "characters.json",
 )  # fmt: skip
+_OUR_FILES = {OUR_WORDS: "words.json", OUR_CHARACTERS: "characters.json"}
 # Classes whose tokenizer.json was made from the model by rules that changed with transformers' versions.
 _MADE_FROM_A_MODEL = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast")
 _COMPANIONS = (
@@ -84,8 +85,11 @@ def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
     except ValueError:
         return {}
     standard = PurePosixPath(main).name
-    if standard.endswith(".model") and standard not in _MAIN_FILES:
-        standard = "spiece.model"
+    if standard not in _MAIN_FILES:
+        if standard.endswith(".model"):
+            standard = "spiece.model"
+        elif standard.endswith(".json"):
+            standard = _OUR_FILES.get(read_json(main, dict).get("format"), standard)
     return {standard: main} | {PurePosixPath(path).name: path for path in others}
 
 
