@@ -17,7 +17,9 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize("task", [pytest.param("text", marks=pytest.mark.slow), "classify", "pretrain"])
+@pytest.mark.parametrize(
+    "task", ["classify", *(pytest.param(name, marks=pytest.mark.slow) for name in ("text", "pretrain"))]
+)
 def test_a_new_project_runs_by_its_own_commands(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

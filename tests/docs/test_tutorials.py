@@ -11,10 +11,12 @@ from docs.tutorials.make import FOLDER, NAMES
 from tests.integration.programs import command
 from tests.references import ROOT, xla_flags
 
+SLOW = ("own_task", "pretrain_t5")
 
-# A project of a user's own is also run by tests/cli/test_new.py.
+
+# A project of a user's own is also run by tests/cli/test_new.py, and pretraining by tests/integration/test_examples.py.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "own_task" else ()) for name in NAMES]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 )
 def test_a_tutorial_runs(name, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}

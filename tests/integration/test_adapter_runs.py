@@ -29,7 +29,7 @@ __all__ = ["published", "task"]  # fixtures
 LORA = LoRA(rank=4, alpha=8.0, targets=("*/query", "*/value", "*/down"), dropout_rate=0.1)
 OTHERS = [
     IA3(),
-    PromptTuning(length=3),
+    pytest.param(PromptTuning(length=3), marks=pytest.mark.slow),
     pytest.param(PrefixTuning(length=2, hidden_dim=8), marks=pytest.mark.slow),
     pytest.param(BottleneckAdapter(inner_dim=4), marks=pytest.mark.slow),
 ]
@@ -145,6 +145,7 @@ def test_training_continues_from_an_adapted_run_and_other_adapters_are_refused(t
     find_weights(run, config=replace(other, adapter=replace(LORA, dropout_rate=0.0)))
 
 
+@pytest.mark.slow
 def test_several_adapters_share_one_base(tuned, task, published, tmp_path):
     second = tmp_path / "ia3"
     train(adapted(task, published, second, IA3(), total_steps=5, evaluations=()))

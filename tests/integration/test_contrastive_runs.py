@@ -97,6 +97,7 @@ def share_of(letters: str, pretrained: Any) -> float:
     return float(sum(probabilities[ord(letter) + 3] for letter in letters))
 
 
+@pytest.mark.slow
 def test_each_prefix_steers_what_is_written(runs: tuple[Path, Path, Finished], tmp_path: Path) -> None:
     base, steered, finished = runs
     measures = finished.last["train"]

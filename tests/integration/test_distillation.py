@@ -197,6 +197,7 @@ def test_an_encoder_decoder_teaches_one_of_fewer_layers(counting):
     assert "soft_target_loss" not in finished.last["validation/counting_and_capitals"]
 
 
+@pytest.mark.slow
 def test_a_teachers_answers_are_the_targets_of_a_task(counting):
     teacher = counting / "teacher"
     (counting / "inputs.txt").write_text("one 1\ntwo 2\nthree 3\n")

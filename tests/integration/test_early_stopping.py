@@ -89,6 +89,7 @@ def stopping_run(directory, name, total_steps, hook):
     )
 
 
+@pytest.mark.slow
 def test_a_run_stops_saves_says_why_and_a_resumed_one_stops_at_the_same_step(directory, capsys):
     hook = EarlyStopping(metric="validation/counting/loss", patience=2, min_delta=100.0)
     finished = stopping_run(directory, "stopped", 20, hook)

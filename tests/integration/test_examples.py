@@ -96,6 +96,7 @@ def test_bert_is_fine_tuned(tmp_path, head_only):
     assert "evaluation/definitions" in [line["split"] for line in read_jsonl(tmp_path / "run/metrics.jsonl")]
 
 
+@pytest.mark.slow
 def test_an_own_loop_trains_saves_and_predicts(tmp_path):
     done = run("own_training_loop.py", tmp_path, "--steps=40", "--model_dir=run")
     losses = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("step ")]

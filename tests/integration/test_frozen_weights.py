@@ -248,6 +248,7 @@ def test_eight_devices_train_a_head_as_one_does(tuned, task, published, tmp_path
     assert restarted.completed, "on other devices"
 
 
+@pytest.mark.slow
 def test_fresh_frozen_weights_come_back_from_their_seed(directory):
     options: dict[str, Any] = {"trainable": ("decoder/*", "embedding/*")}
     whole = tiny_run.run(directory, model_dir=str(directory / "frozen_whole"), total_steps=6, **options)
@@ -284,6 +285,7 @@ def test_trained_layers_are_saved_alone_and_come_back_among_the_others(directory
         assert same == [not each for each in trains], path
 
 
+@pytest.mark.slow  # tests/training/test_unfreezing.py tests its steps
 def test_a_run_that_thaws_in_stages_continues_in_the_middle_of_one(directory):
     options: dict[str, Any] = {"unfreezing": GradualUnfreezing(at_steps=(2, 5, 7))}
     whole = tiny_run.run(directory, model_dir=str(directory / "thaw_whole"), total_steps=9, **options)

@@ -126,6 +126,7 @@ def test_noise_is_added_once_at_the_start(averaged, directory):
         assert np.any(after[path] != before[path]) == gets_noise, path
 
 
+@pytest.mark.slow  # tests/training/test_batch_ramp.py tests its steps
 def test_no_row_is_skipped_and_a_run_continues_with_the_same_bits(directory):
     options: dict[str, Any] = {
         "num_microbatches": 4,

@@ -29,7 +29,7 @@ from tests.model.zoo.tiny_models import TINY
 
 WORDS = ("one", "two", "three", "four", "five", "six")
 DIM, TABLE = 8, "embedding/tokens/table"
-MODEL = AWDLSTMConfig(vocab_size=128, model_dim=DIM, hidden_dim=DIM, num_layers=1)
+MODEL = AWDLSTMConfig(vocab_size=128, model_dim=DIM, hidden_dim=DIM, num_layers=1, carries_state=False)
 # Of the vocabulary's words, "two" and "five" are missing; "zebra" is in no text.
 VECTORS = WordVectors(
     ("six", "zebra", "four", "three", "one"), np.arange(5 * DIM, dtype=np.float32).reshape(5, DIM) / 10
