@@ -3,8 +3,9 @@
     python -m benchmarks.comparisons --names t5_objectives gpt_pretraining --seeds 2 --runs runs/comparisons \
         --output benchmarks/results/comparisons_cpu.json
 
-The comparisons are the recipes in ``gin/recipes/comparisons``. Those that ``--output`` has with as many seeds
-are not repeated, so several sittings fill one file.
+The comparisons are the recipes in ``gin/recipes/comparisons``, and ``t5_table_10`` in ``gin/recipes/tuning``, which
+needs ``--set INITIAL_CHECKPOINT=runs/quickstart/pretrain``. Those that ``--output`` has with as many seeds are not
+repeated, so several sittings fill one file.
 """
 
 import argparse
@@ -16,8 +17,12 @@ from benchmarks.commands import run
 from benchmarks.machine import about
 from t5x_like.io.files import read_json, write_json
 
-FOLDER = Path("gin/recipes/comparisons")
-NAMES = sorted(file.stem for file in FOLDER.glob("*.gin") if "\nCOMPARISON = " in file.read_text())
+RECIPES = {
+    file.stem: file
+    for folder in ("comparisons", "tuning")
+    for file in sorted(Path("gin/recipes", folder).glob("*.gin"))
+    if "\nCOMPARISON = " in file.read_text()
+}
 
 
 def main() -> None:
@@ -25,8 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--names", nargs="+", default=NAMES, choices=NAMES)
+    parser.add_argument("--names", nargs="+", default=list(RECIPES), choices=RECIPES)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="MACRO=VALUE", help="as for a sweep")
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="where runs are written")
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
@@ -38,7 +44,8 @@ def main() -> None:
             continue
         facts, start = about(), time.monotonic()
         output = arguments.runs / name
-        run("sweep", FOLDER / f"{name}.gin", f"--seeds={arguments.seeds}", f"--output={output}")
+        changes = [f"--set={change}" for change in arguments.set]
+        run("sweep", RECIPES[name], f"--seeds={arguments.seeds}", f"--output={output}", *changes)
         minutes = round((time.monotonic() - start) / 60, 1)
         found["comparisons"][name] = entry(read_json(output / "results.json")) | {"minutes": minutes} | facts
         found["comparisons"] = dict(sorted(found["comparisons"].items()))
