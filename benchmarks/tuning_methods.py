@@ -34,7 +34,7 @@ _FULL, _TUNING = "gin/recipes/glue/minilm_sst2.gin", "gin/recipes/tuning"
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": (_FULL, {"LEARNING_RATE": 1e-4}),
     "noisy_tune": (f"{_TUNING}/noisy_tune.gin", {"LEARNING_RATE": 1e-4}),
-    "unfreezing": (f"{_TUNING}/gradual_unfreezing.gin", {"LEARNING_RATE": 1e-4, "WARMUP_STEPS": None}),
+    "unfreezing": (f"{_TUNING}/gradual_unfreezing.gin", {"LEARNING_RATE": 1e-3, "WARMUP_STEPS": None}),
     "last_2_layers": (f"{_TUNING}/last_layers.gin", {"LEARNING_RATE": 1e-4}),
     "head": (_FULL, {"LEARNING_RATE": 1e-2, "TRAINABLE": ("heads/*",)}),
     "bitfit": (f"{_TUNING}/bitfit.gin", {"LEARNING_RATE": 1e-3}),
