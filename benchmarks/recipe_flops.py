@@ -2,8 +2,8 @@
 
     python -m benchmarks.recipe_flops --output benchmarks/results/recipe_flops.json
 
-Nothing is compiled: the FLOPs are those of the matrix products of a step without remat, times the recipe's steps. Batch
-ramps count as full batches. Recipes whose entries ``--output`` has with the same steps and batch are not traced again.
+Nothing is compiled: the FLOPs are those of the matrix products of a step without remat, times the recipe's steps. Steps
+of a batch ramp count by their rows. Recipes whose entries ``--output`` has with the same sizes are not traced again.
 """
 
 import argparse
@@ -68,22 +68,36 @@ def built(name: str) -> Experiment:
 
 
 def size_of(experiment: Experiment) -> dict[str, int]:
-    """Return rows of a batch and steps."""
-    return {"batch_size": experiment.train.batch_size, "total_steps": experiment.total_steps}
+    """Return rows of a full batch, steps, and rows of all steps."""
+    batch_size, steps = experiment.train.batch_size, experiment.total_steps
+    return {"batch_size": batch_size, "total_steps": steps, "rows": total_rows(experiment)}
+
+
+def total_rows(experiment: Experiment) -> int:
+    """Return the rows of all batches, which a ramp makes smaller at first."""
+    batch_size, parts = experiment.train.batch_size, experiment.num_microbatches
+    ramp = experiment.batch_size_ramp
+    missing = 0
+    if ramp is not None:
+        growing = ramp.growing_steps(batch_size, parts)
+        missing = sum(min(step, experiment.total_steps) for step in growing) * (batch_size // parts)
+    return batch_size * experiment.total_steps - missing
 
 
 def counted(name: str) -> dict[str, Any]:
     """Return the size of a recipe's model, and the FLOPs of its steps."""
     # A loop over microbatches would be traced once.
     whole: dict[str, Any] = {"num_microbatches": 1, "batch_size_ramp": None}
-    experiment = resolved(replace(built(name), start_from=None, mesh=MeshConfig(data=1), **whole))
+    recipe = built(name)
+    experiment = resolved(replace(recipe, start_from=None, mesh=MeshConfig(data=1), **whole))
     mesh = experiment.mesh.build(jax.local_devices()[:1])
     step_flops = model_flops(experiment, mesh, abstract_batch(experiment, mesh))
-    flops = step_flops * experiment.total_steps
     model: Any = experiment.model
     shapes = parameters.flatten(parameters.abstract(model)[1])
+    sizes = size_of(recipe)
+    flops = step_flops * sizes["rows"] / sizes["batch_size"]
     return {
-        **size_of(experiment),
+        **sizes,
         "parameters": sum(leaf.size for leaf in shapes.values()),
         "step_flops": step_flops,
         "flops": flops,

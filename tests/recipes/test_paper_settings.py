@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks.recipe_flops import size_of
 from t5x_like.io.files import read_json
 from t5x_like.optimizers.schedules import LinearWarmupCosine
 from t5x_like.partitioning.mesh import MeshConfig
@@ -60,8 +61,21 @@ def test_the_computation_that_the_index_shows_is_of_these_recipes() -> None:
     counted = read_json(ROOT / "benchmarks" / "results" / "recipe_flops.json")["recipes"]
     names = [name for name in PAPER_SETTINGS if "/pretrain" in name]
     assert set(names) <= set(counted)
-    found = {name: (counted[name]["batch_size"], counted[name]["total_steps"]) for name in names}
-    assert found == {name: (built(name).train.batch_size, built(name).total_steps) for name in names}
+    sizes = {name: size_of(built(name)) for name in names}
+    assert {name: {key: counted[name][key] for key in sizes[name]} for name in names} == sizes
+
+
+def test_the_computation_is_six_flops_of_each_parameter_and_token() -> None:
+    """Kaplan et al. 2020, §2.1, but for attention, tables without products, and stacks that read a part each."""
+    counted = read_json(ROOT / "benchmarks" / "results" / "recipe_flops.json")["recipes"]
+    ratios = {}
+    for name in (name for name in PAPER_SETTINGS if "/pretrain" in name):
+        if name.startswith(("albert/", "switch_transformer/")):
+            continue  # weights of all layers are one; a token reads one expert of many
+        train = built(name).train
+        tokens = counted[name]["rows"] * (train.inputs_length + train.targets_length)
+        ratios[name] = counted[name]["flops"] / (6 * counted[name]["parameters"] * tokens)
+    assert {name: ratio for name, ratio in ratios.items() if not 0.2 < ratio < 3} == {}
 
 
 def on_shipped_pairs(task: Any) -> Any:
