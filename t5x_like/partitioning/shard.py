@@ -182,6 +182,40 @@ def constrain_rows(activations: jax.Array) -> jax.Array:
     return _constrain(activations, *rest) if _divided_by(activations) else activations
 
 
+def constrain_state(state: Tree) -> Tree:
+    """Shard the leading dimension of each array like the batch, and keep the others whole; inside jit.
+
+    For what a recurrent loop reads, carries and returns. See ``gather_weight``.
+    """
+
+    def constrain(part: jax.Array) -> jax.Array:
+        return _constrain(part, *(None,) * (part.ndim - 1)) if _divided_by(part) else part
+
+    return jax.tree.map(constrain, state)
+
+
+def gather_weight(weight: jax.Array, axes: tuple[str, ...]) -> jax.Array:
+    """Gather a weight along ``data`` and ``fsdp`` before a recurrent loop, which would do so in each pass; inside jit.
+
+    The loop's gradient is also wrong without this and ``constrain_state``, where rows are split along ``data`` and
+    ``fsdp``, the weight along ``fsdp`` and ``model``, and layers read in both directions (JAX 0.10.2 with Shardy).
+
+    Args:
+      weight: Of a layer inside the loop.
+      axes: Axis name of each dimension.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if not _has_rules(mesh):
+        return weight
+    kept = [
+        tuple(
+            name for name in ((part,) if isinstance(part, str) else part or ()) if name not in BATCH_MESH_AXES
+        )
+        for part in spec_for(axes, weight.shape, mesh)[0]
+    ]
+    return jax.lax.with_sharding_constraint(weight, PartitionSpec(*(names or None for names in kept)))
+
+
 def constrain_tokens(activations: jax.Array) -> jax.Array:
     """Shard [rows, tokens, ...] between layers, inside jit: tokens along ``context`` and ``model``.
 

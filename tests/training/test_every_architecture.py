@@ -8,6 +8,7 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.recurrent import Recurrent
+from t5x_like.model.families.rnn_encoder_decoder import RNNEncoderDecoder
 from t5x_like.model.families.rnn_language_model import RNNLanguageModel
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
@@ -19,7 +20,7 @@ from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
 
 # These run every time, the others when slow tests do.
-ALWAYS = ("awd_lstm", "gemma2")
+ALWAYS = ("gemma2", "rnn_seq2seq")
 ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
 
 
@@ -29,7 +30,7 @@ def batch_for(config, seed: int) -> Batch:
     reads = "encoder"
     if isinstance(model, Decoder | Recurrent | RNNLanguageModel):
         reads = "decoder"
-    elif isinstance(model, EncoderDecoder):
+    elif isinstance(model, EncoderDecoder | RNNEncoderDecoder):
         reads = "both"
     batch = random_batch(seed, reads=reads)
     if config.task == "replaced_tokens":

@@ -16,7 +16,8 @@ from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import beam_rows, input_rows
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.rnn_attention import AttendedInput, RNNAttention, RNNAttentionConfig
-from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig, RNNStates
+from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig, RNNStates, for_loop
+from t5x_like.partitioning.shard import constrain_state
 
 _ENCODER_SITE, _DECODER_SITE, _OUTPUTS_SITE = range(3)  # dropout sites; HEADS_SITE follows
 _WORDS_SITE, _STACK_SITE = range(2)  # of a stack's site
@@ -260,16 +261,19 @@ class RNNEncoderDecoder(nnx.Module):
             context = self.attention.context(read.output, cache.attended)
             return embedded, read, self.attention.join(read.output, context)
 
+        model, cache = for_loop(self), constrain_state(cache)
+
         def step(
             carried: tuple[RNNStates, Array | None], position: tuple[Array, Array | None, Array]
         ) -> tuple[tuple[RNNStates, Array | None], tuple[Array, tuple[Array, ...]]]:
             embedded, segment_ids, number = position
             key = None if stack_key is None else jax.random.fold_in(stack_key, number)
             before = cache._replace(states=carried[0], joined=carried[1])
-            output, read, after = self._attend_step(
+            output, read, after = model._attend_step(
                 embedded[:, None], None if segment_ids is None else segment_ids[:, None], before, key
             )
-            return (after.states, after.joined), (output[:, 0], tuple(each[:, 0] for each in read.layers))
+            layers = tuple(each[:, 0] for each in read.layers)
+            return constrain_state((after.states, after.joined)), constrain_state((output[:, 0], layers))
 
         by_position = (
             jnp.swapaxes(embedded, 0, 1),

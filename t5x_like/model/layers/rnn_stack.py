@@ -1,7 +1,7 @@
 """Recurrent layers over rows of segments, one after the other and in both directions."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,17 @@ from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.rnn_cell import LSTMConfig, RNNCellConfig, RNNState
+from t5x_like.partitioning.shard import constrain_state, gather_weight
 
 RNNDirection = Literal["forward", "backward", "both"]
 RNNStates: TypeAlias = Sequence[RNNState]
+Module = TypeVar("Module", bound=nnx.Module)
 
 # Dropout sites: of a layer, whose directions follow as sites of their own, and of a direction.
 _INPUTS_SITE, _DIRECTIONS_SITE = 0, 1
 _WEIGHTS_SITE, _HIDDEN_SITE = 0, 1
+
+_GATE_AXES = ("embed", "mlp")  # of the kernels of inputs and of outputs
 
 
 @config_class
@@ -114,7 +118,7 @@ class RNNLayer(nnx.Module):
 
         def gates(num_inputs: int, *, bias: bool, key: Key[Array, ""]) -> Linear:
             width = cell.num_gates * hidden_dim
-            return Linear(num_inputs, width, axes=("embed", "mlp"), key=key, init=config.init, bias=bias)
+            return Linear(num_inputs, width, axes=_GATE_AXES, key=key, init=config.init, bias=bias)
 
         self.input = gates(input_dim, bias=True, key=input_key)
         self.input.bias = nnx.Param(cell.initial_bias(hidden_dim), axes=("mlp",))
@@ -147,6 +151,7 @@ class RNNLayer(nnx.Module):
         config, dtype = self.config, x.dtype
         sums_LBG = jnp.swapaxes(self.input(x, output_dtype=jnp.dtype("float32")), 0, 1)
         kernel, bias = self.hidden.merged()
+        kernel = gather_weight(kernel, _GATE_AXES)
         kernel = dropout(kernel, config.weight_dropout_rate, fold(dropout_key, _WEIGHTS_SITE)).astype(dtype)
         projection = None if self.projection is None else self.projection.merged()[0].astype(dtype)
         hidden_key = fold(dropout_key, _HIDDEN_SITE)
@@ -167,6 +172,7 @@ class RNNLayer(nnx.Module):
             after = config.cell.advance(input_sums, hidden_sums, state)
             if projection is not None:
                 after = after._replace(hidden=_product(after.hidden, projection))
+            after = constrain_state(after)
             if segment is None:
                 return after, after.hidden.astype(dtype)
             after = _where(segment.real, after, state)
@@ -174,7 +180,7 @@ class RNNLayer(nnx.Module):
 
         tokens = (jnp.arange(x.shape[1]), sums_LBG, segments)
         state, outputs_LBP = jax.lax.scan(read, state, tokens, reverse=reverse)
-        return jnp.swapaxes(outputs_LBP, 0, 1), state
+        return constrain_state(jnp.swapaxes(outputs_LBP, 0, 1)), state
 
     def _dropped(
         self, hidden: Float[Array, "B P"], position: Int[Array, ""], key: Key[Array, ""] | None
@@ -288,6 +294,15 @@ class RNNStack(nnx.Module):
                     f"{_shapes(zeros)}; begin a batch of another size with states=None"
                 )
         return jax.tree.map(lambda part: part.astype(jnp.float32), states)
+
+
+def for_loop(module: Module) -> Module:
+    """Return a module that a loop over positions calls; its weights are gathered once (see ``gather_weight``)."""
+
+    def whole(weight: nnx.Variable) -> nnx.Variable:
+        return weight.replace(gather_weight(weight[...], weight.get_metadata()["axes"]))
+
+    return jax.tree.map(whole, module, is_leaf=lambda node: isinstance(node, nnx.Variable))
 
 
 def _shapes(state: RNNState) -> str:
