@@ -154,6 +154,49 @@ FILES = (
         columns={"GiB": ("temporary_gib",)},
     ),
     ResultFile(
+        name="tuning_minilm_cpu",
+        title="Ways of tuning MiniLM",
+        words="MiniLM of 22.7 million parameters, tuned by the recipes in `gin/recipes/tuning`: mean of the seeds "
+        "and their standard deviation. SST-2 and RTE are accuracies, CoLA is Matthews' correlation, STS-B Pearson's. "
+        "A run takes 250 steps on SST-2, 200 on RTE, 800 on CoLA and 600 on STS-B. Seconds of a step, memory of the "
+        "process and checkpoints are those of SST-2. See [tuning](guides/tuning.md#which-method).",
+        rows=("methods",),
+        columns={
+            "SST-2": ("sst2",),
+            "RTE": ("rte",),
+            "CoLA": ("cola",),
+            "STS-B": ("stsb",),
+            "trained": ("trained_parameters",),
+            "seconds of a step": ("median_step_seconds",),
+            "MiB": ("peak_mib",),
+            "checkpoint, MiB": ("checkpoint_mib",),
+        },
+    ),
+    ResultFile(
+        name="distillation_minilm_cpu",
+        title="Distillation",
+        words="SST-2 accuracy of MiniLM and of its student of three layers, with and without the teacher: see "
+        "[distillation](guides/tuning.md#distillation).",
+        rows=("stages",),
+        columns={"accuracy, %": ("accuracy",), "rows": ("rows",)},
+    ),
+    ResultFile(
+        name="huge_pages_cpu",
+        title="Huge pages",
+        words="Training steps on a CPU with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` and without: medians of processes "
+        "in turn.",
+        rows=("recipes",),
+        columns={
+            "seconds": ("as it is", "step_seconds"),
+            "seconds, huge pages": ("huge pages", "step_seconds"),
+            "ratio": ("ratio_of_seconds",),
+            "page faults": ("as it is", "page_faults"),
+            "page faults, huge pages": ("huge pages", "page_faults"),
+            "MiB": ("as it is", "peak_mib"),
+            "MiB, huge pages": ("huge pages", "peak_mib"),
+        },
+    ),
+    ResultFile(
         name="attention_kernels",
         title="Attention compiled for TPUs",
         words="Attention of one layer, forward and backward in bfloat16, compiled for one chip and never run: the T5's "
