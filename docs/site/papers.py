@@ -13,8 +13,8 @@ COMPARISONS = "comparisons_cpu"
 
 INTRODUCTION = """## By paper
 
-Nobody here has run these recipes at full size. With a paper's settings and text expect its score, within the spread
-that it reports; a recipe's header says what differs. What was run here are toys: small models, shipped text, minutes.
+Nobody here has run these recipes at full size. They have the papers' settings; a recipe's header says what differs, and
+which score the paper reports. What was run here are toys: small models, shipped text, minutes.
 """
 COMPARISONS_INTRODUCTION = """## Papers' comparisons, as toys
 

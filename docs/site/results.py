@@ -35,8 +35,8 @@ class ResultFile:
 
 INTRODUCTION = """# Results
 
-Every figure comes from a file in [`benchmarks/results`](../benchmarks/README.md), written by a script in the
-repository. The machines are shared and noisy: compare figures of one file only.
+Every measured figure comes from a file in [`benchmarks/results`](../benchmarks/README.md), written by a script in the
+repository; published scores are the papers'. The machines are shared and noisy: compare figures of one file only.
 """
 _PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
     "devices": ("plan", "topology"),
