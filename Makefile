@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 # Commands and tests start many processes. Where this is set, each would compile all libraries' Python files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# XLA allocates each step's arrays anew. In huge pages that costs glibc a fraction of the page faults.
+# XLA allocates each step's arrays anew. Huge pages save page faults.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
 UV := 0.13.8

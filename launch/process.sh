@@ -9,7 +9,7 @@ set -uo pipefail
 GIN_FILE=${1:?usage: launch/process.sh RECIPE.gin [--set NAME=VALUE ...]}
 shift
 
-# XLA allocates each step's arrays on a CPU anew. In huge pages that costs glibc a fraction of the page faults.
+# XLA allocates each step's arrays on a CPU anew. Huge pages save page faults.
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
 
 command=(t5x-like train --gin_file="${GIN_FILE}" "$@")
