@@ -174,7 +174,8 @@ FILES = (
         name="distillation_minilm_cpu",
         title="Distillation",
         words="SST-2 accuracy of MiniLM and of its student of three layers, with and without the teacher: see "
-        "[distillation](guides/tuning.md#distillation).",
+        "[distillation](guides/tuning.md#distillation). Each run saw 3,840 rows, with one seed. No gain "
+        "from the teacher shows.",
         rows=("stages",),
         columns={"accuracy, %": ("accuracy",), "rows": ("rows",)},
     ),

@@ -11,8 +11,8 @@ from t5x_like.partitioning.rules import BATCH_MESH_AXES, spec_for
 def constrain_experts(tokens: jax.Array) -> jax.Array:
     """Shard [experts, rows, ...] as the experts' weights are, and rows along the batch's other axes; inside jit.
 
-    Between this and :func:`~t5x_like.partitioning.shard.constrain_rows` there is an all-to-all. Does nothing where no
-    mesh is set or the rows don't divide.
+    Between this and :func:`~t5x_like.partitioning.activations.constrain_rows` there is an all-to-all. Does nothing
+    where no mesh is set or the rows don't divide.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):

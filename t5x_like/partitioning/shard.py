@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -13,9 +12,6 @@ from t5x_like.batch import token_axis
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, UnsplitDimension, spec_for
 
 Tree = TypeVar("Tree")
-
-# Dimensions of arrays in ``map_heads``.
-ROWS, HEADS = "rows", "heads"
 
 
 def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
@@ -170,186 +166,6 @@ def place(batch: Tree, mesh: Mesh) -> Tree:
         return jax.make_array_from_process_local_data(sharding, rows, (len(rows) * count, *rows.shape[1:]))
 
     return jax.tree.map(to_mesh, batch, batch_shardings(batch, mesh))
-
-
-def constrain_rows(activations: jax.Array) -> jax.Array:
-    """Shard the leading dimension like the batch, inside jit; other dimensions are left to the compiler.
-
-    Otherwise the compiler may shard activations like the fsdp weights and gather whole batches. Does nothing where no
-    mesh is set (``jax.set_mesh``) or the rows don't divide.
-    """
-    rest = (PartitionSpec.UNCONSTRAINED,) * (activations.ndim - 1)
-    return _constrain(activations, *rest) if _divided_by(activations) else activations
-
-
-def constrain_state(state: Tree) -> Tree:
-    """Shard the leading dimension of each array like the batch, and keep the others whole; inside jit.
-
-    For what a recurrent loop reads, carries and returns. See ``gather_weight``.
-    """
-
-    def constrain(part: jax.Array) -> jax.Array:
-        return _constrain(part, *(None,) * (part.ndim - 1)) if _divided_by(part) else part
-
-    return jax.tree.map(constrain, state)
-
-
-def gather_weight(weight: jax.Array, axes: tuple[str, ...]) -> jax.Array:
-    """Gather a weight along ``data`` and ``fsdp`` before a recurrent loop, which would do so in each pass; inside jit.
-
-    The loop's gradient is also wrong without this and ``constrain_state``, where rows are split along ``data`` and
-    ``fsdp``, the weight along ``fsdp`` and ``model``, and layers read in both directions (JAX 0.10.2 with Shardy).
-
-    Args:
-      weight: Of a layer inside the loop.
-      axes: Axis name of each dimension.
-    """
-    mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh):
-        return weight
-    kept = [
-        tuple(
-            name for name in ((part,) if isinstance(part, str) else part or ()) if name not in BATCH_MESH_AXES
-        )
-        for part in spec_for(axes, weight.shape, mesh)[0]
-    ]
-    return jax.lax.with_sharding_constraint(weight, PartitionSpec(*(names or None for names in kept)))
-
-
-def constrain_tokens(activations: jax.Array) -> jax.Array:
-    """Shard [rows, tokens, ...] between layers, inside jit: tokens along ``context`` and ``model``.
-
-    Layers gather the tokens that ``model`` splits and scatter their sums. In the forward pass this moves as many bytes
-    as summing on all devices; the backward pass gathers once more. Norms and activations that it needs are then split,
-    too (Korthikanti et al. 2022, §4.2.2). Where ``model`` doesn't divide the tokens, ``context`` alone splits them;
-    where it doesn't either, only rows are sharded.
-    """
-    for axes in ((CONTEXT_MESH_AXIS, "model"), (CONTEXT_MESH_AXIS,)):
-        if _divided_by(activations, *axes, axis=1):
-            return _constrain(activations, axes)
-    return constrain_rows(activations)
-
-
-def gather_tokens(activations: jax.Array) -> jax.Array:
-    """Undo the split of tokens along ``model`` for a layer that is itself split along ``model``; inside jit.
-
-    Otherwise the compiler may keep the tokens split, gather the layer's weights instead, and exchange its results.
-    Along ``context`` they stay split.
-    """
-    if _divided_by(activations, CONTEXT_MESH_AXIS, "model", axis=1):
-        return _constrain(activations, CONTEXT_MESH_AXIS)
-    return activations
-
-
-def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
-    """Shard activations inside a layer: ``axis`` along ``model``, and the others whole but for the first; inside jit.
-
-    The first axis is left to the compiler: of experts it is no rows of the batch. So are the others where ``context``
-    may split them. Does nothing where ``model`` is 1 or doesn't divide the axis.
-    """
-    if not _divided_by(activations, "model", axis=axis):
-        return activations
-    has_context = jax.sharding.get_abstract_mesh().shape[CONTEXT_MESH_AXIS] > 1
-    between = (PartitionSpec.UNCONSTRAINED if has_context else None,) * (axis % activations.ndim - 1)
-    spec = PartitionSpec(PartitionSpec.UNCONSTRAINED, *between, "model")
-    return jax.lax.with_sharding_constraint(activations, spec)
-
-
-def num_context_parts(num_rows: int, *lengths: int) -> int:
-    """Return the number of parts that ``context`` splits rows into; 1 where it doesn't divide one of the lengths."""
-    mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh) or num_rows % row_groups(mesh):
-        return 1
-    parts = mesh.shape[CONTEXT_MESH_AXIS]
-    return 1 if any(length % parts for length in lengths) else parts
-
-
-def _divided_by(activations: jax.Array, *mesh_axes: str, axis: int = 0) -> bool:
-    """Return whether a mesh is set that divides the rows, and whether its axes cut a dimension evenly."""
-    mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh) or len(activations) % row_groups(mesh):
-        return False
-    parts = math.prod(mesh.shape[name] for name in mesh_axes)
-    return not mesh_axes or (parts > 1 and activations.shape[axis] % parts == 0)
-
-
-def _constrain(activations: jax.Array, *rest: Any) -> jax.Array:
-    return jax.lax.with_sharding_constraint(activations, PartitionSpec(BATCH_MESH_AXES, *rest))
-
-
-def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -> Tree:
-    """Return ``function(shared, *tokens)``, run on every group of devices for its own rows and tokens; inside jit.
-
-    ``shared`` is gathered along ``data`` and ``fsdp`` once, and its gradient is summed over them and ``context`` once.
-    The compiler would do both in each pass of a loop in ``function``. Without a mesh, or where the rows don't divide,
-    the function runs as it is.
-
-    Args:
-      function: Called with ``shared`` and arrays [rows, tokens, ...]; returns such arrays.
-      shared: Weights; cut along ``model`` as the compiler chooses.
-      tokens: Arrays of the batch's tokens.
-    """
-    num_rows, length = tokens[0].shape[:2]
-    mesh, parts = jax.sharding.get_abstract_mesh(), num_context_parts(num_rows, length)
-    if not _has_rules(mesh) or row_groups(mesh) * parts == 1 or num_rows % row_groups(mesh):
-        return function(shared, *tokens)
-    axes = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS) if parts > 1 else BATCH_MESH_AXES
-
-    def on_own_tokens(shared: Any, *tokens: jax.Array) -> Any:
-        # Varying from here on: the sum over devices is then the transpose of this line, outside of all loops.
-        varying = jax.tree.map(lambda leaf: jax.lax.pcast(leaf, axes, to="varying"), shared)
-        return function(varying, *tokens)
-
-    of_tokens = PartitionSpec(BATCH_MESH_AXES, CONTEXT_MESH_AXIS if parts > 1 else None)
-    return jax.shard_map(
-        on_own_tokens,
-        in_specs=(PartitionSpec(), *(of_tokens,) * len(tokens)),
-        out_specs=of_tokens,
-        axis_names=set(axes),
-    )(shared, *tokens)
-
-
-def map_heads(
-    function: Callable[..., Any], arrays: tuple[Any, ...], dims: Any, out_dims: Any, *, sizes: Sequence[int]
-) -> Any:
-    """Return ``function(*arrays)``, run on every device for its own rows and heads; inside jit.
-
-    For what the compiler can't split, such as Pallas kernels. It is not differentiated: both passes call it themselves.
-    Without a mesh the function runs as it is. Rows or heads that the mesh doesn't divide are whole on every device.
-
-    Args:
-      function: Called with parts of the arrays.
-      arrays: Trees of arrays.
-      dims: For each array, or each tree, a ``PartitionSpec`` of ``ROWS``, ``HEADS`` and ``None``.
-      out_dims: The same for the results.
-      sizes: Numbers of rows and of heads.
-    """
-    mesh = jax.sharding.get_abstract_mesh()
-    if not _has_rules(mesh) or mesh.size == 1:
-        return function(*arrays)
-    axes = {
-        ROWS: BATCH_MESH_AXES if sizes[0] % row_groups(mesh) == 0 else None,
-        HEADS: "model" if num_parts_of_heads(sizes[1]) > 1 else None,
-    }
-
-    def spec(dims: PartitionSpec) -> PartitionSpec:
-        return PartitionSpec(*(axes.get(dim) for dim in dims))
-
-    in_specs, out_specs = jax.tree.map(
-        spec, (dims, out_dims), is_leaf=lambda each: isinstance(each, PartitionSpec)
-    )
-    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, check_vma=False)(*arrays)
-
-
-def num_parts_of_heads(num_heads: int) -> int:
-    """Return over how many devices the mesh splits heads: 1 without a mesh, or where ``model`` doesn't divide them."""
-    mesh = jax.sharding.get_abstract_mesh()
-    return mesh.shape["model"] if _has_rules(mesh) and num_heads % mesh.shape["model"] == 0 else 1
-
-
-def _has_rules(mesh: AbstractMesh) -> bool:
-    """Return whether a mesh is set, and has the axes that the rules name."""
-    return not mesh.empty and set(BATCH_MESH_AXES) <= set(mesh.axis_names)
 
 
 def row_groups(mesh: Mesh | AbstractMesh) -> int:

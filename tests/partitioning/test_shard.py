@@ -9,6 +9,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from t5x_like.batch import Batch
+from t5x_like.partitioning.activations import constrain_inner, constrain_rows, constrain_tokens, gather_tokens
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import (
     RowShare,
@@ -16,10 +17,6 @@ from t5x_like.partitioning.shard import (
     batch_shardings,
     check_batch_size,
     check_sequence_length,
-    constrain_inner,
-    constrain_rows,
-    constrain_tokens,
-    gather_tokens,
     place,
     replicated,
     row_share,

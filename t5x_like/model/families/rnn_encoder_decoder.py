@@ -16,8 +16,14 @@ from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import beam_rows, input_rows
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.rnn_attention import AttendedInput, RNNAttention, RNNAttentionConfig
-from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig, RNNStates, for_loop
-from t5x_like.partitioning.shard import constrain_state
+from t5x_like.model.layers.rnn_stack import (
+    RNNOutput,
+    RNNStack,
+    RNNStackConfig,
+    RNNStates,
+    with_gathered_weights,
+)
+from t5x_like.partitioning.activations import constrain_state
 
 _ENCODER_SITE, _DECODER_SITE, _OUTPUTS_SITE = range(3)  # dropout sites; HEADS_SITE follows
 _WORDS_SITE, _STACK_SITE = range(2)  # of a stack's site
@@ -261,7 +267,7 @@ class RNNEncoderDecoder(nnx.Module):
             context = self.attention.context(read.output, cache.attended)
             return embedded, read, self.attention.join(read.output, context)
 
-        model, cache = for_loop(self), constrain_state(cache)
+        model, cache = with_gathered_weights(self), constrain_state(cache)
 
         def step(
             carried: tuple[RNNStates, Array | None], position: tuple[Array, Array | None, Array]

@@ -19,7 +19,7 @@ from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
 from t5x_like.model.layers.pallas_attention import pallas_attention
 from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
-from t5x_like.partitioning.shard import constrain_inner
+from t5x_like.partitioning.activations import constrain_inner
 
 Positions: TypeAlias = Rotary | RelativeBuckets
 

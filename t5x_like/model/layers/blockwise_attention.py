@@ -17,8 +17,8 @@ from t5x_like.model.layers.attention_blocks import BlockSizes, Inputs, Sides, ma
 from t5x_like.model.layers.attention_ring import KeysOfPart, Others, Ring, attend, visits_of
 from t5x_like.model.layers.masks import AttentionMask
 from t5x_like.model.layers.positions import DistanceBias
+from t5x_like.partitioning.activations import num_context_parts
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS
-from t5x_like.partitioning.shard import num_context_parts
 
 # Longest block of queries and of keys.
 BLOCK_LENGTH = 512

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
-from t5x_like.partitioning.shard import constrain_inner
+from t5x_like.partitioning.activations import constrain_inner
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 

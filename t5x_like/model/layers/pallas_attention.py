@@ -18,7 +18,7 @@ from t5x_like.model.layers.masks import AttentionMask
 from t5x_like.model.layers.pallas_grid import AttentionBlocks, KernelInputs, KernelSides
 from t5x_like.model.layers.pallas_kernels import LANES
 from t5x_like.model.layers.positions import DistanceBias
-from t5x_like.partitioning.shard import HEADS, ROWS, map_heads, num_parts_of_heads
+from t5x_like.partitioning.activations import HEADS, ROWS, map_heads, num_parts_of_heads
 
 # Longest block of queries and of keys: 512 x 512 float32 scores are 1 MiB of fast memory.
 BLOCK_LENGTH = 512

@@ -24,7 +24,7 @@ from t5x_like.model.layers.relative_attention import (
 )
 from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.partitioning.shard import constrain_tokens
+from t5x_like.partitioning.activations import constrain_tokens
 
 
 @config_class

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
-from t5x_like.partitioning.shard import constrain_tokens, gather_tokens
+from t5x_like.partitioning.activations import constrain_tokens, gather_tokens
 
 NormSlot = Literal["before", "after", "final"]
 

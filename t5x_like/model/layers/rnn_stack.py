@@ -12,7 +12,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.rnn_cell import LSTMConfig, RNNCellConfig, RNNState
-from t5x_like.partitioning.shard import constrain_state, gather_weight
+from t5x_like.partitioning.activations import constrain_state, gather_weight
 
 RNNDirection = Literal["forward", "backward", "both"]
 RNNStates: TypeAlias = Sequence[RNNState]
@@ -296,8 +296,8 @@ class RNNStack(nnx.Module):
         return jax.tree.map(lambda part: part.astype(jnp.float32), states)
 
 
-def for_loop(module: Module) -> Module:
-    """Return a module that a loop over positions calls; its weights are gathered once (see ``gather_weight``)."""
+def with_gathered_weights(module: Module) -> Module:
+    """Return the module with all weights gathered, for a loop over positions that calls it (see ``gather_weight``)."""
 
     def whole(weight: nnx.Variable) -> nnx.Variable:
         return weight.replace(gather_weight(weight[...], weight.get_metadata()["axes"]))

@@ -24,7 +24,7 @@ from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
-from t5x_like.partitioning.shard import constrain_tokens, num_context_parts
+from t5x_like.partitioning.activations import constrain_tokens, num_context_parts
 
 Model = TypeVar("Model", bound=nnx.Module)
 

@@ -13,7 +13,7 @@ from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.position_chunks import map_position_chunks
 from t5x_like.model.layers.top_k import argmax
-from t5x_like.partitioning.shard import map_tokens
+from t5x_like.partitioning.activations import map_tokens
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
