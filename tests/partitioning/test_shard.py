@@ -1,15 +1,12 @@
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from t5x_like.batch import Batch
-from t5x_like.partitioning.activations import constrain_inner, constrain_rows, constrain_tokens, gather_tokens
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import (
     RowShare,
@@ -131,70 +128,6 @@ def test_a_batch_that_does_not_divide_names_the_nearest_sizes(rows, nearest):
     ):
         check_batch_size(rows, MESH)
     check_batch_size(8, MESH)
-
-
-def test_rows_stay_where_the_batch_is_while_weights_are_gathered():
-    weights = jax.device_put(
-        np.ones((8, 8), np.float32), tree_shardings(("embed", "mlp"), _shape(8, 8), MESH)
-    )
-    rows = jax.device_put(np.ones((8, 8), np.float32), batch_sharding(MESH))
-    with jax.set_mesh(MESH):
-        out = jax.jit(lambda rows, weights: constrain_rows(rows @ weights))(rows, weights)
-    assert out.sharding.spec[0] == ("data", "fsdp")
-
-
-def test_constraining_rows_does_nothing_without_a_mesh_or_an_even_cut():
-    assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
-    with jax.set_mesh(MESH):
-        assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
-
-
-def _sharded(function, *arguments, mesh=MESH):
-    with jax.set_mesh(mesh):
-        return jax.jit(function)(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("function", "length", "spec"),
-    [
-        (constrain_tokens, 4, P(("data", "fsdp"), ("context", "model"))),
-        (constrain_tokens, 6, P(("data", "fsdp"), "context")),  # model doesn't divide 3 tokens
-        (constrain_tokens, 3, P(("data", "fsdp"))),
-        (gather_tokens, 4, P(("data", "fsdp"), "context")),
-    ],
-)
-def test_tokens_of_activations_are_cut_along_context(function, length, spec):
-    array = jnp.arange(8.0 * length * 6).reshape(8, length, 6)
-    out = _sharded(function, array, mesh=LONG)
-    assert out.sharding.is_equivalent_to(NamedSharding(LONG, spec), 3)
-    np.testing.assert_array_equal(out, array)
-
-
-def test_layers_leave_the_tokens_where_context_has_cut_them():
-    def heads(x):
-        return constrain_inner(gather_tokens(x), axis=2)
-
-    out = _sharded(heads, jnp.zeros((8, 4, 6, 2)), mesh=LONG)
-    assert out.sharding.is_equivalent_to(NamedSharding(LONG, P(("data", "fsdp"), "context", "model")), 4)
-
-
-@pytest.mark.parametrize(
-    ("function", "shape", "spec"),
-    [
-        (constrain_tokens, (8, 4, 6), P(("data", "fsdp"), "model")),
-        (constrain_tokens, (8, 3, 6), P(("data", "fsdp"))),  # 2 don't divide 3 tokens
-        (constrain_tokens, (7, 4, 6), P()),
-        (gather_tokens, (8, 4, 6), P(("data", "fsdp"))),
-        (partial(constrain_inner, axis=-1), (8, 4, 6), P(None, None, "model")),
-        (partial(constrain_inner, axis=2), (8, 4, 5, 2), P()),  # nor 5 heads
-    ],
-)
-def test_activations_and_weights_are_cut_by_rule_inside_of_jit(function, shape, spec):
-    array = jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
-    out = _sharded(function, array)
-    assert out.sharding.is_equivalent_to(NamedSharding(MESH, spec), len(shape))
-    np.testing.assert_array_equal(out, array)
-    assert jax.jit(function)(array).sharding.is_fully_replicated  # without a mesh
 
 
 def test_scalars_are_replicated():
