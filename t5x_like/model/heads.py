@@ -21,6 +21,21 @@ HEADS_SITE = 3
 
 
 @config_class
+class Maxout:
+    """Activation that takes the largest of several linear functions (Goodfellow et al. 2013).
+
+    Attributes:
+      num_pieces: Linear functions of each output.
+    """
+
+    num_pieces: int
+
+    def __post_init__(self) -> None:
+        if self.num_pieces < 1:
+            raise ValueError(f"num_pieces of Maxout is {self.num_pieces}; give a positive number")
+
+
+@config_class
 class TransformConfig:
     """Layer before the scores: ``norm(activation(dense(x)))`` (Devlin et al. 2019, BERT's code).
 
@@ -32,7 +47,7 @@ class TransformConfig:
     """
 
     dim: int
-    activation: Activation
+    activation: Activation | Maxout
     norm: NormConfig | None = None
     bias: bool = True
 
@@ -43,14 +58,18 @@ class Transform(nnx.Module):
     def __init__(
         self, config: TransformConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
-        self.dense = Linear(
-            model_dim, config.dim, axes=("embed", "mlp"), key=key, init=init, bias=config.bias
-        )
+        activation = config.activation
+        width = config.dim * (activation.num_pieces if isinstance(activation, Maxout) else 1)
+        self.dense = Linear(model_dim, width, axes=("embed", "mlp"), key=key, init=init, bias=config.bias)
         self.norm = None if config.norm is None else build_norm(config.norm, config.dim)
         self.config = config
 
     def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows E"]:
-        x = ACTIVATIONS[self.config.activation](self.dense(x))
+        activation, x = self.config.activation, self.dense(x)
+        if isinstance(activation, Maxout):
+            x = jnp.max(x.reshape(*x.shape[:-1], self.config.dim, activation.num_pieces), axis=-1)
+        else:
+            x = ACTIVATIONS[activation](x)
         return x if self.norm is None else self.norm(x)
 
 
@@ -190,19 +209,21 @@ class PoolerConfig:
       pooling: ``"first"`` takes the row's first token, as in transformers, even if it is padding. ``"first_real"``
         skips padding on the left, ``"last"`` takes the last real token, ``"mean"`` averages all real tokens.
         ``"concat"`` concatenates the last real token, the maximum and the mean of all (Howard and Ruder 2018, §3.3).
+        ``"self_attentive"`` concatenates the maximum, the mean, the minimum and a learned weighted mean (McCann et al.
+        2017, §4).
       norm: Norm of the vector; ``None`` for none.
       transform: Layer on the vector; ``None`` for none.
       dropout_rate: Dropout of the transform's input.
     """
 
-    pooling: Literal["first", "first_real", "last", "mean", "concat"] = "first"
+    pooling: Literal["first", "first_real", "last", "mean", "concat", "self_attentive"] = "first"
     norm: NormConfig | None = None
     transform: TransformConfig | None = None
     dropout_rate: float = 0.0
 
     def pooled_dim(self, model_dim: int) -> int:
         """Return the width of the vector before the transform."""
-        return 3 * model_dim if self.pooling == "concat" else model_dim
+        return {"concat": 3, "self_attentive": 4}.get(self.pooling, 1) * model_dim
 
     def output_dim(self, model_dim: int) -> int:
         """Return the width of the vector."""
@@ -216,6 +237,11 @@ class Pooler(nnx.Module):
         self, config: PoolerConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
         transform, width = config.transform, config.pooled_dim(model_dim)
+        self.score = (
+            Linear(model_dim, 1, axes=("embed", "classes"), key=jax.random.fold_in(key, 1), init=init)
+            if config.pooling == "self_attentive"
+            else None
+        )
         self.norm = None if config.norm is None else build_norm(config.norm, width)
         self.transform = transform and Transform(transform, width, key=key, init=init)
         self.config = config
@@ -230,11 +256,27 @@ class Pooler(nnx.Module):
         """Pool each row; padding, where segment ids are 0, is ignored except by ``"first"``."""
         if segment_ids is None or self.config.pooling == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
-        pooling = self.config.pooling
-        pooled = pool(x, segment_ids > 0, "first" if pooling == "first_real" else pooling)
+        pooled = self._pool(x, segment_ids > 0)
         pooled = pooled if self.norm is None else self.norm(pooled)
         pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
         return pooled if self.transform is None else self.transform(pooled)
+
+    def _pool(self, x: Float[Array, "B L D"], real: Bool[Array, "B L"]) -> Float[Array, "B E"]:
+        pooling = self.config.pooling
+        if pooling != "self_attentive":
+            return pool(x, real, "first" if pooling == "first_real" else pooling)
+        assert self.score is not None
+        scores_BL = self.score(x, output_dtype=jnp.dtype(jnp.float32))[..., 0]
+        weights_BL = jax.nn.softmax(jnp.where(real, scores_BL, MASKED), axis=-1)
+        attended = jnp.einsum("bld,bl->bd", x, weights_BL, preferred_element_type=jnp.float32)
+        parts = (_largest(x, real), pool(x, real, "mean"), -_largest(-x, real), attended.astype(x.dtype))
+        return jnp.concatenate(parts, axis=-1)
+
+
+def _largest(x: Float[Array, "B L D"], real: Bool[Array, "B L"]) -> Float[Array, "B D"]:
+    """Return the maximum over real tokens; 0 for a row of padding."""
+    largest = jnp.max(jnp.where(real[..., None], x, -jnp.inf), axis=1)
+    return jnp.where(jnp.any(real, axis=1)[:, None], largest, 0.0).astype(x.dtype)
 
 
 def pool(
@@ -248,9 +290,8 @@ def pool(
       pooling: See ``PoolerConfig``; ``"first"`` is the first real token here.
     """
     if pooling == "concat":
-        largest = jnp.max(jnp.where(real[..., None], x, -jnp.inf), axis=1)
-        largest = jnp.where(jnp.any(real, axis=1)[:, None], largest, 0.0).astype(x.dtype)
-        return jnp.concatenate([pool(x, real, "last"), largest, pool(x, real, "mean")], axis=-1)
+        parts = (pool(x, real, "last"), _largest(x, real), pool(x, real, "mean"))
+        return jnp.concatenate(parts, axis=-1)
     if pooling == "mean":
         weights = real.astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)

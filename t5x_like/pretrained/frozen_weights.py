@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from t5x_like.weight_patterns import Selection, invert
 
 _FILE = "frozen.json"
 
+Source = Literal["start_from", "word_vectors", "features"]  # fields of a record that name files
+_SOURCES = get_args(Source)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenRecord:
@@ -28,6 +31,8 @@ class FrozenRecord:
       checksums: of each frozen weight, by path.
       layers: rows of stacked weights that are frozen, by path, where only some are.
       word_vectors: the file that fresh word embeddings were replaced from, an absolute path; ``None`` for none.
+      features: the checkpoint of pretrained features, an absolute path; ``None`` for none.
+      features_step: the step of ``features``, if that is a run.
     """
 
     start_from: str | None
@@ -36,6 +41,8 @@ class FrozenRecord:
     checksums: Mapping[str, int]
     layers: Mapping[str, Sequence[int]] = field(default_factory=dict)
     word_vectors: str | None = None
+    features: str | None = None
+    features_step: int | None = None
 
     def selection(self, params: parameters.Parameters) -> Selection:
         """Return which of a model's whole weights are frozen."""
@@ -62,17 +69,19 @@ class FrozenRecord:
         if not changed:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        fields = [name for name in _SOURCES if getattr(self, name) is not None]
         if self.start_from is not None:
             source = f"those of {self.origin}"
-            hint = (
-                f"Restore the weights there, or give the directory of a copy as start_from in {run}/{_FILE}"
-            )
-        elif self.word_vectors is not None:
-            source = f"fresh weights drawn from seed {self.seed} with the word vectors of {self.word_vectors}"
-            hint = f"Restore that file, or give a copy as word_vectors in {run}/{_FILE}"
         else:
-            source = f"fresh weights drawn from seed {self.seed}"
-            hint = "Use the versions of JAX and of this code that the run was started with"
+            added = {"word_vectors": f"the word vectors of {self.word_vectors}", "features": self.features}
+            source = " with ".join(
+                [f"fresh weights drawn from seed {self.seed}", *(str(added[name]) for name in fields)]
+            )
+        hint = (
+            f"Restore what is there, or give the path of a copy as {' or '.join(fields)} in {run}/{_FILE}"
+            if fields
+            else "Use the versions of JAX and of this code that the run was started with"
+        )
         raise ValueError(
             f"{run} was trained on frozen weights, {source}, which have changed since: {changed[0]}{more}. {hint}"
         )
@@ -82,11 +91,9 @@ class FrozenRecord:
         """The checkpoint in words."""
         return f"{self.start_from}" + ("" if self.step is None else f", step {self.step}")
 
-    def missing(self, error: Exception, *, run: str) -> ValueError:
-        """Return the error for a base checkpoint, or a file of word vectors, that can't be opened."""
-        place, field = (
-            (self.origin, "start_from") if self.word_vectors is None else (self.word_vectors, "word_vectors")
-        )
+    def missing(self, error: Exception, field: Source, *, run: str) -> ValueError:
+        """Return the error for a base checkpoint, word vectors or features that can't be opened."""
+        place = self.origin if field == "start_from" else getattr(self, field)
         return ValueError(
             f"{run} was trained on frozen weights, those of {place}, which can't be opened: {error}. Put them back "
             f"there, or give the path of a copy as {field} in {run}/{_FILE}"
@@ -100,7 +107,7 @@ def record_frozen(
     start_from: str | None,
     step: int | None,
     seed: int,
-    word_vectors: str | None = None,
+    **others: Any,
 ) -> FrozenRecord:
     """Return the record of a run's frozen weights.
 
@@ -110,7 +117,7 @@ def record_frozen(
       start_from: as in ``FrozenRecord``.
       step: as in ``FrozenRecord``.
       seed: as in ``FrozenRecord``.
-      word_vectors: as in ``FrozenRecord``.
+      **others: other fields of ``FrozenRecord``.
     """
     layers = {
         path: [row for row, is_frozen in enumerate(rows) if is_frozen]
@@ -123,7 +130,7 @@ def record_frozen(
         seed=seed,
         checksums=checksums(frozen),
         layers=layers,
-        word_vectors=word_vectors,
+        **others,
     )
 
 

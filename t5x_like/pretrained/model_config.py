@@ -5,13 +5,15 @@ from typing import Any, get_args, get_type_hints
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
-from t5x_like.model.zoo.architectures import architecture_named, architecture_of
+from t5x_like.model.zoo.architectures import ARCHITECTURES, architecture_named, architecture_of
+
+_MODEL_TYPE = "model_type"
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
     """Write the configuration's ``model_type`` and every field of it."""
-    fields = {"model_type": architecture_of(config).name, **dataclasses.asdict(config)}
-    write_json(as_path(directory) / "model.json", fields)
+    architecture_of(config)  # refuses a model of no architecture
+    write_json(as_path(directory) / "model.json", _fields_of(config))
 
 
 def read_model_config(directory: PathLike) -> Any:
@@ -24,22 +26,40 @@ def read_model_config(directory: PathLike) -> Any:
     if not path.exists():
         raise ValueError(f"{path} is missing: {directory} is not a run directory")
     fields = read_json(path, dict)
-    model_type = fields.pop("model_type", None)
+    model_type = fields.pop(_MODEL_TYPE, None)
     with refusing_damage(path):
-        architecture = architecture_named(model_type)
-        if architecture is None:
+        if architecture_named(model_type) is None:
             raise ValueError(f"{path}: there is no model {model_type!r} in this version")
-        config_class = architecture.config_class
-        hints = get_type_hints(config_class)
-        return config_class(**{name: _restored(hints.get(name), value) for name, value in fields.items()})
+        return _restored(None, {_MODEL_TYPE: model_type, **fields})
+
+
+def _fields_of(value: Any) -> Any:
+    """Return dataclasses as dicts; those that configure a model of an architecture have its ``model_type``."""
+    if isinstance(value, tuple | list):
+        return [_fields_of(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _fields_of(item) for name, item in value.items()}
+    if not dataclasses.is_dataclass(value):
+        return value
+    names = [each.name for each in ARCHITECTURES if type(value) is each.config_class]
+    fields = {field.name: _fields_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return {_MODEL_TYPE: names[0], **fields} if names else fields
 
 
 def _restored(kind: Any, value: Any) -> Any:
-    """Turn a field's JSON value into a dataclass again, recognized by the names of its fields, or into a tuple."""
+    """Turn a field's JSON value into a dataclass or tuple again.
+
+    A dataclass is recognized by its ``model_type``, or by the names of its fields.
+    """
     if isinstance(value, list):
         return tuple(_restored(None, item) for item in value)
     if not isinstance(value, dict):
         return value
+    if (architecture := architecture_named(value.get(_MODEL_TYPE))) is not None:
+        config_class = architecture.config_class
+        hints = get_type_hints(config_class)
+        fields = {name: item for name, item in value.items() if name != _MODEL_TYPE}
+        return config_class(**{name: _restored(hints.get(name), item) for name, item in fields.items()})
     for choice in (kind, *get_args(kind)):
         if isinstance(choice, type) and _names(choice) == set(value):
             hints = get_type_hints(choice)

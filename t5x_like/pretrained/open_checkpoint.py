@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
+from t5x_like.model.families.pretrained_features import FEATURES_MODEL
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
@@ -180,7 +181,14 @@ def open_frozen(
                 vocabulary = required_tokenizer(find_tokenizer(directory, config, {}), directory)
                 params = with_vectors(params, match_vectors(config, record.word_vectors, vocabulary))
             except (OSError, ValueError) as error:
-                raise record.missing(error, run=str(directory)) from error
+                raise record.missing(error, "word_vectors", run=str(directory)) from error
+        if record.features is not None:
+            try:
+                params, _ = with_features(
+                    params, config, start_from=record.features, step=record.features_step, mesh=mesh
+                )
+            except (OSError, ValueError) as error:
+                raise record.missing(error, "features", run=str(directory)) from error
     else:
         try:
             checkpoint, _ = open_initial(
@@ -193,11 +201,38 @@ def open_frozen(
                 finite=False,
             )
         except (OSError, ValueError) as error:
-            raise record.missing(error, run=str(directory)) from error
+            raise record.missing(error, "start_from", run=str(directory)) from error
         params = checkpoint.params
     frozen, _ = parameters.partition(params, record.selection(params))
     record.check(frozen, run=str(directory))
     return frozen
+
+
+def with_features(
+    params: parameters.Parameters,
+    config: Any,
+    *,
+    start_from: PathLike,
+    step: int | None,
+    mesh: Mesh | None,
+) -> tuple[parameters.Parameters, int | None]:
+    """Return a model's weights with those of the model that its features come from, and the step they are of.
+
+    Args:
+      params: Weights of the model.
+      config: The model.
+      start_from: Checkpoint of the pretrained model.
+      step: Step of a run; its newest if not given.
+      mesh: The devices.
+
+    Raises:
+      FileNotFoundError, ValueError: There are no weights, or those of another model.
+    """
+    checkpoint = open_checkpoint(start_from, mesh=mesh, step=step, config=config.features.model)
+    pretrained = {
+        f"{FEATURES_MODEL}/{path}": weight for path, weight in parameters.flatten(checkpoint.params).items()
+    }
+    return parameters.unflatten(parameters.flatten(params) | pretrained), checkpoint.step
 
 
 def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:

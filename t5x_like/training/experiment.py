@@ -11,6 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.initial_features import CheckpointFeatures
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
@@ -72,10 +73,11 @@ class Experiment:
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
       word_vectors: a file of GloVe's or word2vec's vectors for the fresh word embeddings to begin with. Words that it
         lacks keep fresh ones. The vocabulary must be of whole words.
+      features: a pretrained model whose hidden states join the word embeddings of ``model`` (CoVe); ``None`` for none.
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
         ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. ``None`` trains all, or of a model
-        with an adapter the adapter and the task's head. Checkpoints hold trained weights only, and ``frozen.json`` says
-        where the others come from.
+        with an adapter the adapter and the task's head, or with ``features`` the others. Checkpoints hold trained
+        weights only, and ``frozen.json`` says where the others come from.
       unfreezing: steps at which groups of trained weights begin to train; ``None`` for all at once.
       noisy_tune: noise on the weights of ``start_from`` before the first step; ``None`` for none.
       average: an average of trained weights, which is evaluated and saved next to them; ``None`` for none.
@@ -106,6 +108,7 @@ class Experiment:
     batch_size_ramp: BatchSizeRamp | None = None
     start_from: str | None = None
     word_vectors: str | None = None
+    features: CheckpointFeatures | None = None
     trainable: tuple[str, ...] | None = None
     unfreezing: GradualUnfreezing | None = None
     noisy_tune: NoisyTune | None = None
@@ -143,6 +146,11 @@ class Experiment:
                 f"word_vectors={self.word_vectors!r} replaces fresh word embeddings, and "
                 f"start_from={self.start_from!r} has trained ones; give one of the two"
             )
+        if self.features is not None and self.start_from:
+            raise ValueError(
+                f"features={self.features.start_from!r} are of a fresh model, and start_from={self.start_from!r} has "
+                "its own; give one of the two"
+            )
         if self.batch_size_ramp is not None:
             self.batch_size_ramp.check(self.train.batch_size, self.num_microbatches)
             if self.unfreezing is not None and self.unfreezing.every_epochs is not None:
@@ -155,7 +163,7 @@ class Experiment:
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|max_skipped_steps|max_failed_saves|loss_spikes|watchdog|distillation\.logits_dir|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"(total_steps|max_skipped_steps|max_failed_saves|loss_spikes|watchdog|distillation\.logits_dir|features\.start_from|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
     r"|allow_compute_dtype_change|model\.(remat|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"

@@ -7,11 +7,12 @@ from jax.sharding import Mesh
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
 from t5x_like.partitioning.shard import check_batch_size, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
+from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import Loader, empty_row
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
-from t5x_like.training.teacher import check_teacher
+from t5x_like.training.teacher import check_same_vocabulary, check_teacher
 
 
 def check_split(experiment: Experiment, mesh: Mesh) -> None:
@@ -61,10 +62,23 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 "(LoaderConfig.pack = False in a recipe)"
             )
     _check_memory(experiment)
+    _check_features(experiment, loader)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     if experiment.distillation is not None:
         check_teacher(experiment.distillation, model, loader, experiment.train)
+
+
+def _check_features(experiment: Experiment, loader: Loader | RampLoader) -> None:
+    """Check that the model of pretrained features reads the vocabulary of the tasks.
+
+    Raises:
+      ValueError: It reads another.
+    """
+    if experiment.features is None:
+        return
+    with open_unread(experiment.features.start_from, step=experiment.features.step) as pretrained:
+        check_same_vocabulary("the model of the features", pretrained, loader)
 
 
 def _check_memory(experiment: Experiment) -> None:

@@ -101,7 +101,7 @@ def check_teacher(distillation: Distillation, model: Any, loader: Any, train: Lo
     where, mixture = distillation.teacher, f"mixture {train.mixture!r}"
     with open_unread(where, step=distillation.teacher_step) as teacher:
         _check_family(teacher, model)
-        _check_vocabulary(teacher, loader)
+        check_same_vocabulary("the teacher", teacher, loader)
         if train.layout == "encoder":
             check_length(teacher.config, train.inputs_length, what=f"{mixture}, by teacher {where},")
         if distillation.soft_targets_weight:
@@ -157,20 +157,29 @@ def _check_classes(teacher: Checkpoint, ours: tuple[str, ...]) -> None:
         )
 
 
-def _check_vocabulary(teacher: Checkpoint, loader: Any) -> None:
-    """Refuse a teacher whose ids mean other tokens; it may have another number of sentinels and padding."""
-    theirs, ours, where = teacher.found_tokenizer, loader.vocabulary, teacher.directory
+def check_same_vocabulary(what: str, checkpoint: Checkpoint, loader: Any) -> None:
+    """Check that a model's ids mean what they mean in the data; numbers of sentinels and of padding may differ.
+
+    Args:
+      what: The model, for the message.
+      checkpoint: The model.
+      loader: Loader of the data.
+
+    Raises:
+      ValueError: It has another vocabulary, or fewer embeddings than the data has ids.
+    """
+    theirs, ours, where = checkpoint.found_tokenizer, loader.vocabulary, checkpoint.directory
     if theirs is None or not isinstance(ours, Tokenizer):
-        log.warning("teacher %s has no vocabulary to compare; it is taken for that of the tasks", where)
+        log.warning("%s %s has no vocabulary to compare; it is taken for that of the tasks", what, where)
     elif difference := vocabulary_difference(theirs, ours):
         raise ValueError(
-            f"the teacher {where} has another vocabulary than the tasks ({ours.name}): {difference}. Take a teacher "
-            "with the tasks' vocabulary, or give the tasks the teacher's"
+            f"{what} {where} has another vocabulary than the tasks ({ours.name}): {difference}. Take a model with "
+            "the tasks' vocabulary, or give the tasks the model's"
         )
-    if teacher.config.vocab_size < loader.num_ids:
+    if checkpoint.config.vocab_size < loader.num_ids:
         raise ValueError(
-            f"the teacher {where} has {teacher.config.vocab_size:,} embedding rows, the tasks need {loader.num_ids:,}; "
-            "take a teacher with the tasks' vocabulary"
+            f"{what} {where} has {checkpoint.config.vocab_size:,} embedding rows, the tasks need {loader.num_ids:,}; "
+            "take a model with the tasks' vocabulary"
         )
 
 

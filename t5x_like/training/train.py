@@ -21,7 +21,7 @@ from t5x_like.pretrained.initial_weights import (
     initial_checkpoint,
     with_lm_head,
 )
-from t5x_like.pretrained.open_checkpoint import open_frozen
+from t5x_like.pretrained.open_checkpoint import open_frozen, with_features
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
@@ -207,6 +207,8 @@ def compiled_steps(
 def with_model(experiment: Experiment) -> Experiment:
     """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``, and fill in ``trainable``.
 
+    A model with ``features`` gets the configuration of the model that they come from.
+
     For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
 
     Raises:
@@ -215,6 +217,8 @@ def with_model(experiment: Experiment) -> Experiment:
     model: Any = experiment.model
     if isinstance(model, CheckpointModel):
         model = model.resolve(experiment.start_from, head_for(experiment.train))
+    if experiment.features is not None:
+        model = experiment.features.resolve(model)
     if experiment.loss.auxiliary_lm_weight is not None:
         model = with_lm_head(model, head_for(experiment.train))
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
@@ -231,7 +235,7 @@ def starting_state(
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
     It is that of this run's newest good checkpoint or of ``from_step``, else has the weights of ``start_from``, else
-    fresh ones, with the word embeddings of ``word_vectors``.
+    fresh ones, with the word embeddings of ``word_vectors`` and the pretrained model of ``features``.
     """
     model: Any = experiment.model
     has_frozen = bool(plan.abstract["frozen"])
@@ -249,23 +253,27 @@ def starting_state(
         return restored.state | {"frozen": frozen}, restored.step, record
     checkpoints.refuse_lost_steps()
     start_from, step, seed = experiment.start_from, None, experiment.seed
+    origin: dict[str, Any] = {}
     if start_from:
         classes = classes_for(experiment.train)
         checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
         start_from, step = os.fspath(absolute(start_from)), checkpoint.step
         state = fine_tuning_state(plan, checkpoint.params, experiment.noisy_tune)
-    elif has_frozen or experiment.word_vectors:
+    elif has_frozen or experiment.word_vectors or experiment.features:
         params = fresh_params(model, mesh=mesh, seed=seed)
         if experiment.word_vectors:
             matched = match_vectors(model, experiment.word_vectors, loader.vocabulary)
             log.warning("%s", matched.note)
             params = with_vectors(params, matched)
+            origin["word_vectors"] = os.fspath(absolute(find_file(experiment.word_vectors)))
+        if (features := experiment.features) is not None:
+            place = {"start_from": features.start_from, "step": features.step}
+            params, features_step = with_features(params, model, **place, mesh=mesh)
+            origin |= {"features": os.fspath(absolute(features.start_from)), "features_step": features_step}
         state = fine_tuning_state(plan, params)
     else:
         state = new_state(plan, model, seed=seed)
     if not has_frozen:
         return state, 0, None
-    origin = {"start_from": start_from or None, "step": step, "seed": seed}
-    if experiment.word_vectors:
-        origin["word_vectors"] = os.fspath(absolute(find_file(experiment.word_vectors)))
+    origin |= {"start_from": start_from or None, "step": step, "seed": seed}
     return state, 0, record_frozen(state["frozen"], plan.trained, **origin)

@@ -7,6 +7,7 @@ import numpy as np
 
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
+from t5x_like.model.families.pretrained_features import FEATURES_MODEL
 from t5x_like.word_vectors.vector_files import read_vectors
 from t5x_like.word_vectors.word_text import words_of
 
@@ -18,7 +19,11 @@ def word_table(config: parameters.ModelConfig) -> str:
       ValueError: It has none, or several.
     """
     axes = parameters.flatten(parameters.abstract(config)[2])
-    paths = [path for path, names in axes.items() if names == ("vocab", "embed") and "/tables/" not in path]
+    paths = [
+        path
+        for path, names in axes.items()
+        if names == ("vocab", "embed") and "/tables/" not in path and not path.startswith(FEATURES_MODEL)
+    ]
     if len(paths) != 1:
         raise ValueError(
             f"word vectors need a model with one table of word embeddings, and a {type(config).__name__} has "

@@ -1,4 +1,4 @@
-"""Recurrent encoders with heads, and cross-view training (Clark et al. 2018, https://arxiv.org/abs/1809.08370)."""
+"""Recurrent encoders with heads, features of pretrained models, and cross-view training (Clark et al. 2018)."""
 
 import math
 from typing import Any, Literal
@@ -11,13 +11,24 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Predictions
-from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, Scores, ScoresConfig
+from t5x_like.model.families.pretrained_features import FeaturesConfig, PretrainedFeatures
+from t5x_like.model.heads import (
+    HEADS_SITE,
+    Heads,
+    HeadsConfig,
+    Scores,
+    ScoresConfig,
+    Transform,
+    TransformConfig,
+)
+from t5x_like.model.layers.biattention import Biattention, BiattentionConfig
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.linear import Initializer
 from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 
 _INPUTS_SITE, _STACK_SITE, _OUTPUTS_SITE = range(3)  # dropout sites; HEADS_SITE follows
+_VIEWS_SITE, _BIATTENTION_SITE = HEADS_SITE + 1, HEADS_SITE + 2
 
 CROSS_VIEW_LOSS = "cross_view_loss"
 
@@ -30,6 +41,9 @@ class RNNEncoderConfig:
       embeddings: Input embeddings.
       stack: Recurrent layers.
       heads: Heads.
+      features: Features of a pretrained model, concatenated to word embeddings; ``None`` for none.
+      input_transform: Layer before the recurrent ones; ``None`` for none.
+      biattention: Attention of the outputs to each other, and its integrator; ``None`` for none.
       dropout_rate: Dropout of embedded tokens and of what heads read.
       cross_view_weight: Weight of the loss of cross-view training; see ``CrossViews``. 0 for none.
       compute_dtype: Type of activations. Weights, sums and states are float32.
@@ -38,6 +52,9 @@ class RNNEncoderConfig:
     embeddings: EmbeddingsConfig
     stack: RNNStackConfig
     heads: HeadsConfig = HeadsConfig()
+    features: FeaturesConfig | None = None
+    input_transform: TransformConfig | None = None
+    biattention: BiattentionConfig | None = None
     dropout_rate: float = 0.0
     cross_view_weight: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -58,6 +75,16 @@ class RNNEncoderConfig:
                 f"direction is {self.stack.direction!r}, and views of cross-view training are layers of both "
                 "directions; set direction='both'"
             )
+
+    @property
+    def inputs_dim(self) -> int:
+        """Width of word embeddings and features together."""
+        return self.embeddings.embed_dim + (0 if self.features is None else self.features.dim)
+
+    @property
+    def outputs_dim(self) -> int:
+        """Width of what heads read."""
+        return sum(self.stack.output_dims) if self.biattention is None else self.biattention.output_dim
 
     @property
     def scores_of_tokens(self) -> ScoresConfig | None:
@@ -116,11 +143,19 @@ class RNNEncoder(nnx.Module):
 
     def __init__(self, config: RNNEncoderConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key, views_key = jax.random.split(key, 4)
-        stack = config.stack
-        self.embedding = Embeddings(config.embeddings, stack.input_dim, key=embedding_key)
+        features_key, transform_key, biattention_key = jax.random.split(jax.random.fold_in(key, 1), 3)
+        stack, features, transform = config.stack, config.features, config.input_transform
+        self.embedding = Embeddings(config.embeddings, config.embeddings.embed_dim, key=embedding_key)
+        self.features = features and PretrainedFeatures(features, key=features_key)
+        self.input_transform = transform and Transform(
+            transform, config.inputs_dim, key=transform_key, init=stack.init
+        )
         self.rnn = RNNStack(stack, key=stack_key)
+        self.biattention = config.biattention and Biattention(
+            config.biattention, sum(stack.output_dims), key=biattention_key, init=stack.init
+        )
         self.heads = Heads(
-            config.heads, config.embeddings, sum(stack.output_dims), key=heads_key, init=stack.init
+            config.heads, config.embeddings, config.outputs_dim, key=heads_key, init=stack.init
         )
         scores = config.scores_of_tokens if config.cross_view_weight > 0 else None
         self.views = scores and CrossViews(scores, stack.output_dims[0] // 2, key=views_key, init=stack.init)
@@ -152,12 +187,18 @@ class RNNEncoder(nnx.Module):
     def _predict(
         self, batch: Batch, dropout_key: Key[Array, ""] | None
     ) -> tuple[Float[Array, "B L D"], RNNOutput, Float[Array, "B L E"], Any]:
-        """Return embedded tokens, outputs of layers, what heads read, and what they return."""
+        """Return embedded tokens with their features, outputs of layers, what heads read, and what they return."""
         rate, segment_ids = self.config.dropout_rate, batch.encoder_segment_ids
         embedded = self.embedding(batch.encoder_input_tokens, dtype=jnp.dtype(self.config.compute_dtype))
+        if self.features is not None:
+            embedded = jnp.concatenate([embedded, self.features(batch).astype(embedded.dtype)], axis=-1)
         embedded = dropout(embedded, rate, fold(dropout_key, _INPUTS_SITE))
-        read = self.rnn(embedded, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
+        inputs = embedded if self.input_transform is None else self.input_transform(embedded)
+        read = self.rnn(inputs, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
         output = jnp.concatenate(read.layers, axis=-1)
+        if self.biattention is not None:
+            key = fold(dropout_key, _BIATTENTION_SITE)
+            output = self.biattention(output, segment_ids, dropout_key=key)
         output = dropout(output, rate, fold(dropout_key, _OUTPUTS_SITE))
         scored = self.heads(
             output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
@@ -179,7 +220,7 @@ class RNNEncoder(nnx.Module):
         assert self.views is not None
         assert head is not None
         target = jax.nn.log_softmax(jax.lax.stop_gradient(whole[head.name]))
-        views = self.views(read.layers[0], dropout_key=fold(dropout_key, HEADS_SITE + 1))
+        views = self.views(read.layers[0], dropout_key=fold(dropout_key, _VIEWS_SITE))
         divergence_BL = sum(
             jnp.sum(jnp.exp(target) * (target - jax.nn.log_softmax(scores)), axis=-1)
             for scores in views.values()

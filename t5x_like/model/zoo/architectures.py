@@ -9,6 +9,7 @@ from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.awd_lstm import AWD_LSTM
 from t5x_like.model.zoo.bart import BART
+from t5x_like.model.zoo.bcn import BCN
 from t5x_like.model.zoo.bert import BERT
 from t5x_like.model.zoo.bilstm import BILSTM
 from t5x_like.model.zoo.distilbert import DISTILBERT
@@ -43,7 +44,7 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, AWD_LSTM, BART, BERT, BILSTM, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4,
+    ALBERT, AWD_LSTM, BART, BCN, BERT, BILSTM, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4,
     GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2, QWEN3,
     RNN_SEQ2SEQ, ROBERTA, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from t5x_like.config_class import config_class
+from t5x_like.model.families.pretrained_features import FeaturesConfig
 from t5x_like.model.families.rnn_encoder import RNNEncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -25,6 +26,7 @@ class BiLSTMConfig(RNNConfig):
       head_dim: Width of the ReLU layer before the scores.
       dropout_rate: Dropout of embedded tokens, between layers, and of what heads read.
       cross_view_weight: Weight of the loss of cross-view training, which reads rows without labels; 0 for none.
+      features: Features next to word embeddings; ``None`` for none. ``Experiment.features`` sets them.
     """
 
     hidden_dim: int
@@ -32,6 +34,7 @@ class BiLSTMConfig(RNNConfig):
     head_dim: int = 128
     cross_view_weight: float = 0.0
     task: ModelTask = "token_classification"
+    features: FeaturesConfig | None = None
 
     can_pack: ClassVar[bool] = False
 
@@ -51,12 +54,13 @@ class BiLSTMConfig(RNNConfig):
         return RNNEncoderConfig(
             embeddings=self.embeddings,
             stack=RNNStackConfig(
-                input_dim=self.model_dim,
+                input_dim=self.model_dim + (0 if self.features is None else self.features.dim),
                 hidden_dims=(self.hidden_dim,) * self.num_layers,
                 direction="both",
                 dropout_rate=self.dropout_rate,
             ),
             heads=heads or HeadsConfig(),
+            features=self.features,
             dropout_rate=self.dropout_rate,
             cross_view_weight=self.cross_view_weight,
             compute_dtype=self.compute_dtype,

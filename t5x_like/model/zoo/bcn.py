@@ -1,0 +1,93 @@
+"""Biattentive classification networks on word vectors and pretrained features (McCann et al. 2017)."""
+
+from typing import ClassVar
+
+from t5x_like.config_class import config_class
+from t5x_like.model.families.pretrained_features import FeaturesConfig
+from t5x_like.model.families.rnn_encoder import RNNEncoderConfig
+from t5x_like.model.heads import HeadsConfig, Maxout, PoolerConfig, TransformConfig
+from t5x_like.model.layers.biattention import BiattentionConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.rnn_stack import RNNStackConfig
+from t5x_like.model.zoo.architecture import unpublished
+from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS, ModelTask, scoring_heads
+from t5x_like.model.zoo.rnn_config import RNNConfig
+
+
+@config_class
+class BCNConfig(RNNConfig):
+    """A biattentive classification network of any size: ``RNNConfig`` and these fields. Each row is one text.
+
+    A ReLU layer, a bidirectional LSTM, biattention, pooling and maxout layers (§4). Layer norm stands in for the
+    paper's batch norm, whose statistics depend on how rows are split over devices.
+
+    Attributes:
+      model_dim: Width of word embeddings.
+      input_dim: Width of the ReLU layer before the LSTM.
+      hidden_dim: Units of the LSTM, in each direction.
+      integrator_dim: Units of the integrator after biattention, in each direction.
+      maxout_dims: Widths of the two maxout layers before the scores.
+      num_pieces: Linear functions of each output of a maxout layer.
+      dropout_rate: Dropout of inputs, of the LSTM's outputs, and between maxout layers.
+      features: Features next to word embeddings (CoVe); ``None`` for none. ``Experiment.features`` sets them.
+    """
+
+    input_dim: int
+    hidden_dim: int
+    integrator_dim: int
+    maxout_dims: tuple[int, int]
+    num_pieces: int = 4
+    task: ModelTask = "sequence_classification"
+    features: FeaturesConfig | None = None
+
+    can_pack: ClassVar[bool] = False
+
+    @property
+    def parts(self) -> RNNEncoderConfig:
+        """Configuration of the family's model."""
+        if self.task not in (*SEQUENCE_TASKS, "base"):
+            raise ValueError(f"BCN classifies whole texts, and has no head for the task {self.task!r}")
+        if min(self.input_dim, self.integrator_dim, *self.maxout_dims) < 1:
+            raise ValueError(
+                f"input_dim is {self.input_dim}, integrator_dim is {self.integrator_dim} and maxout_dims are "
+                f"{self.maxout_dims}; give positive numbers"
+            )
+        first, second = (
+            TransformConfig(dim=dim, activation=Maxout(num_pieces=self.num_pieces), norm=LayerNormConfig())
+            for dim in self.maxout_dims
+        )
+        pooler = PoolerConfig(
+            pooling="self_attentive", norm=LayerNormConfig(), transform=first, dropout_rate=self.dropout_rate
+        )
+        heads = scoring_heads(
+            self.task,
+            num_labels=self.num_labels,
+            pooler=pooler,
+            of_pooled=second,
+            dropout_rate=self.dropout_rate,
+        )
+        biattention = BiattentionConfig(hidden_dim=self.integrator_dim)
+        return RNNEncoderConfig(
+            embeddings=self.embeddings,
+            stack=RNNStackConfig(input_dim=self.input_dim, hidden_dims=(self.hidden_dim,), direction="both"),
+            heads=heads or HeadsConfig(),
+            features=self.features,
+            input_transform=TransformConfig(dim=self.input_dim, activation="relu"),
+            biattention=biattention,
+            dropout_rate=self.dropout_rate,
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Word embeddings."""
+        return self.embeddings_of(stddev=0.5)
+
+
+BCN = unpublished(
+    "bcn",
+    BCNConfig,
+    "transformers has no biattentive classification network; it can't be read or written in its form. Keep the run "
+    "directory, which has all weights",
+)

@@ -1,0 +1,39 @@
+"""A pretrained model whose hidden states are features of the model to train (McCann et al. 2017)."""
+
+from dataclasses import replace
+from typing import Any
+
+from t5x_like.config_class import config_class
+from t5x_like.model.families.pretrained_features import FeaturesConfig
+from t5x_like.pretrained.weight_sources import read_config
+
+
+@config_class
+class CheckpointFeatures:
+    """Adds the hidden states of a pretrained model to the word embeddings of the model to train.
+
+    It reads the same tokens, and its weights are frozen unless ``Experiment.trainable`` names them.
+
+    Attributes:
+      start_from: A run, a Hugging Face directory, or any other checkpoint.
+      step: Step of a run; its newest if not given.
+    """
+
+    start_from: str
+    step: int | None = None
+
+    def resolve(self, model: Any) -> Any:
+        """Return the configuration of a model with these features.
+
+        Raises:
+          ValueError: The model takes no features, or there is no checkpoint.
+        """
+        if not hasattr(model, "features"):
+            raise ValueError(
+                f"features={self.start_from!r}, and a {type(model).__name__} takes no features of another model; take "
+                "a BCN or a BiLSTM, or fine-tune the pretrained model itself (start_from)"
+            )
+        pretrained: Any = read_config(self.start_from)
+        if hasattr(pretrained, "compute_dtype"):
+            pretrained = replace(pretrained, compute_dtype=model.compute_dtype)
+        return replace(model, features=FeaturesConfig(model=pretrained))
