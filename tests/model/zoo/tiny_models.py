@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.model.families.pretrained_features import FeaturesConfig
 from t5x_like.model.layers.rotary import Llama3Scaling
 from t5x_like.model.zoo.albert import AlbertConfig
 from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bart import BartConfig
+from t5x_like.model.zoo.bcn import BCNConfig
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.bilstm import BiLSTMConfig
 from t5x_like.model.zoo.distilbert import DistilBertConfig
@@ -81,6 +83,18 @@ TINY: dict[str, Any] = {
         init_stddev=0.5,
     ),
     "bart": BartConfig(**_TWO_STACKS),
+    "bcn": BCNConfig(
+        vocab_size=VOCAB_SIZE,
+        model_dim=32,
+        input_dim=24,
+        hidden_dim=16,
+        integrator_dim=16,
+        maxout_dims=(16, 8),
+        dropout_rate=0.1,
+        features=FeaturesConfig(
+            model=BiLSTMConfig(vocab_size=VOCAB_SIZE, model_dim=16, hidden_dim=8, task="base")
+        ),
+    ),
     "bert": BertConfig(**_LEARNED),
     "bilstm": BiLSTMConfig(vocab_size=VOCAB_SIZE, model_dim=32, hidden_dim=24, dropout_rate=0.1),
     "distilbert": DistilBertConfig(**_LEARNED),
