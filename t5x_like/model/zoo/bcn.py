@@ -19,8 +19,8 @@ from t5x_like.model.zoo.rnn_config import RNNConfig
 class BCNConfig(RNNConfig):
     """A biattentive classification network of any size: ``RNNConfig`` and these fields. Each row is one text.
 
-    A ReLU layer, a bidirectional LSTM, biattention, pooling and maxout layers (§4). Layer norm stands in for the
-    paper's batch norm, whose statistics depend on how rows are split over devices.
+    A ReLU layer, a bidirectional LSTM, biattention, pooling and maxout layers (§4). The paper's batch
+    norm is a layer norm here, which needs no statistics of other rows.
 
     Attributes:
       model_dim: Width of word embeddings.
