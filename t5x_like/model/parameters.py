@@ -88,6 +88,8 @@ def num_rows(params: Parameters) -> dict[str, int]:
 def select(params: Parameters, patterns: Sequence[str], *, option: str = "trainable") -> Selection:
     """Return which weights, or layers of stacked weights, patterns match; see ``weight_patterns.select``.
 
+    Integers, such as tables of character ids, are constants and never selected.
+
     Args:
       params: A model's whole weights, or their shapes.
       patterns: Patterns of paths, such as ``("heads/*", "encoder/layers[-2:]/*")``.
@@ -96,7 +98,12 @@ def select(params: Parameters, patterns: Sequence[str], *, option: str = "traina
     Raises:
       ValueError: A pattern matches nothing.
     """
-    return weight_patterns.select(patterns, num_rows(params), option=option)
+    leaves = flatten(params)
+    found = weight_patterns.select(patterns, num_rows(params), option=option)
+    return {
+        path: False if jnp.issubdtype(leaves[path].dtype, jnp.integer) else rows
+        for path, rows in found.items()
+    }
 
 
 def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Parameters]:

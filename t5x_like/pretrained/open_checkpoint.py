@@ -21,6 +21,7 @@ from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_sizes
+from t5x_like.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
 _MOST_LINES = 5  # of differing weights that a message lists
@@ -195,6 +196,9 @@ def open_frozen(
         except (OSError, ValueError) as error:
             raise record.missing(error, run=str(directory)) from error
         params = checkpoint.params
+    if character_path(params) is not None:
+        vocabulary = required_tokenizer(find_tokenizer(directory, config, {}), directory)
+        params = with_character_ids(params, vocabulary)
     frozen, _ = parameters.partition(params, record.selection(params))
     record.check(frozen, run=str(directory))
     return frozen
