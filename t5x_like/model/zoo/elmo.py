@@ -1,5 +1,6 @@
 """ELMo: a bidirectional language model over characters (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
 
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -183,8 +184,12 @@ def _gate_biases(hidden_dim: int) -> WeightTransform:
     )
 
 
-ELMO = unpublished(
-    "elmo",
-    ElmoConfig,
-    "transformers has no ELMo; it can't be read or written in its form. Keep the run directory, which has all weights",
+ELMO = replace(
+    unpublished(
+        "elmo",
+        ElmoConfig,
+        "transformers has no ELMo; it can't be read or written in its form. Keep the run directory, which has all "
+        "weights",
+    ),
+    num_sentinels=100,  # of vocabularies next to converted weights, as of tasks: words have no boundaries of sentences
 )
