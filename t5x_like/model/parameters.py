@@ -60,6 +60,16 @@ def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
     return graphdef, shapes, axes_of(model)
 
 
+def is_constant(leaf: Any) -> bool:
+    """Return whether an array, or its shape, is a constant of integers, such as a table of character ids."""
+    return jnp.issubdtype(leaf.dtype, jnp.integer)
+
+
+def count(params: Any) -> int:
+    """Return the number of parameters in a tree of arrays or shapes, without constants."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params) if not is_constant(leaf))
+
+
 def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
     """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
     flat: dict[str, Any] = {}
@@ -88,7 +98,7 @@ def num_rows(params: Parameters) -> dict[str, int]:
 def select(params: Parameters, patterns: Sequence[str], *, option: str = "trainable") -> Selection:
     """Return which weights, or layers of stacked weights, patterns match; see ``weight_patterns.select``.
 
-    Integers, such as tables of character ids, are constants and never selected.
+    Constants are never selected.
 
     Args:
       params: A model's whole weights, or their shapes.
@@ -100,10 +110,7 @@ def select(params: Parameters, patterns: Sequence[str], *, option: str = "traina
     """
     leaves = flatten(params)
     found = weight_patterns.select(patterns, num_rows(params), option=option)
-    return {
-        path: False if jnp.issubdtype(leaves[path].dtype, jnp.integer) else rows
-        for path, rows in found.items()
-    }
+    return {path: False if is_constant(leaves[path]) else rows for path, rows in found.items()}
 
 
 def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Parameters]:

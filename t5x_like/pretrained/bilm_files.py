@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
-from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.layers.character_cnn import CHARACTERS_PER_WORD, NUM_CHARACTERS
+from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.elmo import ELMO, ElmoConfig, bilm_weights
 from t5x_like.model.zoo.weights import WeightSource, read_weights
 from t5x_like.partitioning.shard import with_shardings
@@ -144,7 +145,7 @@ def _read(directory: PathLike, config: ElmoConfig, like: parameters.Parameters, 
                     shapes[name] = tuple(item.shape)
 
             file.visititems(note)
-            source = WeightSource(str(files[0]), shapes, lambda name: file[name][()])
+            source = WeightSource(str(files[0]), shapes, lambda name: np.asarray(file[name]))
             return read_weights(bilm_weights(config), like, source, place=place)
     except OSError as error:
         raise ValueError(f"{files[0]} can't be read as an HDF5 file: {error}; copy it again") from error

@@ -248,7 +248,7 @@ class Checkpoint:
     @property
     def num_parameters(self) -> int:
         """Number of parameters."""
-        return sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        return parameters.count(self.params)
 
     @functools.cached_property
     def identity(self) -> str:

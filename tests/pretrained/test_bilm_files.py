@@ -157,9 +157,19 @@ def test_what_is_missing_is_said(elmo, tmp_path):
         open_checkpoint(bare, vocabulary=str(elmo / "words.json"))
 
 
-def test_the_published_size_has_the_published_number_of_parameters():
-    """Peters et al. 2018 publish "93.6M" for the original weights: https://allenai.org/allennlp/software/elmo."""
-    config = ElmoConfig(vocab_size=1, model_dim=512, hidden_dim=4096, task="base")
-    shapes = parameters.flatten(parameters.abstract(config)[1])
-    total = sum(leaf.size for path, leaf in shapes.items() if path != "embedding/character_ids")
-    assert round(total / 1e6, 1) == 93.6
+@pytest.mark.parametrize(
+    ("published", "model_dim", "hidden_dim", "num_highway_layers"),
+    [(93.6, 512, 4096, 2), (28.0, 256, 2048, 1), (13.6, 128, 1024, 1)],
+)
+def test_published_sizes_have_the_published_millions_of_parameters(
+    published, model_dim, hidden_dim, num_highway_layers
+):
+    """Original, medium and small weights: https://allenai.org/allennlp/software/elmo."""
+    config = ElmoConfig(
+        vocab_size=1,
+        model_dim=model_dim,
+        hidden_dim=hidden_dim,
+        num_highway_layers=num_highway_layers,
+        task="base",
+    )
+    assert round(parameters.count(parameters.abstract(config)[1]) / 1e6, 1) == published

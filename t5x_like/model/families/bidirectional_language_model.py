@@ -61,8 +61,8 @@ class BidirectionalLanguageModelConfig:
         check_rate("dropout_rate", self.dropout_rate)
         if self.stack.direction != "forward":
             raise ValueError(
-                f"direction is {self.stack.direction!r}; give the stack that reads 'forward', of which the backward one "
-                "is a copy"
+                f"direction is {self.stack.direction!r}; give a stack that reads 'forward', as which the backward one "
+                "is built"
             )
         widths = {self.stack.input_dim, self.characters.output_dim, *self.stack.output_dims}
         if len(widths) > 1:

@@ -131,16 +131,26 @@ class CharacterCNN(nnx.Module):
         """
         rows = ids.shape[:-1]
         x_WCE = self.characters(ids.reshape(-1, ids.shape[-1]), dtype)
-        pooled = []
-        for number, (width, _) in enumerate(self.config.filters):
-            num_places = ids.shape[-1] - width + 1
-            windows = [x_WCE[:, start : start + num_places] for start in range(width)]
-            filtered = self.convolutions[str(number)](jnp.concatenate(windows, axis=-1))
-            pooled.append(jax.nn.relu(jnp.max(filtered, axis=1)))
-        x = jnp.concatenate(pooled, axis=-1)
+        x = jnp.concatenate(
+            [self._pooled(x_WCE, number) for number in range(len(self.config.filters))], axis=-1
+        )
         for number in range(self.config.num_highway_layers):
             x = self.highways[str(number)](x)
         return self.projection(x).reshape(*rows, -1)
+
+    def _pooled(self, x: Float[Array, "W C E"], number: int) -> Float[Array, "W F"]:
+        """Return the largest output of each filter over all places of a word, and 0 where it is negative."""
+        kernel, bias = self.convolutions[str(number)].merged()
+        assert bias is not None
+        (width, num_filters), character_dim = self.config.filters[number], x.shape[-1]
+        filtered = jax.lax.conv_general_dilated(
+            x,
+            kernel.reshape(width, character_dim, num_filters).astype(x.dtype),
+            window_strides=(1,),
+            padding="VALID",
+            dimension_numbers=("NWC", "WIO", "NWC"),
+        )
+        return jax.nn.relu(jnp.max(filtered, axis=1) + bias.astype(x.dtype)[None])
 
 
 class CharacterEmbedding(nnx.Module):

@@ -52,6 +52,10 @@ class SampledLogits(NamedTuple):
     num_samples: int
     vocab_size: int
 
+    def whole(self) -> Float[Array, "B L V"]:
+        """Return the logits of all words."""
+        return self.layer(self.hidden, output_dtype=jnp.dtype(jnp.float32))[..., : self.vocab_size]
+
     def of_candidates(self, targets: Int[Array, "B L"]) -> Float[Array, "B L C"]:
         """Return logits of each position's target, then of the samples.
 
