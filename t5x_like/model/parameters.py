@@ -67,7 +67,12 @@ def is_constant(leaf: Any) -> bool:
 
 def count(params: Any) -> int:
     """Return the number of parameters in a tree of arrays or shapes, without constants."""
-    return sum(leaf.size for leaf in jax.tree.leaves(params) if not is_constant(leaf))
+    return sum(leaf.size for leaf in without_constants(params))
+
+
+def without_constants(params: Any) -> list[Any]:
+    """Return the arrays or shapes of a tree that are parameters."""
+    return [leaf for leaf in jax.tree.leaves(params) if not is_constant(leaf)]
 
 
 def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:

@@ -79,9 +79,9 @@ class ScalarMix(nnx.Module):
 def _normalized(layers: Float[Array, "N B L D"], real: Bool[Array, "B L"] | None) -> Float[Array, "N B L D"]:
     """Return layers with mean 0 and variance 1 over real tokens and features."""
     real = jnp.ones(layers.shape[1:3], bool) if real is None else real
-    counted_BL1 = real.astype(jnp.float32)[..., None]
-    count = jnp.maximum(jnp.sum(counted_BL1), 1.0) * layers.shape[-1]
+    counted_1BL1 = real.astype(jnp.float32)[None, ..., None]
+    count = jnp.maximum(jnp.sum(counted_1BL1), 1.0) * layers.shape[-1]
     axes = (1, 2, 3)
-    mean = jnp.sum(layers * counted_BL1, axis=axes, keepdims=True) / count
-    variance = jnp.sum(jnp.square(layers - mean) * counted_BL1, axis=axes, keepdims=True) / count
+    mean = jnp.sum(layers * counted_1BL1, axis=axes, keepdims=True) / count
+    variance = jnp.sum(jnp.square(layers - mean) * counted_1BL1, axis=axes, keepdims=True) / count
     return (layers - mean) / jnp.sqrt(variance + _TINY)
