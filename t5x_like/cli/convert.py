@@ -2,6 +2,7 @@
 
 t5x-like convert --from path/to/t5-small --to runs/t5_small              Hugging Face: config.json and safetensors
 t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's checkpoints
+t5x-like convert --from path/to/elmo --to runs/elmo --vocabulary words.json        ELMo's: options.json and HDF5
 t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantized
 t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
 t5x-like convert --from runs/llama --to path/to/export --export gguf --dtype q8_0        model.gguf in that directory
@@ -48,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--base", metavar="PATH", help="the model that an adapter of PEFT was trained on, in any format"
+    )
+    parser.add_argument(
+        "--vocabulary", default="", metavar="PATH", help="the words that ELMo's published weights shall read"
     )
     parser.add_argument(
         "--merge", action="store_true", help="read a run with an adapter (LoRA, IA3), and write one without"
@@ -114,9 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.base:
         conversion.import_peft(arguments.source, arguments.base, target)
     else:
-        conversion.import_checkpoint(arguments.source, target)
-    for source in filter(None, (arguments.base, arguments.source)):
-        if Path(source).is_dir():
+        conversion.import_checkpoint(arguments.source, target, vocabulary=arguments.vocabulary)
+    for source in filter(None, (arguments.base, arguments.source, arguments.vocabulary)):
+        if Path(source).is_dir() or source == arguments.vocabulary:
             for name, file in vocabulary_files(source).items():
                 shutil.copyfile(file, target / name)
     print(f"written to {target}")
@@ -141,6 +145,11 @@ def _greedily(arguments: argparse.Namespace, last: int) -> list[str]:
 
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
+    if arguments.vocabulary and not (source / "options.json").is_file():
+        raise UserError(
+            f"--vocabulary is for ELMo's published weights, and --from {arguments.source} has no options.json",
+            hint="leave it out: the vocabulary next to other weights is theirs",
+        )
     if len(arguments.sources) > 1 and not arguments.average:
         raise UserError(
             f"--from has {len(arguments.sources)} directories; one is converted at a time",

@@ -120,7 +120,7 @@ class _ExperimentChecks:
         self.experiment = with_model(self.experiment)
         plan = self._plan(lambda: 1.0)  # _check_data counts the steps of an epoch
         weights = (plan.abstract["params"], plan.abstract["frozen"])
-        self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
+        self.num_parameters = parameters.count(weights)
 
     def _plan(self, steps_per_epoch: Callable[[], float]) -> StatePlan:
         unfreezing = self.experiment.unfreezing

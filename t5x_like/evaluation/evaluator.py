@@ -301,4 +301,4 @@ def write_results(
 def describe_model(config: Any, params: Any) -> dict[str, Any]:
     """Return the architecture's name and the number of parameters, as ``scores.json`` has them."""
     name = type(config).__name__.removesuffix("Config")
-    return {"model": name, "parameters": sum(leaf.size for leaf in jax.tree.leaves(params))}
+    return {"model": name, "parameters": parameters.count(params)}

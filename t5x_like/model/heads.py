@@ -15,6 +15,7 @@ from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.sampled_softmax import SampledLogits
 
 # Site of a family's dropout key that heads draw from; stacks use those before it.
 HEADS_SITE = 3
@@ -110,9 +111,9 @@ class DeferredLogits(NamedTuple):
         return self.words.logits(self.hidden, self.table)
 
 
-def whole_logits(logits: Float[Array, "B L V"] | DeferredLogits) -> Float[Array, "B L V"]:
+def whole_logits(logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits) -> Float[Array, "B L V"]:
     """Return logits as one array, for a model that reads its own."""
-    return logits.whole() if isinstance(logits, DeferredLogits) else logits
+    return logits.whole() if isinstance(logits, DeferredLogits | SampledLogits) else logits
 
 
 def defer_logits(model: nnx.Module) -> None:

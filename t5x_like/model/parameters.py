@@ -60,6 +60,21 @@ def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
     return graphdef, shapes, axes_of(model)
 
 
+def is_constant(leaf: Any) -> bool:
+    """Return whether an array, or its shape, is a constant of integers, such as a table of character ids."""
+    return jnp.issubdtype(leaf.dtype, jnp.integer)
+
+
+def count(params: Any) -> int:
+    """Return the number of parameters in a tree of arrays or shapes, without constants."""
+    return sum(leaf.size for leaf in without_constants(params))
+
+
+def without_constants(params: Any) -> list[Any]:
+    """Return the arrays or shapes of a tree that are parameters."""
+    return [leaf for leaf in jax.tree.leaves(params) if not is_constant(leaf)]
+
+
 def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
     """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
     flat: dict[str, Any] = {}
@@ -88,6 +103,8 @@ def num_rows(params: Parameters) -> dict[str, int]:
 def select(params: Parameters, patterns: Sequence[str], *, option: str = "trainable") -> Selection:
     """Return which weights, or layers of stacked weights, patterns match; see ``weight_patterns.select``.
 
+    Constants are never selected.
+
     Args:
       params: A model's whole weights, or their shapes.
       patterns: Patterns of paths, such as ``("heads/*", "encoder/layers[-2:]/*")``.
@@ -96,7 +113,9 @@ def select(params: Parameters, patterns: Sequence[str], *, option: str = "traina
     Raises:
       ValueError: A pattern matches nothing.
     """
-    return weight_patterns.select(patterns, num_rows(params), option=option)
+    leaves = flatten(params)
+    found = weight_patterns.select(patterns, num_rows(params), option=option)
+    return {path: False if is_constant(leaves[path]) else rows for path, rows in found.items()}
 
 
 def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Parameters]:

@@ -32,6 +32,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "positions": (),
     "embed_factor": (),
     "classes": (),
+    "characters": (),
     "adapter": (),
 }
 

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.inference.decodable import as_ids
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
+from t5x_like.model.families.bidirectional_language_model import BidirectionalLanguageModel
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
@@ -41,6 +42,7 @@ _FAMILIES: dict[type, Family] = {
     EncoderDecoder: "encoder_decoder",
     Recurrent: "recurrent",
     RNNEncoder: "encoder",
+    BidirectionalLanguageModel: "encoder",
     RNNEncoderDecoder: "encoder_decoder",
     RNNLanguageModel: "decoder",
     TwoStream: "two_stream",
@@ -246,7 +248,7 @@ class Checkpoint:
     @property
     def num_parameters(self) -> int:
         """Number of parameters."""
-        return sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        return parameters.count(self.params)
 
     @functools.cached_property
     def identity(self) -> str:

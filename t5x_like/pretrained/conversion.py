@@ -16,6 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters import ContrastivePrefixes
 from t5x_like.model.adapters.adapter_weights import adapter_of, adapter_paths, merge_adapter
 from t5x_like.pretrained.averaged_weights import open_mean
+from t5x_like.pretrained.bilm_files import is_bilm
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, read_frozen_record
 from t5x_like.pretrained.head_classes import write_classes
@@ -29,13 +30,18 @@ from t5x_like.pretrained.weight_sources import is_run, read_config
 _SEED = 0  # of heads that neither an adapter nor its base has
 
 
-def import_checkpoint(source: PathLike, target: PathLike) -> None:
-    """Write published weights as a run, one weight at a time.
+def import_checkpoint(source: PathLike, target: PathLike, *, vocabulary: str = "") -> None:
+    """Write published weights as a run, one weight at a time; those of ELMo at once.
 
     Args:
       source: Anything that ``open_checkpoint`` opens.
       target: New directory.
+      vocabulary: Words that an ELMo reads, if its directory has none.
     """
+    if is_bilm(source):
+        opened = open_checkpoint(source, vocabulary=vocabulary)
+        _write_run(opened, opened.config, opened.params, target)
+        return
     with open_unread(source) as opened:
         _write_run(opened, opened.config, opened.params, target)
 

@@ -1,4 +1,4 @@
-"""Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
+"""Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints, ELMo's."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.families.pretrained_features import FEATURES_MODEL
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.pretrained.bilm_files import is_bilm, read_bilm
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
 from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions, with_added_tokens
@@ -22,6 +23,7 @@ from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_sizes
+from t5x_like.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
 _MOST_LINES = 5  # of differing weights that a message lists
@@ -49,7 +51,8 @@ def open_checkpoint(
     >>> checkpoint.model(batch).logits
 
     Args:
-      directory: a run or a step of it, a Hugging Face directory, a ``.gguf`` file, or a T5X checkpoint.
+      directory: a run or a step of it, a Hugging Face directory, a ``.gguf`` file, a T5X checkpoint, or ELMo's weights
+        (see ``read_bilm``).
       mesh: the devices to place the weights on; without one, the first device.
       step: a step of a run; its newest good one if not given.
       config: the model that the weights must fit, but for its heads; their own model if not given. Also opens steps
@@ -74,6 +77,8 @@ def open_checkpoint(
     """
     if is_peft(directory):
         return open_peft(directory, base)
+    if config is None and head is None and is_bilm(directory):
+        return _open_elmo(directory, mesh=mesh, vocabulary=vocabulary, num_sentinels=num_sentinels)
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
     found = _average_of(found) if average else found
     home, known = _home_and_fields(found)
@@ -203,6 +208,9 @@ def open_frozen(
         except (OSError, ValueError) as error:
             raise record.missing(error, "start_from", run=str(directory)) from error
         params = checkpoint.params
+    if character_path(params) is not None:
+        vocabulary = required_tokenizer(find_tokenizer(directory, config, {}), directory)
+        params = with_character_ids(params, vocabulary)
     frozen, _ = parameters.partition(params, record.selection(params))
     record.check(frozen, run=str(directory))
     return frozen
@@ -289,6 +297,24 @@ def open_unread(
         return
     with found.unread() as params:
         yield _checkpoint(found, params, mesh=None, step=step)
+
+
+def _open_elmo(
+    directory: PathLike, *, mesh: Mesh | None, vocabulary: str, num_sentinels: int | None
+) -> Checkpoint:
+    config, params = read_bilm(directory, vocabulary=vocabulary, num_sentinels=num_sentinels, mesh=mesh)
+    return Checkpoint(
+        directory=str(directory),
+        step=None,
+        config=config,
+        graphdef=parameters.abstract(config)[0],
+        params=params,
+        mesh=mesh_or_one_device(mesh),
+        fields={},
+        class_names=(),
+        vocabulary=vocabulary,
+        num_sentinels=num_sentinels,
+    )
 
 
 def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights:

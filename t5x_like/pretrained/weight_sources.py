@@ -9,6 +9,7 @@ from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.adapters.adapter_weights import adapter_differences, adapter_of
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.pretrained.bilm_files import is_bilm
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
 from t5x_like.pretrained.model_config import read_model_config
@@ -42,6 +43,11 @@ def checkpoint_format(directory: PathLike) -> Format:
       ValueError: there is none.
     """
     found = _format_or_none(directory)
+    if found is None and is_bilm(directory):
+        raise ValueError(
+            f"{directory} holds ELMo's weights, which read the characters of any vocabulary; make a run of both first: "
+            f"t5x-like convert --from {directory} --to DIR --vocabulary WORDS"
+        )
     if found is None:
         raise ValueError(
             f"{directory} holds no model: give a run's directory (with model.json) as train writes it, a Hugging Face "

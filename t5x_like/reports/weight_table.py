@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from t5x_like.model.parameters import ModelConfig, abstract, flatten, unflatten
+from t5x_like.model.parameters import ModelConfig, abstract, count, flatten, is_constant, unflatten
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 from t5x_like.reports.score_tables import aligned
 
-_BYTES = 4  # weights are float32 in every compute type
+_BYTES = 4  # weights are float32 in every compute type, and constants int32
 
 
 class TableWeight(NamedTuple):
@@ -20,12 +20,14 @@ class TableWeight(NamedTuple):
       axes: Names of its axes.
       cut: Mesh axes that shard it.
       part: Shape of its shard on a device.
+      is_constant: It is no parameter; see ``parameters.is_constant``.
     """
 
     shape: tuple[int, ...]
     axes: tuple[str, ...]
     cut: tuple[Any, ...]
     part: tuple[int, ...]
+    is_constant: bool
 
 
 Tree: TypeAlias = "dict[str, TableWeight | Tree]"
@@ -45,9 +47,9 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
     for path, weight in weights.items():
         cut = shardings[path].spec if shardings else ()
         part = shardings[path].shard_shape(weight.shape) if shardings else weight.shape
-        found[path] = TableWeight(weight.shape, names[path], tuple(cut), part)
-    total = sum(math.prod(weight.shape) for weight in found.values())
-    lines = [f"{type(config).__name__}: {total:,} parameters, {_size(total)} in float32"]
+        found[path] = TableWeight(weight.shape, names[path], tuple(cut), part, is_constant(weight))
+    size = sum(math.prod(weight.shape) for weight in found.values())
+    lines = [f"{type(config).__name__}: {count(shapes):,} parameters, {_size(size)} in float32"]
     if mesh is not None:
         sizes = " × ".join(f"{axis} {size}" for axis, size in shown_sizes(mesh.shape).items())
         held = _size(sum(math.prod(weight.part) for weight in found.values()))
@@ -68,8 +70,8 @@ def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
         while isinstance(inner, dict) and len(inner) == 1:  # one line for nested folders
             ((only, inner),) = inner.items()
             name = f"{name}/{only}"
-        count, held = _counts(inner)
-        totals = [f"{count:,}", _size(count), _size(held)]
+        num_parameters, size, held = _counts(inner)
+        totals = [f"{num_parameters:,}", _size(size), _size(held)]
         if isinstance(inner, dict):
             yield [f"{indent}{name}", "", "", "", "", *totals]
             yield from _rows(inner, f"{indent}  ")
@@ -79,12 +81,17 @@ def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
             yield [f"{indent}{name}", shapes[0], ", ".join(inner.axes), cut, shapes[1], *totals]
 
 
-def _counts(tree: "TableWeight | Tree") -> tuple[int, int]:
-    """Return the number of parameters in all and on each device."""
+def _counts(tree: "TableWeight | Tree") -> tuple[int, int, int]:
+    """Return the number of parameters, and of all numbers in all and on each device."""
     if isinstance(tree, dict):
         counts = [_counts(inner) for inner in tree.values()]
-        return sum(count for count, _ in counts), sum(held for _, held in counts)
-    return math.prod(tree.shape), math.prod(tree.part)
+        return (
+            sum(each[0] for each in counts),
+            sum(each[1] for each in counts),
+            sum(each[2] for each in counts),
+        )
+    size = math.prod(tree.shape)
+    return 0 if tree.is_constant else size, size, math.prod(tree.part)
 
 
 def _mesh_axes(cut: Any) -> str:

@@ -173,8 +173,7 @@ def num_parameters(experiment: Experiment) -> int | None:
     """Return the number of weights of an experiment's model; ``None`` for that of a checkpoint."""
     if isinstance(experiment.model, CheckpointModel):
         return None
-    shapes = parameters.abstract(experiment.model)[1]
-    return sum(leaf.size for leaf in parameters.flatten(shapes).values())
+    return parameters.count(parameters.abstract(experiment.model)[1])
 
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ import optax
 
 from t5x_like.batch import Batch
 from t5x_like.evaluation.evaluator import write_results
-from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.parameters import ModelConfig, without_constants
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.text.batches.loader import Loader
@@ -197,7 +197,7 @@ class TrainLog:
     def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
         self._plan, self._loader = plan, loader
         self._schedule = as_schedule(optimizer.learning_rate)
-        self._weight_norm = jax.jit(optax.tree.norm)
+        self._weight_norm = jax.jit(lambda weights: optax.tree.norm(without_constants(weights)))
 
     def __call__(self, run: RunProgress) -> None:
         totals = run.state["totals"]

@@ -1,5 +1,6 @@
 """Training metrics: sums kept on the device, turned into means when they are logged."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -7,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.model.families.family import Measure
+from t5x_like.model.families.family import DIRECTION_MEASURES, Measure
+
+_LARGEST_EXPONENT = 700.0  # of which float64 holds the exponential
 
 
 class Totals(NamedTuple):
@@ -49,6 +52,8 @@ def summarize(
 ) -> dict[str, Any]:
     """Return means per target token (losses in nats) and per step (gradient norm), and counts.
 
+    Directions of a bidirectional language model have a perplexity each.
+
     Args:
       totals: sums over some steps.
       task_names: of the mixture, whose cross entropies are given one by one if there are several.
@@ -82,6 +87,9 @@ def summarize(
     for name, measure in sums.measures.items():
         if measure.count > 0:
             summary[name] = float(measure.total) / float(measure.count)
+            if name in DIRECTION_MEASURES:
+                perplexity = math.exp(min(summary[name], _LARGEST_EXPONENT))
+                summary[name.replace("cross_entropy", "perplexity")] = perplexity
     if len(task_names) > 1:
         for name, loss, tokens in zip(task_names, sums.task_loss, sums.task_tokens, strict=True):
             if tokens > 0:

@@ -10,6 +10,7 @@ from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import Loader, empty_row
+from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.teacher import check_same_vocabulary, check_teacher
@@ -62,6 +63,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 "(LoaderConfig.pack = False in a recipe)"
             )
     _check_memory(experiment)
+    _check_directions(experiment)
     _check_features(experiment, loader)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
@@ -118,6 +120,26 @@ def _check_memory(experiment: Experiment) -> None:
             raise ValueError(
                 f"rows of task {name!r} are continued after {wanted} tokens (reuse_length), and the model's memory has "
                 f"reuse_length={model.reuse_length}; give both the same (REUSE_LENGTH in recipes)"
+            )
+
+
+def _check_directions(experiment: Experiment) -> None:
+    """Check that a bidirectional language model, and no other model, learns what both directions predict.
+
+    Raises:
+      ValueError: it has another objective, or another model would see what it predicts.
+    """
+    predicts_both = getattr(experiment.model, "task", None) == "bidirectional_lm"
+    for name in registry.names_of_tasks(experiment.train.mixture):
+        task = registry.task(name)
+        if task is None or not task.is_pretraining:
+            continue
+        objective = getattr(task, "objective", None)
+        if predicts_both != isinstance(objective, BidirectionalLM):
+            raise ValueError(
+                f"task {name!r} has the objective {type(objective).__name__}, and the model is a "
+                f"{type(experiment.model).__name__} for {getattr(experiment.model, 'task', None)!r}; BidirectionalLM "
+                "(gin/objectives/bidirectional_lm.gin) and models such as ELMo for 'bidirectional_lm' need each other"
             )
 
 

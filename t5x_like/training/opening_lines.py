@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import jax
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
@@ -19,7 +18,7 @@ def thawing_lines(plan: StatePlan) -> list[str]:
         return []
     shapes = plan.weights(plan.abstract)
     trained = [parameters.partition(shapes, stage.thawed)[0] for stage in plan.stages]
-    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in trained]
+    sizes = [parameters.count(tree) for tree in trained]
     steps = [f"{stage.start} ({size:,})" for stage, size in zip(plan.stages, sizes, strict=True)]
     return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
 
@@ -52,9 +51,7 @@ def opening_lines(
       start_step: Step at which training begins or resumes.
       epochs: How often the run reads each corpus.
     """
-    num_trained, num_frozen = (
-        sum(leaf.size for leaf in jax.tree.leaves(plan.abstract[name])) for name in ("params", "frozen")
-    )
+    num_trained, num_frozen = (parameters.count(plan.abstract[name]) for name in ("params", "frozen"))
     frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
     origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
     steps = f"{origin}, {experiment.total_steps} steps in all"

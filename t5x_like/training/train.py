@@ -51,6 +51,7 @@ from t5x_like.training.teacher import Teacher, open_teacher
 from t5x_like.training.validation import Validator
 from t5x_like.training.watchdog import EndIfHung
 from t5x_like.training.writers import Writers, logged_lines
+from t5x_like.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
 log = logging.getLogger(__name__)
@@ -235,7 +236,8 @@ def starting_state(
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
     It is that of this run's newest good checkpoint or of ``from_step``, else has the weights of ``start_from``, else
-    fresh ones, with the word embeddings of ``word_vectors`` and the pretrained model of ``features``.
+    fresh ones, with the word embeddings of ``word_vectors`` and the pretrained model of ``features``. A model that
+    reads characters has those of the data's words.
     """
     model: Any = experiment.model
     has_frozen = bool(plan.abstract["frozen"])
@@ -253,13 +255,15 @@ def starting_state(
         return restored.state | {"frozen": frozen}, restored.step, record
     checkpoints.refuse_lost_steps()
     start_from, step, seed = experiment.start_from, None, experiment.seed
+    if not (start_from or has_frozen or experiment.word_vectors or experiment.features):
+        return new_state(plan, model, seed=seed), 0, None
     origin: dict[str, Any] = {}
     if start_from:
         classes = classes_for(experiment.train)
         checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
         start_from, step = os.fspath(absolute(start_from)), checkpoint.step
-        state = fine_tuning_state(plan, checkpoint.params, experiment.noisy_tune)
-    elif has_frozen or experiment.word_vectors or experiment.features:
+        params = checkpoint.params
+    else:
         params = fresh_params(model, mesh=mesh, seed=seed)
         if experiment.word_vectors:
             matched = match_vectors(model, experiment.word_vectors, loader.vocabulary)
@@ -270,9 +274,9 @@ def starting_state(
             place = {"start_from": features.start_from, "step": features.step}
             params, features_step = with_features(params, model, **place, mesh=mesh)
             origin |= {"features": os.fspath(absolute(features.start_from)), "features_step": features_step}
-        state = fine_tuning_state(plan, params)
-    else:
-        state = new_state(plan, model, seed=seed)
+    if character_path(params) is not None:
+        params = with_character_ids(params, loader.vocabulary)
+    state = fine_tuning_state(plan, params, experiment.noisy_tune if start_from else None)
     if not has_frozen:
         return state, 0, None
     origin |= {"start_from": start_from or None, "step": step, "seed": seed}

@@ -28,6 +28,7 @@ _SMALL_SOFTMAX = {"vocab_size": 384, "cutoffs": (40, 70, 105)}  # bytes of Engli
 _SMALL_SIZES = {
     "model_dim": 64,
     "hidden_dim": 128,
+    "num_samples": 64,
     "embedding_dim": 32,
     "mlp_dim": 128,
     "head_dim": 16,
@@ -63,6 +64,8 @@ def with_included(file: Path) -> str:
 def small(config: Any) -> Any:
     """Return a model's configuration with small widths and few layers, nested ones too."""
     changed: dict[str, Any] = _SMALL_SOFTMAX.copy() if getattr(config, "cutoffs", ()) else {}
+    if hasattr(config, "softmax"):  # of ELMo, over a vocabulary with as many words as its samples
+        changed["vocab_size"] = _SMALL_SOFTMAX["vocab_size"]
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):

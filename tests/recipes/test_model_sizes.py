@@ -3,12 +3,11 @@
 import re
 from pathlib import Path
 
-import jax
 import pytest
 
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import shipped_directory
-from t5x_like.model.parameters import abstract
+from t5x_like.model.parameters import abstract, count
 from t5x_like.model.zoo.xlnet import XLNetConfig
 from tests.recipes.built_recipes import config_class, with_included
 
@@ -25,7 +24,7 @@ def test_a_size_builds_with_the_parameters_its_header_promises(file: Path) -> No
     macros = [macro for macro in MACROS if f"%{macro.partition('=')[0]}" in text]  # LSTMs have no remat
     config = load([str(file)], [*macros, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[config_class(file)]).value
     assert config.vocab_size == int(num_ids)
-    num_parameters = sum(leaf.size for leaf in jax.tree.leaves(abstract(config)[1]))
+    num_parameters = count(abstract(config)[1])
     shown = num_parameters / {"million": 1e6, "billion": 1e9}[unit]
     assert f"{shown:.{len(promised.partition('.')[2])}f}" == promised
 

@@ -63,6 +63,10 @@ KINDS: dict[str, tuple[str, Batch]] = {
         ENCODER._replace(target_tokens=HIDDEN.astype(np.int32), loss_weights=REAL),
     ),
     "language model": ("gpt2", CAUSAL),
+    "language model of both directions": (
+        "elmo",
+        MASKED._replace(encoder_input_tokens=TOKENS, loss_weights=REAL),
+    ),
     "prefix language model": ("gpt2", PREFIX),
     "prefix language model by ranks": ("gpt2", PREFIX._replace(prefix=None, ranks=np.maximum(PLACES - 4, 0))),
     "blank infilling": ("glm_orig", BLANKS._replace(prefix=1 - SENTENCES)),

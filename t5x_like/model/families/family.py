@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.heads import DeferredLogits
+from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.multiple_choice import flatten_choices
 
 
@@ -34,12 +35,18 @@ class Measure(NamedTuple):
     count: Float[Array, ""]
 
 
+# Cross entropies of the directions of a bidirectional language model.
+DIRECTION_MEASURES = ("forward_cross_entropy", "backward_cross_entropy")
+
+
 class Predictions(NamedTuple):
     """Outputs of a model; ``None`` for parts that it lacks.
 
     Attributes:
       logits: Float32 scores of a vocabulary that may be padded to a round size; not computed yet where a loss computes
-        them in chunks (see ``defer_logits``).
+        them in chunks (see ``defer_logits``) or of samples.
+      backward_logits: Scores of each target from the tokens after it, where ``logits`` are those from the tokens before
+        it.
       encoder_output: The encoder's output.
       decoder_output: The decoder's output.
       encoder_hidden: If collected, the input of every block of the encoder, then its output.
@@ -52,7 +59,8 @@ class Predictions(NamedTuple):
       measures: Further logged means by name.
     """
 
-    logits: Float[Array, "B L V"] | DeferredLogits | None = None
+    logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
+    backward_logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
     encoder_output: Float[Array, "B M D"] | None = None
     decoder_output: Float[Array, "B L D"] | None = None
     encoder_hidden: Float[Array, "N1 B M D"] | None = None

@@ -184,12 +184,15 @@ class AdaptiveSoftmax(nnx.Module):
         self.config = config
         self.is_projected = config.is_projected(model_dim)
 
-    def __call__(self, x: Float[Array, "B L D"], embedding: AdaptiveEmbedding) -> Float[Array, "B L V"]:
+    def __call__(
+        self, x: Float[Array, "B L D"], embedding: AdaptiveEmbedding | None = None
+    ) -> Float[Array, "B L V"]:
         """Return float32 log-probabilities of the vocabulary.
 
         Args:
           x: Outputs of the stack.
-          embedding: Input embeddings, whose tables and projections are used where they are tied.
+          embedding: Input embeddings, whose tables and projections are used where they are tied; ``None`` where
+            nothing is.
         """
         clusters = self.config.clusters
         projected = self._project(x, 0, embedding)
@@ -206,21 +209,25 @@ class AdaptiveSoftmax(nnx.Module):
         return jnp.concatenate(parts, axis=-1)
 
     def _project(
-        self, x: Float[Array, "B L D"], number: int, embedding: AdaptiveEmbedding
+        self, x: Float[Array, "B L D"], number: int, embedding: AdaptiveEmbedding | None
     ) -> Float[Array, "B L E"]:
         if not self.is_projected:
             return x
         if self.config.is_tied(number):
+            assert embedding is not None, "a tied projection is that of the embeddings"
             return jnp.matmul(x, embedding.projection(number).astype(x.dtype).T)
         return self.projections[str(number)](x)
 
     def _logits(
-        self, x: Float[Array, "B L E"], number: int, embedding: AdaptiveEmbedding
+        self, x: Float[Array, "B L E"], number: int, embedding: AdaptiveEmbedding | None
     ) -> Float[Array, "B L C"]:
         cluster, table = self.config.clusters[number], str(number if self.config.div_val > 1 else 0)
         start = cluster.start - self.config.tables[int(table)].start
         rows = slice(start, start + cluster.stop - cluster.start)
-        tables = embedding.tables if self.tables is None else self.tables
+        tables = self.tables
+        if tables is None:
+            assert embedding is not None, "tied tables are those of the embeddings"
+            tables = embedding.tables
         weights_CE = tables[table].table[...][rows].astype(x.dtype)
         logits = jnp.matmul(x, weights_CE.T, preferred_element_type=jnp.float32)
         return logits + self.biases[table][...][rows][None, None]

@@ -1,5 +1,6 @@
 """Gates of recurrent networks: LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho et al. 2014)."""
 
+import math
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import jax
@@ -33,10 +34,14 @@ class LSTMConfig:
       projection_dim: Width of outputs, to which a matrix without bias projects ``h'`` (Sak et al. 2014, §2.2); ``None``
         for ``h'`` itself.
       forget_bias: Initial bias of the forget gates (Jozefowicz et al. 2015, §4); other biases begin at 0.
+      cell_clip: Largest absolute value of ``c'``, also where it enters ``h'``; ``None`` for no limit.
+      projection_clip: Largest absolute value of projected outputs; ``None`` for no limit.
     """
 
     projection_dim: int | None = None
     forget_bias: float = 1.0
+    cell_clip: float | None = None
+    projection_clip: float | None = None
 
     num_gates: ClassVar[int] = 4
     has_cell: ClassVar[bool] = True
@@ -46,6 +51,15 @@ class LSTMConfig:
         if self.projection_dim is not None and self.projection_dim < 1:
             raise ValueError(
                 f"projection_dim is {self.projection_dim}; give a positive number, or None for no projection"
+            )
+        for name in ("cell_clip", "projection_clip"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value}; give a positive number, or None for no limit")
+        if self.projection_clip is not None and self.projection_dim is None:
+            raise ValueError(
+                f"projection_clip is {self.projection_clip}, and there is no projection; set projection_dim, or leave "
+                "projection_clip None"
             )
 
     def initial_bias(self, hidden_dim: int) -> Float[Array, " G"]:
@@ -65,6 +79,7 @@ class LSTMConfig:
         input_gate, forget_gate, candidate, output_gate = jnp.split(input_sums + hidden_sums, 4, axis=-1)
         assert state.cell is not None
         cell = jax.nn.sigmoid(forget_gate) * state.cell + jax.nn.sigmoid(input_gate) * jnp.tanh(candidate)
+        cell = clip(cell, self.cell_clip)
         return RNNState(jax.nn.sigmoid(output_gate) * jnp.tanh(cell), cell)
 
 
@@ -78,6 +93,7 @@ class GRUConfig:
     """
 
     projection_dim: ClassVar[None] = None
+    projection_clip: ClassVar[None] = None
     num_gates: ClassVar[int] = 3
     has_cell: ClassVar[bool] = False
     has_hidden_bias: ClassVar[bool] = True  # the candidate's is inside the reset gate
@@ -96,6 +112,11 @@ class GRUConfig:
         update = jax.nn.sigmoid(input_update + hidden_update)
         candidate = jnp.tanh(input_candidate + reset * hidden_candidate)
         return RNNState((1.0 - update) * candidate + update * state.hidden)
+
+
+def clip(x: Float[Array, "B H"], limit: float | None) -> Float[Array, "B H"]:
+    """Return ``x`` limited to absolute values of ``limit``; ``None`` for no limit."""
+    return x if limit is None else jnp.clip(x, -limit, limit)
 
 
 RNNCellConfig: TypeAlias = LSTMConfig | GRUConfig

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.model.layers.rnn_cell import LSTMConfig, RNNCellConfig, RNNState
+from t5x_like.model.layers.rnn_cell import LSTMConfig, RNNCellConfig, RNNState, clip
 from t5x_like.partitioning.activations import constrain_state, gather_weight
 
 RNNDirection = Literal["forward", "backward", "both"]
@@ -35,6 +35,7 @@ class RNNStackConfig:
       cell: Gates of all layers.
       direction: ``"both"`` concatenates the outputs of two layers that read rows in opposite directions, before the
         next layer reads them (Schuster and Paliwal 1997).
+      residual: Layers after the first add their inputs to their outputs; the state keeps the output alone.
       dropout_rate: Dropout between layers.
       recurrent_dropout_rate: Dropout of the last output where it enters the gates' sums.
       weight_dropout_rate: DropConnect: dropout of the hidden kernels' entries, drawn once for a batch (Merity et al.
@@ -48,6 +49,7 @@ class RNNStackConfig:
     hidden_dims: tuple[int, ...]
     cell: RNNCellConfig = LSTMConfig()
     direction: RNNDirection = "forward"
+    residual: bool = False
     dropout_rate: float = 0.0
     recurrent_dropout_rate: float = 0.0
     weight_dropout_rate: float = 0.0
@@ -63,6 +65,11 @@ class RNNStackConfig:
             )
         for name in ("dropout_rate", "recurrent_dropout_rate", "weight_dropout_rate"):
             check_rate(name, getattr(self, name))
+        if self.residual and len(set(self.output_dims)) > 1:
+            raise ValueError(
+                f"residual adds the inputs of a layer to its outputs, and layers have outputs of the widths "
+                f"{self.output_dims}; give all layers one width, or set residual=False"
+            )
 
     @property
     def directions(self) -> tuple[Literal["forward", "backward"], ...]:
@@ -171,7 +178,8 @@ class RNNLayer(nnx.Module):
                 hidden_sums = hidden_sums + bias[None]
             after = config.cell.advance(input_sums, hidden_sums, state)
             if projection is not None:
-                after = after._replace(hidden=_product(after.hidden, projection))
+                projected = _product(after.hidden, projection)
+                after = after._replace(hidden=clip(projected, config.cell.projection_clip))
             after = constrain_state(after)
             if segment is None:
                 return after, after.hidden.astype(dtype)
@@ -264,7 +272,8 @@ class RNNStack(nnx.Module):
                 )
                 for number, name in enumerate(config.directions)
             ]
-            x = jnp.concatenate([output for output, _ in read], axis=-1)
+            y = jnp.concatenate([output for output, _ in read], axis=-1)
+            x = x + y if config.residual and layer > 0 else y
             outputs.append(x)
             after += [state for _, state in read]
         return RNNOutput(x, tuple(outputs), tuple(after))

@@ -15,6 +15,7 @@ from t5x_like.model.zoo.bilstm import BILSTM
 from t5x_like.model.zoo.distilbert import DISTILBERT
 from t5x_like.model.zoo.electra import ELECTRA
 from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
+from t5x_like.model.zoo.elmo import ELMO
 from t5x_like.model.zoo.ernie import ERNIE
 from t5x_like.model.zoo.gemma import GEMMA
 from t5x_like.model.zoo.gemma2 import GEMMA2
@@ -44,9 +45,9 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, AWD_LSTM, BART, BCN, BERT, BILSTM, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4,
-    GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2, QWEN3,
-    RNN_SEQ2SEQ, ROBERTA, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
+    ALBERT, AWD_LSTM, BART, BCN, BERT, BILSTM, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ELMO, ERNIE, GEMMA, GEMMA2,
+    GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2,
+    QWEN3, RNN_SEQ2SEQ, ROBERTA, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 

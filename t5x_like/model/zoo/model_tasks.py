@@ -13,6 +13,7 @@ ModelTask: TypeAlias = Literal[
     "pretraining",  # words, and next sentence or sentence order
     "next_sentence",
     "causal_lm",
+    "bidirectional_lm",  # words from those before, and from those after
     "sequence_to_sequence_lm",
     "sequence_classification",  # regression with one label
     "multiple_choice",

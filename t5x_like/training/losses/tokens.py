@@ -12,6 +12,7 @@ from t5x_like.model.heads import DeferredLogits, Words
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.position_chunks import map_position_chunks
+from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.activations import map_tokens
 
@@ -101,15 +102,20 @@ class TokenMeasures(NamedTuple):
 
 
 def measure_tokens(
-    logits: jax.Array | DeferredLogits, target_tokens: jax.Array, config: LossConfig
+    logits: jax.Array | DeferredLogits | SampledLogits, target_tokens: jax.Array, config: LossConfig
 ) -> TokenMeasures:
     """Compare logits with targets; deferred logits are computed in chunks.
+
+    Of a sampled softmax, targets are compared with the sample alone.
 
     Args:
       logits: [B, L, V].
       target_tokens: int32 [B, L].
       config: label smoothing, z-loss and the length of chunks.
     """
+    if isinstance(logits, SampledLogits):
+        candidates = logits.of_candidates(target_tokens)
+        return measure_tokens(candidates, jnp.zeros_like(target_tokens), config)
     if not isinstance(logits, DeferredLogits):
         losses, z_losses = token_losses(logits, target_tokens, config)
         return TokenMeasures(losses, z_losses, argmax(logits) == target_tokens)

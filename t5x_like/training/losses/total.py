@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions
 from t5x_like.model.heads import DeferredLogits
+from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.multiple_choice import flatten_choices
+from t5x_like.training.losses.directions import join_directions
 from t5x_like.training.losses.sequences import (
     CLASSIFICATION,
     MULTIPLE_CHOICE,
@@ -157,9 +159,13 @@ def _measure(
 ) -> tuple[jax.Array, Totals]:
     """Losses of all tokens, and the sums to log."""
     heads = predictions.heads or {}
-    losses, z_losses, is_correct = measure_tokens(
-        _token_logits(predictions, batch), batch.target_tokens, config
-    )
+    measured = measure_tokens(_token_logits(predictions, batch), batch.target_tokens, config)
+    measures = _measures(predictions, batch)
+    if predictions.backward_logits is not None:
+        backward = measure_tokens(predictions.backward_logits, batch.target_tokens, config)
+        measured, own = join_directions(measured, backward, batch.loss_weights, target_segment_ids(batch))
+        measures |= own
+    losses, z_losses, is_correct = measured
     for name in ADDED_TOKEN_LOSSES:
         if name in heads:
             losses = losses + measure_tokens(heads[name], batch.target_tokens, config).losses
@@ -176,21 +182,21 @@ def _measure(
         tokens=_real_tokens(batch),
         task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
-        measures=_measures(predictions, batch),
+        measures=measures,
     )
-    measured = measure_sequences(batch, heads)
-    if measured is not None:
+    of_sequences = measure_sequences(batch, heads)
+    if of_sequences is not None:
         totals = totals._replace(
-            sequence_loss=jnp.sum(measured.losses),
-            sequence_correct=jnp.sum(measured.correct),
-            sequences=jnp.sum(measured.labeled),
+            sequence_loss=jnp.sum(of_sequences.losses),
+            sequence_correct=jnp.sum(of_sequences.correct),
+            sequences=jnp.sum(of_sequences.labeled),
         )
     if predictions.balance_loss is not None:
         totals = totals._replace(balance_loss=predictions.balance_loss)
     return losses, totals
 
 
-def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | DeferredLogits:
+def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | DeferredLogits | SampledLogits:
     """Logits of the vocabulary, or of a head's classes; zeros where the model predicts no tokens."""
     if predictions.logits is not None:
         return predictions.logits

@@ -45,7 +45,7 @@ def pairs(*adapters: str, always=ALWAYS) -> list[Any]:
         pytest.param(name, adapter, marks=() if (name, adapter) in always else pytest.mark.slow)
         for name in TINY
         for adapter in adapters
-        if name not in ("awd_lstm", "bcn", "bilstm", "rnn_seq2seq")  # which refuse them
+        if name not in ("awd_lstm", "bcn", "bilstm", "elmo", "rnn_seq2seq")  # which refuse them
         if not (adapter == "prompt" and name in WITHOUT_PROMPT)
     ]
 

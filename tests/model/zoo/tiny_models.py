@@ -15,6 +15,7 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.bilstm import BiLSTMConfig
 from t5x_like.model.zoo.distilbert import DistilBertConfig
 from t5x_like.model.zoo.electra import ElectraConfig
+from t5x_like.model.zoo.elmo import ElmoConfig
 from t5x_like.model.zoo.ernie import ErnieConfig
 from t5x_like.model.zoo.gemma import GemmaConfig
 from t5x_like.model.zoo.gemma2 import Gemma2Config
@@ -100,6 +101,14 @@ TINY: dict[str, Any] = {
     "distilbert": DistilBertConfig(**_LEARNED),
     "electra_discriminator": ElectraConfig(**_LEARNED, embed_dim=16),
     "electra_generator": ElectraConfig(**_LEARNED, embed_dim=16, task="masked_lm"),
+    "elmo": ElmoConfig(
+        vocab_size=VOCAB_SIZE,
+        model_dim=16,
+        hidden_dim=24,
+        character_dim=4,
+        filters=((1, 8), (2, 8), (3, 16)),
+        dropout_rate=0.1,
+    ),
     "ernie_2_0": ErnieConfig(**_LEARNED, num_task_types=3),
     "gemma": GemmaConfig(**_ONE, num_kv_heads=1, head_dim=10),
     "gemma2": Gemma2Config(**_GROUPED, head_dim=8, sliding_window=4),
