@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.model.families.pretrained_features import FeaturesConfig
+from t5x_like.model.families.pretrained_features import FeatureMix, FeaturesConfig
 from t5x_like.pretrained.weight_sources import read_config
 
 
@@ -17,10 +17,12 @@ class CheckpointFeatures:
     Attributes:
       start_from: A run, a Hugging Face directory, or any other checkpoint.
       step: Step of a run; its newest if not given.
+      mix: Mixture of all layers, as of ELMo; ``None`` for the last layer's outputs, as of CoVe.
     """
 
     start_from: str
     step: int | None = None
+    mix: FeatureMix | None = None
 
     def resolve(self, model: Any) -> Any:
         """Return the configuration of a model with these features.
@@ -36,4 +38,4 @@ class CheckpointFeatures:
         pretrained: Any = read_config(self.start_from)
         if hasattr(pretrained, "compute_dtype"):
             pretrained = replace(pretrained, compute_dtype=model.compute_dtype)
-        return replace(model, features=FeaturesConfig(model=pretrained))
+        return replace(model, features=FeaturesConfig(model=pretrained, mix=self.mix))

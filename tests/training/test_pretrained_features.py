@@ -11,12 +11,14 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.cli.preflight import preflight
-from t5x_like.io.files import read_json, write_json
+from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.model import parameters
-from t5x_like.model.families.pretrained_features import FeaturesConfig
+from t5x_like.model.families.pretrained_features import FeatureMix, FeaturesConfig
+from t5x_like.model.families.rnn_encoder import FEATURES_PENALTY
 from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bcn import BCNConfig
 from t5x_like.model.zoo.bilstm import BiLSTMConfig
+from t5x_like.model.zoo.elmo import ElmoConfig
 from t5x_like.model.zoo.rnn_seq2seq import RNNSeq2SeqConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import Adafactor
@@ -52,6 +54,10 @@ ENCODER_DECODER = T5Config(
     head_dim=8,
     num_encoder_layers=1,
     num_decoder_layers=1,
+)
+
+ELMO = ElmoConfig(
+    vocab_size=128, model_dim=6, hidden_dim=8, character_dim=4, filters=((1, 4), (2, 4)), num_highway_layers=1
 )
 
 
@@ -140,7 +146,8 @@ def test_features_are_the_translators_outputs_and_only_the_rest_is_trained(folde
     batch = Batch(encoder_input_tokens=tokens, encoder_segment_ids=(tokens > 0).astype(jnp.int32))
     features = parameters.merge(classifier.graphdef, classifier.params).features(batch)
     wanted = parameters.merge(pretrained.graphdef, pretrained.params)(batch).encoder_output
-    np.testing.assert_array_equal(features, wanted)
+    np.testing.assert_array_equal(features.inputs, wanted)
+    assert features.outputs is None
 
 
 def test_the_configuration_with_the_pretrained_model_in_it_is_read_back(folder):
@@ -210,14 +217,59 @@ def test_features_that_do_not_fit_are_refused_before_training(folder, tmp_path):
 @pytest.mark.parametrize(
     ("pretrained", "dim"),
     [
-        (BiLSTMConfig(vocab_size=128, model_dim=8, hidden_dim=5, task="base"), 20),
+        (BiLSTMConfig(vocab_size=128, model_dim=8, hidden_dim=5, task="base"), 10),
         (AWDLSTMConfig(vocab_size=128, model_dim=8, hidden_dim=6, num_layers=2), 8),
         (ENCODER_DECODER, 8),
+        (ELMO, 12),
     ],
-    ids=["encoder", "decoder", "encoder_decoder"],
+    ids=["encoder", "decoder", "encoder_decoder", "elmo"],
 )
 def test_any_family_gives_features(pretrained, dim):
     model = replace(CLASSIFIER, features=FeaturesConfig(model=pretrained)).build(jax.random.key(0))
     batch = Batch(encoder_input_tokens=jnp.array([[3, 4, 5]]))
-    assert model.features(batch).shape == (1, 3, dim)
+    assert model.features(batch).inputs.shape == (1, 3, dim)
     assert np.isfinite(model(batch).heads["sequence_classification"]).all()
+
+
+def test_a_mix_weighs_all_layers_in_each_place_and_its_weights_are_trained(folder):
+    mix = FeatureMix(places=("inputs", "outputs"), l2_weight=0.5, dropout_rate=0.0)
+    features = CheckpointFeatures(start_from=str(folder / "translator"), mix=mix)
+    train(classification(folder, features=features, model_dir=str(folder / "mixed")))
+    opened = open_checkpoint(folder / "mixed")
+    trained = set(parameters.flatten(opened.params)) - set(
+        read_json(folder / "mixed/frozen.json")["checksums"]
+    )
+    names = {f"features/mixes/{place}/{name}" for place in mix.places for name in ("weights", "gamma")}
+    assert {path for path in trained if path.startswith("features/")} == names
+    line = [line for line in read_jsonl(folder / "mixed/metrics.jsonl") if line["split"] == "train"][0]
+    assert line["features_penalty"] == 0.0  # fresh weights are zeros
+    assert line["loss"] > 0
+
+    model = parameters.merge(opened.graphdef, opened.params)
+    batch = Batch(encoder_input_tokens=jnp.array([[3, 4, 5]]))
+    hidden = model.features.model(batch, collect_hidden=True).encoder_hidden
+    found, wanted = model.features(batch), {}
+    for place in mix.places:
+        layer = model.features.mixes[place]
+        weights = np.exp(np.asarray(layer.weights[...]))
+        weights /= weights.sum()
+        wanted[place] = float(layer.gamma[...]) * np.einsum("n,nbld->bld", weights, np.asarray(hidden))
+    np.testing.assert_allclose(found.inputs, wanted["inputs"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.outputs, wanted["outputs"], rtol=1e-5, atol=1e-6)
+    assert not np.allclose(found.inputs, found.outputs)
+    assert model(batch).encoder_output.shape[-1] == CLASSIFIER.parts.outputs_dim + features_dim(opened.config)
+    squares = sum(float(jnp.sum(model.features.mixes[place].weights[...] ** 2)) for place in mix.places)
+    np.testing.assert_allclose(found.penalty, 0.5 * squares, rtol=1e-5)
+    np.testing.assert_allclose(
+        model(batch).extra_losses[FEATURES_PENALTY].total, 3 * found.penalty, rtol=1e-5
+    )
+
+
+def features_dim(config: Any) -> int:
+    return config.features.dim_at("outputs")
+
+
+@pytest.mark.parametrize("places", [(), ("inputs", "inputs")])
+def test_places_of_a_mix_are_checked(places):
+    with pytest.raises(ValueError, match="give 'inputs', 'outputs' or both"):
+        FeatureMix(places=places)

@@ -10,7 +10,6 @@ import jax
 from t5x_like.model import parameters
 from t5x_like.model.adapters.contrastive import ContrastivePrefixes
 from t5x_like.model.adapters.prompt import PromptTuning
-from t5x_like.model.families.pretrained_features import FEATURES_MODEL
 
 # Heads that fine-tuning draws afresh, so that an adapter's training has to include them.
 _TASK_HEADS = ("heads/scores/*", "heads/pooler/*")
@@ -61,8 +60,9 @@ def trainable_by_default(config: Any) -> tuple[str, ...]:
         return ("*",)
     paths = parameters.flatten(parameters.abstract(config)[1])
     if adapter is None:
-        own = {path.split("/")[0] for path in paths if not path.startswith(f"{FEATURES_MODEL}/")}
-        return tuple(f"{folder}/*" for folder in sorted(own))
+        own = {path.split("/")[0] for path in paths if not path.startswith("features/")}
+        mixes = {"features/mixes"} if any(path.startswith("features/mixes/") for path in paths) else set()
+        return tuple(f"{folder}/*" for folder in sorted(own | mixes))
     return tuple(pattern for pattern in (*adapter.trainable, *_TASK_HEADS) if fnmatch.filter(paths, pattern))
 
 

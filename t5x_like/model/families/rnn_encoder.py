@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Predictions
-from t5x_like.model.families.pretrained_features import FeaturesConfig, PretrainedFeatures
+from t5x_like.model.families.pretrained_features import Features, FeaturesConfig, PretrainedFeatures
 from t5x_like.model.heads import (
     HEADS_SITE,
     Heads,
@@ -28,9 +28,10 @@ from t5x_like.model.layers.linear import Initializer
 from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 
 _INPUTS_SITE, _STACK_SITE, _OUTPUTS_SITE = range(3)  # dropout sites; HEADS_SITE follows
-_VIEWS_SITE, _BIATTENTION_SITE = HEADS_SITE + 1, HEADS_SITE + 2
+_VIEWS_SITE, _BIATTENTION_SITE, _FEATURES_SITE = range(HEADS_SITE + 1, HEADS_SITE + 4)
 
 CROSS_VIEW_LOSS = "cross_view_loss"
+FEATURES_PENALTY = "features_penalty"
 
 
 @config_class
@@ -41,7 +42,7 @@ class RNNEncoderConfig:
       embeddings: Input embeddings.
       stack: Recurrent layers.
       heads: Heads.
-      features: Features of a pretrained model, concatenated to word embeddings; ``None`` for none.
+      features: Features of a pretrained model, next to word embeddings or outputs; ``None`` for none.
       input_transform: Layer before the recurrent ones; ``None`` for none.
       biattention: Attention of the outputs to each other, and its integrator; ``None`` for none.
       dropout_rate: Dropout of embedded tokens and of what heads read.
@@ -79,12 +80,13 @@ class RNNEncoderConfig:
     @property
     def inputs_dim(self) -> int:
         """Width of word embeddings and features together."""
-        return self.embeddings.embed_dim + (0 if self.features is None else self.features.dim)
+        return self.embeddings.embed_dim + (0 if self.features is None else self.features.dim_at("inputs"))
 
     @property
     def outputs_dim(self) -> int:
         """Width of what heads read."""
-        return sum(self.stack.output_dims) if self.biattention is None else self.biattention.output_dim
+        own = sum(self.stack.output_dims) if self.biattention is None else self.biattention.output_dim
+        return own + (0 if self.features is None else self.features.dim_at("outputs"))
 
     @property
     def scores_of_tokens(self) -> ScoresConfig | None:
@@ -164,34 +166,47 @@ class RNNEncoder(nnx.Module):
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of losses that are logged next to that of the targets."""
-        return () if self.views is None else (CROSS_VIEW_LOSS,)
+        mix = self.features and self.features.config.mix
+        has_penalty = mix is not None and mix.l2_weight > 0
+        return (() if self.views is None else (CROSS_VIEW_LOSS,)) + (
+            (FEATURES_PENALTY,) if has_penalty else ()
+        )
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Return scores of every position, and of pooled sequences."""
-        embedded, read, output, (logits, pooled, scores) = self._predict(batch, dropout_key)
-        extra = None
+        features = self._features(batch, dropout_key)
+        embedded, read, output, (logits, pooled, scores) = self._predict(batch, features, dropout_key)
+        extra: dict[str, ExtraLoss] = {}
         if self.views is not None:
-            whole = scores if dropout_key is None else self._predict(batch, None)[3][2]
-            extra = {CROSS_VIEW_LOSS: self._cross_view_loss(batch, read, whole, dropout_key)}
+            whole = scores
+            if dropout_key is not None:
+                whole = self._predict(batch, self._features(batch, None), None)[3][2]
+            extra[CROSS_VIEW_LOSS] = self._cross_view_loss(batch, read, whole, dropout_key)
+        if features is not None and FEATURES_PENALTY in self.measured:
+            extra[FEATURES_PENALTY] = ExtraLoss(features.penalty * num_real_tokens(batch), 1.0)
         return Predictions(
             logits=logits,
             encoder_output=output,
             encoder_hidden=read.hidden_states(embedded) if collect_hidden else None,
             pooled=pooled,
             heads=scores,
-            extra_losses=extra,
+            extra_losses=extra or None,
         )
 
+    def _features(self, batch: Batch, dropout_key: Key[Array, ""] | None) -> Features | None:
+        key = fold(dropout_key, _FEATURES_SITE)
+        return None if self.features is None else self.features(batch, dropout_key=key)
+
     def _predict(
-        self, batch: Batch, dropout_key: Key[Array, ""] | None
+        self, batch: Batch, features: Features | None, dropout_key: Key[Array, ""] | None
     ) -> tuple[Float[Array, "B L D"], RNNOutput, Float[Array, "B L E"], Any]:
         """Return embedded tokens with their features, outputs of layers, what heads read, and what they return."""
         rate, segment_ids = self.config.dropout_rate, batch.encoder_segment_ids
         embedded = self.embedding(batch.encoder_input_tokens, dtype=jnp.dtype(self.config.compute_dtype))
-        if self.features is not None:
-            embedded = jnp.concatenate([embedded, self.features(batch).astype(embedded.dtype)], axis=-1)
+        if features is not None:
+            embedded = _joined(embedded, features.inputs)
         embedded = dropout(embedded, rate, fold(dropout_key, _INPUTS_SITE))
         inputs = embedded if self.input_transform is None else self.input_transform(embedded)
         read = self.rnn(inputs, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
@@ -199,6 +214,8 @@ class RNNEncoder(nnx.Module):
         if self.biattention is not None:
             key = fold(dropout_key, _BIATTENTION_SITE)
             output = self.biattention(output, segment_ids, dropout_key=key)
+        if features is not None:
+            output = _joined(output, features.outputs)
         output = dropout(output, rate, fold(dropout_key, _OUTPUTS_SITE))
         scored = self.heads(
             output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
@@ -227,6 +244,17 @@ class RNNEncoder(nnx.Module):
         )
         counted_BL = _unlabeled_tokens(batch)
         return ExtraLoss(jnp.sum(jnp.where(counted_BL, divergence_BL, 0.0)), self.config.cross_view_weight)
+
+
+def _joined(x: Float[Array, "B L D"], features: Float[Array, "B L F"] | None) -> Float[Array, "B L E"]:
+    return x if features is None else jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
+
+
+def num_real_tokens(batch: Batch) -> Float[Array, ""]:
+    """Count the tokens of the encoder's stream that are not padding."""
+    ids = batch.encoder_segment_ids
+    real = batch.encoder_input_tokens.size if ids is None else jnp.sum(ids > 0)
+    return jnp.asarray(real, jnp.float32)
 
 
 def _unlabeled_tokens(batch: Batch) -> Bool[Array, "B L"]:

@@ -54,7 +54,7 @@ class BiLSTMConfig(RNNConfig):
         return RNNEncoderConfig(
             embeddings=self.embeddings,
             stack=RNNStackConfig(
-                input_dim=self.model_dim + (0 if self.features is None else self.features.dim),
+                input_dim=self.model_dim + (0 if self.features is None else self.features.dim_at("inputs")),
                 hidden_dims=(self.hidden_dim,) * self.num_layers,
                 direction="both",
                 dropout_rate=self.dropout_rate,
