@@ -9,6 +9,7 @@ from t5x_like.io.files import PathLike, as_path, read_jsonl
 from t5x_like.reports.metrics_log import METRICS, held_out_scores
 from t5x_like.reports.score_tables import aligned
 from t5x_like.sweep.comparison import Agreement, Comparison, agreement
+from t5x_like.text.metrics.by_name import LOWER_IS_BETTER
 
 Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
 
@@ -71,7 +72,8 @@ def score_of(scores: Scores, metric: str | None) -> float:
     """Return the score to compare.
 
     It is the value of ``metric``, the mean over the tasks that have it, or without ``metric`` the mean over all tasks.
-    A task's score is the mean over its metrics, as in GLUE (Wang et al. 2019, §3).
+    A task's score is the mean over its metrics, as in GLUE (Wang et al. 2019, §3), without those that are better when
+    they are lower.
 
     Args:
       scores: Scores by "task/metric".
@@ -94,11 +96,11 @@ def score_of(scores: Scores, metric: str | None) -> float:
         )
     tasks: dict[str, list[float]] = {}
     for name, value in scores.items():
-        if _is_of_task(name):
+        if _is_of_task(name) and name.rpartition("/")[2] not in LOWER_IS_BETTER:
             tasks.setdefault(name.rpartition("/")[0], []).append(value)
     if not tasks:
         raise ValueError(
-            "the recipe scores no task, it only measures losses; say which number to compare, for instance "
+            "the recipe scores no task, it only measures losses or error rates; say which number to compare, for instance "
             f"--metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
         )
     return statistics.fmean(statistics.fmean(values) for values in tasks.values())

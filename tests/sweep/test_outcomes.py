@@ -138,3 +138,11 @@ def test_a_runs_scores_are_read_from_its_log(tmp_path: Path) -> None:
     assert chosen_step(found, None, at="best", lowest=True) == 10
     with pytest.raises(ValueError, match="measured nothing"):
         chosen_step({}, None, at="last", lowest=False)
+
+
+def test_the_mean_over_tasks_leaves_out_error_rates() -> None:
+    scores = {"sounds/token_error_rate": 24.0, "sounds/sequence_accuracy": 32.0, "kinds/accuracy": 86.0}
+    assert score_of(scores, None) == (32.0 + 86.0) / 2
+    assert score_of(scores, "token_error_rate") == 24.0
+    with pytest.raises(ValueError, match="only measures losses or error rates"):
+        score_of({"sounds/token_error_rate": 24.0}, None)
