@@ -187,7 +187,9 @@ def test_tasks_keep_their_turns_in_every_process_and_after_a_restart(turns):
 def test_tasks_that_can_not_take_turns_are_refused(turns, mixture):
     with pytest.raises(ValueError, match=r"packed rows have unknown numbers of examples; set pack=False"):
         build_loader(config(turns, alternate_tasks=True))
-    with pytest.raises(ValueError, match="and group_by_length those of similar length; set one of them to False"):
+    with pytest.raises(
+        ValueError, match="and group_by_length those of similar length; set one of them to False"
+    ):
         config(turns, alternate_tasks=True, group_by_length=True, layout="encoder")
     loading = config(mixture, pack=False, alternate_tasks=True)
     if mixture.startswith("mixed"):
