@@ -152,8 +152,8 @@ class Experiment:
                 )
             if self.train.alternate_tasks:
                 raise ValueError(
-                    "alternate_tasks gives each batch examples of one task, and with batch_size_ramp a batch has as many "
-                    "microbatches as its step asks for; leave one of them out"
+                    "alternate_tasks gives each batch examples of one task, and with batch_size_ramp a batch has as "
+                    "many microbatches as its step asks for; leave one of them out"
                 )
 
 

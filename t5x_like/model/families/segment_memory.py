@@ -46,8 +46,8 @@ def recall_memory(memory: Memory | None, batch: Batch) -> Memory | None:
     tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
     if len(memory.real) != len(tokens):
         raise ValueError(
-            f"the memory has {len(memory.real)} rows and the batch has {len(tokens)}, and each row continues that of the "
-            f"batch before; give a batch of {len(memory.real)} rows, or begin with new_memory({len(tokens)})"
+            f"the memory has {len(memory.real)} rows and the batch has {len(tokens)}, and each row continues that of "
+            f"the batch before; give a batch of {len(memory.real)} rows, or begin with new_memory({len(tokens)})"
         )
     continues = jnp.zeros(len(memory.real), bool) if batch.continues is None else batch.continues > 0
     return memory._replace(real=memory.real & continues[:, None])

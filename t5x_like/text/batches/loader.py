@@ -288,8 +288,8 @@ def _check_turns(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> No
     """Refuse tasks that can't take turns batch by batch."""
     if pack:
         raise ValueError(
-            "alternate_tasks gives each batch examples of one task, and packed rows have unknown numbers of examples; set "
-            "pack=False (LoaderConfig.pack = False in a recipe)"
+            "alternate_tasks gives each batch examples of one task, and packed rows have unknown numbers of examples; "
+            "set pack=False (LoaderConfig.pack = False in a recipe)"
         )
     rates = {name: share for name, share in zip(opened.names, opened.shares, strict=True) if share}
     if max(rates.values()) > min(rates.values()) * (1 + _SAME_EPOCHS):

@@ -91,8 +91,8 @@ class LoaderConfig:
             )
         if self.alternate_tasks and self.group_by_length:
             raise ValueError(
-                "alternate_tasks gives each batch examples of one task, and group_by_length those of similar length; set "
-                "one of them to False"
+                "alternate_tasks gives each batch examples of one task, and group_by_length those of similar length; "
+                "set one of them to False"
             )
         if self.num_workers < 0:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
