@@ -140,4 +140,4 @@ def test_a_language_model_is_tuned_and_classifies(tmp_path: Path, capsys: pytest
     kinds = predicted(run, "kinds_of_things", "--input=a round bread", "--input=")
     assert set(kinds) <= {"animal", "artifact", "food", "person", "place", "plant"}
     check_embeddings(run, 8)
-    check_report_and_model(run, capsys, weight="heads/pooler")
+    check_report_and_model(run, capsys, weight="pooler")
