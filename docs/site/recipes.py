@@ -24,6 +24,7 @@ Chip-hours of pretraining are estimates: the FLOPs of the traced train step time
 TITLES = {
     "quickstart": "Quickstart",
     "transformer": "Transformer",
+    "rnn_seq2seq": "Recurrent sequence to sequence",
     "t5": "T5 1.0",
     "t5_1_1": "T5 1.1",
     "mt5": "mT5",

@@ -27,6 +27,7 @@ from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
 from t5x_like.sweep.comparison import Comparison
+from t5x_like.sweep.ensembles import ensemble_runs
 from t5x_like.sweep.grid import GridPoint, grid_points
 from t5x_like.sweep.outcomes import RunOutcome, agreement_with, best_of, results, summarize, table
 from t5x_like.sweep.run_pool import (
@@ -36,7 +37,7 @@ from t5x_like.sweep.run_pool import (
     SweepRun,
     is_finished,
     outcome_of,
-    train_command,
+    verb_command,
 )
 
 
@@ -102,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
     criterion = Criterion(arguments.metric, arguments.at, arguments.lowest)
     points = grid_points(arguments.over, arguments.seeds, _chosen(compared, arguments.only))
     runs = [_prepared(arguments, point) for point in points]
+    flags = [f"--module={name}" for name in arguments.module]
+    runs += ensemble_runs(compared, runs, output=arguments.output, flags=flags)
     outcomes = {
         one.point.name: outcome_of(one, "finished" if is_finished(one) else "waiting", criterion)
         for one in runs
@@ -116,9 +119,11 @@ def run(arguments: argparse.Namespace) -> int:
         outcomes[one.point.name] = outcome_of(one, status, criterion)
         _write(arguments, compared, outcomes)
 
-    interrupted = False
+    interrupted, pool = False, RunPool(arguments.jobs, devices, lambda line: print(line, flush=True))
     try:
-        RunPool(arguments.jobs, devices, lambda line: print(line, flush=True)).work(waiting, ended)
+        pool.work([one for one in waiting if not one.members], ended)
+        ensembles = [one for one in waiting if one.members and all(map(is_finished, one.members))]
+        pool.work(ensembles, ended)
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(arguments, compared, outcomes, interrupted)
@@ -196,7 +201,7 @@ def _stage(
     flags += [f"--module={name}" for name in arguments.module]
     if arguments.gin_search_paths:
         flags.append(f"--gin_search_paths={arguments.gin_search_paths}")
-    return RunStage(directory, train_command(flags)), loaded.value
+    return RunStage(directory, verb_command("train", flags)), loaded.value
 
 
 def _write(arguments: argparse.Namespace, compared: Comparison, outcomes: dict[str, RunOutcome]) -> None:

@@ -118,7 +118,7 @@ class RunPrediction:
 
 
 class Prediction(NamedTuple):
-    """An input text as the model read it, and the prediction."""
+    """An input text as the model read it, and the prediction; classes of words have spaces between them."""
 
     input: str
     prediction: str
@@ -138,7 +138,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length
         ):
-            yield Prediction(text, str(answer))
+            yield Prediction(text, " ".join(answer) if isinstance(answer, list) else str(answer))
         return
     model = _text_model(config, mesh, run.task, definition)
     length = run.inputs_length + (model.begin_id is not None)

@@ -173,10 +173,15 @@ class SlantedTriangular:
 
     def __post_init__(self) -> None:
         _check_rates(self, "peak")
-        if not 0 < self.cut_fraction < 1 or self.total_steps * self.cut_fraction < 1:
+        if not 0 < self.cut_fraction < 1:
             raise ValueError(
-                f"cut_fraction is {self.cut_fraction}; give the share of total_steps={self.total_steps} in which the "
-                "rate rises, at least 1 step and below 1"
+                f"cut_fraction is {self.cut_fraction}; give the share of steps in which the rate rises, between 0 "
+                "and 1"
+            )
+        if self.total_steps * self.cut_fraction < 1:
+            raise ValueError(
+                f"cut_fraction={self.cut_fraction} of total_steps={self.total_steps} is less than a step; give "
+                f"{math.ceil(1 / self.cut_fraction)} steps or more, or a larger cut_fraction"
             )
         if self.ratio < 1:
             raise ValueError(

@@ -24,6 +24,8 @@ class Comparison:
         second run, as in ``"then: LEARNING_RATE = 1e-4"``.
       then: Gin files of a second run, such as a fine-tuning, whose scores count. It starts from the weights of the
         first, its macro ``INITIAL_CHECKPOINT``. None if the first run's scores count.
+      ensembles: For each name, two or more settings whose runs of the same seed are scored together: their predictions
+        are averaged (``t5x-like evaluate --ensemble``). Nothing more is trained.
       metric: Score to compare; see ``t5x-like sweep --metric``.
       lowest: Lower scores are better.
       published: Scores that the paper reports, by setting.
@@ -33,6 +35,7 @@ class Comparison:
 
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     then: tuple[str, ...] = ()
+    ensembles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metric: str | None = None
     lowest: bool = False
     published: Mapping[str, float] = field(default_factory=dict)
@@ -40,11 +43,21 @@ class Comparison:
     source: str = ""
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.published if name not in self.settings]
+        for name, members in self.ensembles.items():
+            if (
+                name in self.settings
+                or len(members) < 2
+                or any(each not in self.settings for each in members)
+            ):
+                raise ValueError(
+                    f"the ensemble {name!r} of {', '.join(map(repr, members)) or 'nothing'}: give it a name of its "
+                    f"own, and two or more of the settings {', '.join(map(repr, self.settings))}"
+                )
+        unknown = [name for name in self.published if name not in (*self.settings, *self.ensembles)]
         if unknown:
             raise ValueError(
                 f"published has scores of {', '.join(map(repr, unknown))}, and the settings are "
-                f"{', '.join(map(repr, self.settings))}"
+                f"{', '.join(map(repr, (*self.settings, *self.ensembles)))}"
             )
         if not self.then and any(
             added.startswith("then:") for each in self.settings.values() for added in each

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from t5x_like.evaluation.scores_file import SCORES, flat_scores, read_scores
 from t5x_like.io.files import PathLike, as_path, read_jsonl
 from t5x_like.reports.metrics_log import METRICS, held_out_scores
 from t5x_like.reports.score_tables import aligned
@@ -63,8 +64,12 @@ class SettingSummary(NamedTuple):
 
 
 def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
-    """Return the validation scores in a run's ``metrics.jsonl``, by step."""
+    """Return the scores in a run's ``metrics.jsonl``, by step, or those of an evaluation's ``scores.json``."""
     file = as_path(directory) / METRICS
+    if not file.exists() and (as_path(directory) / SCORES).exists():
+        found = read_scores(directory)
+        scores = {name: value for name, value in flat_scores(found).items() if value is not None}
+        return {int(found["step"]): scores}
     return held_out_scores(read_jsonl(file) if file.exists() else ())
 
 

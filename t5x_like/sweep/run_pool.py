@@ -38,11 +38,11 @@ class Criterion(NamedTuple):
 
 
 class RunStage(NamedTuple):
-    """One training process of a grid point.
+    """One process of a grid point: a training, or the evaluation of an ensemble.
 
     Attributes:
       directory: Folder of the run.
-      command: Program and arguments that train it.
+      command: Program and arguments.
     """
 
     directory: Path
@@ -58,6 +58,7 @@ class SweepRun(NamedTuple):
       stages: Processes, one after the other; the scores of the last one count.
       described: Every value that affects the result, to compare with a finished run's.
       num_parameters: Size of the first stage's model; ``None`` if it is that of a checkpoint.
+      members: Finished runs that it evaluates together; empty for a training.
     """
 
     point: GridPoint
@@ -65,6 +66,7 @@ class SweepRun(NamedTuple):
     stages: tuple[RunStage, ...]
     described: dict[str, Any]
     num_parameters: int | None = None
+    members: "tuple[SweepRun, ...]" = ()
 
 
 class _ActiveRun(NamedTuple):
@@ -225,13 +227,13 @@ def _locked(directory: Path) -> Iterator[int]:
         yield file.fileno()
 
 
-def train_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command of ``t5x-like train`` with these flags, in this Python."""
+def verb_command(verb: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command of ``t5x-like VERB`` with these flags, in this Python."""
     return [
         sys.executable,
         "-c",
         "from t5x_like.cli.main import run_and_exit; run_and_exit()",
-        "train",
+        verb,
         *arguments,
     ]
 

@@ -158,6 +158,11 @@ class Experiment:
                     f"unfreezing has every_epochs={self.unfreezing.every_epochs:g}, and with batch_size_ramp epochs "
                     "have different numbers of steps; give every_steps or at_steps"
                 )
+            if self.train.alternate_tasks:
+                raise ValueError(
+                    "alternate_tasks gives each batch examples of one task, and with batch_size_ramp a batch has as "
+                    "many microbatches as its step asks for; leave one of them out"
+                )
 
 
 # Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader

@@ -143,3 +143,32 @@ def test_a_sweep_over_real_runs_is_done_once_and_finds_the_best(recipe: str, tmp
     assert (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns == log
     assert main([*command, "--gin.BATCH_SIZE=16"]) == 2
     assert "finished run of another configuration" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_settings_is_scored_by_their_averaged_predictions(
+    recipe: str, tmp_path: Path, capsys
+) -> None:
+    text = RECIPE.replace(
+        "from t5x_like.training", SETTINGS.strip().splitlines()[0] + "\nfrom t5x_like.training", 1
+    )
+    settings = SETTINGS.strip().partition("\n")[2]
+    ensemble = "comparison.Comparison.ensembles = {'both': ('slow', 'fast')}"
+    Path(recipe).write_text(f"{text}{settings}\n{ensemble}\n")
+    out = tmp_path / "out"
+    command = ["sweep", recipe, "--seeds", "2", "--output", str(out), "--metric", "accuracy"]
+    assert main([*command, "--only", "slow", "--dry_run"]) == 0
+    assert "both" not in capsys.readouterr().out
+    assert main([*command, "--dry_run"]) == 0
+    assert "waiting   both,SEED=1" in capsys.readouterr().out
+    assert main(command) == 0
+    assert "both" in capsys.readouterr().out
+    scores = json.loads((out / "runs" / "both,SEED=1" / "scores.json").read_text())
+    runs = [f"{out}/runs/{name},SEED=1" for name in ("slow", "fast")]
+    assert scores["checkpoint"] == " + ".join(runs)
+    assert scores["tasks"]["wordnet_definitions"]["limit"] == 8
+    found = {one["name"]: one for one in json.loads((out / "results.json").read_text())["runs"]}
+    measured = scores["tasks"]["wordnet_definitions"]["scores"]["accuracy"]
+    assert found["both,SEED=1"]["score"] == measured
+    assert main(command) == 0
+    assert "6 runs, 6 finished before" in capsys.readouterr().out

@@ -82,6 +82,8 @@ def test_concat_pooling_is_the_last_the_largest_and_the_mean_of_real_tokens(padd
     pooler = Pooler(PoolerConfig(pooling="concat"), 3, key=jax.random.key(0))
     np.testing.assert_allclose(pooler(x, real.astype(jnp.int32)), wanted, rtol=1e-6)
     np.testing.assert_array_equal(pool(x, jnp.zeros_like(real), "concat")[:, 3:], 0)
+    gradient = jax.grad(lambda x: jnp.sum(pool(x, jnp.zeros_like(real), "concat")[:, 3:] ** 2))(x)
+    np.testing.assert_array_equal(gradient, 0)
 
 
 def test_the_classifier_is_two_blocks_of_norm_and_linear_layer(model: Any) -> None:
@@ -103,11 +105,35 @@ def test_the_classifier_is_two_blocks_of_norm_and_linear_layer(model: Any) -> No
 
 @pytest.mark.parametrize(
     "pieces",
-    [PieceReading(length=3), PieceReading(length=20, num_trained=1)],
-    ids=["several", "one"],
+    [
+        PieceReading(length=3),
+        PieceReading(length=20, num_trained=1),
+        PieceReading(length=3, num_trained=4),
+        PieceReading(length=3, num_trained=9),
+        PieceReading(length=LENGTH),
+    ],
+    ids=["several", "one longer than the row", "all trained", "fewer than are trained", "one"],
 )
 def test_reading_in_pieces_equals_reading_the_whole_row(model: Any, whole: Any, pieces: PieceReading) -> None:
     close(outputs_and_gradients(with_config(model, pieces=pieces), BATCH), whole)
+
+
+@pytest.mark.parametrize(
+    "pieces", [None, PieceReading(length=3), PieceReading(length=4, num_trained=1)], ids=str
+)
+def test_rows_of_padding_have_finite_scores_and_no_gradient_of_their_own(
+    model: Any, pieces: PieceReading | None
+) -> None:
+    """As in the last batch of a pass, whose other rows they leave as they are."""
+    read = with_config(model, pieces=pieces)
+    nothing = jax.tree.map(jnp.zeros_like, BATCH)
+    for batch in (nothing, jax.tree.map(lambda rows, zeros: jnp.concatenate([rows, zeros]), BATCH, nothing)):
+        (scores, output), gradients = outputs_and_gradients(read, batch)
+        for array in jax.tree.leaves((scores, gradients)):
+            assert np.isfinite(array).all()
+        assert not np.any(output[-4:])
+        assert not np.any(np.asarray(gradients["embedding"]["tokens"]["table"])[0])  # padding's
+    np.testing.assert_allclose(scores[:4], run(read, BATCH).heads["sequence_classification"], **CLOSE)
 
 
 def test_gradients_reach_the_last_pieces_of_each_row_only(model: Any) -> None:

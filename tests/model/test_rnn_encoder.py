@@ -11,6 +11,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.rnn_encoder import CROSS_VIEW_LOSS
 from t5x_like.model.zoo.bilstm import BiLSTMConfig
+from t5x_like.training.losses import LossConfig, normalize, total
 
 CONFIG = BiLSTMConfig(
     vocab_size=30, model_dim=8, hidden_dim=6, head_dim=5, num_labels=4, pad_vocab_to_multiple_of=1
@@ -67,6 +68,36 @@ def test_views_are_compared_with_the_whole_on_rows_without_labels(model):
     np.testing.assert_allclose(loss.total, total, **CLOSE)
     assert total > 0.01
     assert model.measured == (CROSS_VIEW_LOSS,)
+
+
+def test_the_loss_of_views_is_a_mean_over_tokens_of_rows_without_labels(model):
+    """Its weight doesn't change with the labeled rows of a batch, nor with the parts that it is cut into."""
+    tokens = np.tile(TOKENS, (2, 1))
+    tokens[1, 3:] = 0  # padding
+    weights = np.zeros((6, 5))
+    weights[[0, 3, 4, 5]] = 1.0
+    batch = batch_of(tokens, weights)._replace(target_tokens=jnp.zeros((6, 5), jnp.int32))
+
+    @jax.jit
+    def loss_of(part, whole):
+        normalizers = normalize(whole, LossConfig())[1]
+        settings = {"weights": part.loss_weights, "normalizers": normalizers, "num_tasks": 1}
+        found = model(part)
+        plain = total(found._replace(extra_losses=None), part, LossConfig(), **settings)[0]
+        loss, totals = total(found, part, LossConfig(), **settings)
+        return loss - plain, totals.measures[CROSS_VIEW_LOSS]
+
+    def rows(*numbers):
+        return jax.tree.map(lambda stream: stream[np.array(numbers)], batch)
+
+    whole, measure = loss_of(batch, batch)
+    assert measure.count == 8  # 3 of the second row and 5 of the third
+    np.testing.assert_allclose(whole, 0.5 * measure.total / 8, rtol=1e-5)
+    np.testing.assert_allclose(loss_of(rows(1, 2), rows(1, 2))[0], whole, rtol=1e-5)
+    np.testing.assert_allclose(
+        loss_of(rows(0, 1, 3), batch)[0] + loss_of(rows(2, 4, 5), batch)[0], whole, rtol=1e-5
+    )
+    assert loss_of(rows(0, 3), rows(0, 3))[0] == 0
 
 
 def largest(tree) -> float:

@@ -77,6 +77,18 @@ def test_a_memory_has_each_state_once(model):
     np.testing.assert_array_equal(run(model, nothing, given).memory.states, given.states)
 
 
+def test_a_memory_of_another_batch_size_is_refused(model):
+    message = (
+        "the memory has 3 rows and the batch has 2, .*give a batch of 3 rows, or begin with new_memory(2)"
+    )
+    for continues in ([1, 1], None):
+        batch = Batch(
+            decoder_input_tokens=jnp.asarray(TOKENS), continues=continues and jnp.asarray(continues)
+        )
+        with pytest.raises(ValueError, match=message.replace("(2)", r"\(2\)")):
+            model(batch, memory=model.new_memory(3))
+
+
 def test_prompts_are_continued_as_rows_are_read(model):
     tokens = jnp.asarray(TOKENS)
     wanted = run(model, Batch(decoder_input_tokens=tokens), None).logits

@@ -30,3 +30,14 @@ def test_the_best_scores_are_found_in_chunks_with_equal_ones_in_order(num_values
     for each, expected in zip(top_k(jnp.asarray(scores), 5), jax.lax.top_k(scores, 5), strict=True):
         np.testing.assert_array_equal(each, expected)
         assert each.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1], ids=["whole on each", "by rows", "by scores"])
+def test_several_devices_find_the_same(axis):
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.P(*[None if place != axis else "data" for place in range(2)])
+    scores = np.random.default_rng(0).normal(size=(16, 2048)).astype(np.float32)
+    placed = jax.device_put(scores, jax.NamedSharding(mesh, spec))
+    found = jax.jit(lambda scores: top_k(scores, 4))(placed)
+    for each, expected in zip(found, jax.lax.top_k(scores, 4), strict=True):
+        np.testing.assert_array_equal(each, expected)

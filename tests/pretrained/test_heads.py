@@ -7,7 +7,10 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.batch import Batch
 from t5x_like.model import parameters
+from t5x_like.model.families.rnn_language_model import PieceReading
+from t5x_like.model.zoo.awd_lstm import ConcatPooling
 from t5x_like.pretrained.checkpoint import family_of
 from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api.call import Context
@@ -50,3 +53,36 @@ def test_every_task_is_answered_with_a_loss(name: str) -> None:
         found = jax.eval_shape(compute, params, inputs)
         assert {key: found[key].shape for key in answers} == answers, task
         assert found["loss"].shape == (), task
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"classifier": ConcatPooling(hidden_dim=6)},
+        {"direction": "backward"},
+        {
+            "direction": "backward",
+            "classifier": ConcatPooling(hidden_dim=6),
+            "pieces": PieceReading(length=3),
+        },
+    ],
+    ids=lambda changes: ", ".join(changes) or "last token",
+)
+def test_a_language_model_of_lstms_scores_texts_as_in_training(changes: dict[str, Any]) -> None:
+    config: Any = dataclasses.replace(
+        TINY["awd_lstm"], task="sequence_classification", num_labels=CLASSES, init_stddev=1.0, **changes
+    )
+    model = config.build(jax.random.key(0))
+    ids = np.random.default_rng(0).integers(3, VOCAB_SIZE, (ROWS, LENGTH)).astype(np.int32)
+    mask = np.ones((ROWS, LENGTH), np.int32)
+    ids[1, 5:] = mask[1, 5:] = 0
+    call = CALLS[family_of(model)]
+    context = Context(config, special_ids_of({"eos_token_id": 1, "pad_token_id": 0}))
+    inputs = call.read({"input_ids": ids, "attention_mask": mask}, context)
+    found = jax.jit(lambda model, inputs: call.compute(model, config, inputs, False))(model, inputs)
+    wanted = jax.jit(lambda model, batch: model(batch).heads)(
+        model, Batch(encoder_input_tokens=ids, encoder_segment_ids=mask)
+    )["sequence_classification"]
+    np.testing.assert_allclose(found["logits"], wanted, atol=1e-6)
+    assert np.abs(wanted[0] - wanted[1]).max() > 1e-3

@@ -214,12 +214,12 @@ _ULMFIT_IMDB = (
     | published(
         "Howard and Ruder 2018, section 4.1",
         learning_rate__peak=0.01,
-        epochs=50,
         model__classifier__hidden_dim=50,
         model__classifier__pooled_dropout_rate=0.4,
         model__pieces__length=70,
     )
     | published("Howard and Ruder 2018, section 3.3", unfreezing__every_epochs=1.0)
+    | published("Howard and Ruder 2018, section 5", epochs=50)
     | published(
         "fastai/fastai, courses/dl2/imdb_scripts/train_clas.py",
         model__classifier__dropout_rate=0.1,

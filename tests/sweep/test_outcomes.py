@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from t5x_like.evaluation.scores_file import build_scores, write_scores
 from t5x_like.sweep.comparison import Comparison
 from t5x_like.sweep.outcomes import (
     RunOutcome,
@@ -116,6 +117,12 @@ def test_sizes_of_models_are_shown_if_they_differ() -> None:
         ({"published": {"shared": 82.8}, "source": "table 2"}, "published has scores of 'shared'"),
         ({"published": {"denoising": 83.3}}, "need a source"),
         ({"settings": {"denoising": ("then: SEED = 1",)}}, "there is none: say which"),
+        ({"ensembles": {"both": ("denoising", "lm")}}, "and two or more of the settings 'denoising'"),
+        (
+            {"ensembles": {"both": ("denoising",)}},
+            "the ensemble 'both' of 'denoising': give it a name of its own",
+        ),
+        ({"ensembles": {"denoising": ("denoising", "denoising")}}, "give it a name of its own"),
     ],
 )
 def test_a_comparison_that_contradicts_itself_is_refused(values: dict[str, Any], message: str) -> None:
@@ -146,3 +153,9 @@ def test_the_mean_over_tasks_leaves_out_error_rates() -> None:
     assert score_of(scores, "token_error_rate") == 24.0
     with pytest.raises(ValueError, match="only measures losses or error rates"):
         score_of({"sounds/token_error_rate": 24.0}, None)
+
+
+def test_an_ensembles_scores_are_read_from_its_evaluation(tmp_path: Path) -> None:
+    result = {"scores": {"accuracy": 70.0, "matthews": None}}
+    write_scores(tmp_path, build_scores({"rte": result}, checkpoint="a + b", step=7, model={}))
+    assert scores_by_step(tmp_path) == {7: {"rte/accuracy": 70.0}}

@@ -117,3 +117,14 @@ def test_batches_that_can_not_grow_are_refused(tmp_path, initial, over_rows, mes
         tiny_run.experiment(
             tmp_path, model_dir="run", total_steps=2, num_microbatches=4, batch_size_ramp=ramp
         )
+
+
+def test_batches_that_grow_have_no_turns(tmp_path):
+    ramp = BatchSizeRamp(initial_batch_size=2, over_rows=10)
+    grown = tiny_run.experiment(
+        tmp_path, model_dir="run", total_steps=2, num_microbatches=4, batch_size_ramp=ramp
+    )
+    with pytest.raises(
+        ValueError, match="alternate_tasks gives each batch examples of one task, and with batch"
+    ):
+        replace(grown, train=replace(grown.train, alternate_tasks=True))

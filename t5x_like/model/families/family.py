@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
@@ -19,13 +19,16 @@ class ExtraLoss(NamedTuple):
       total: Sum over tokens or sequences.
       weight: Factor of the mean.
       count: Number of tokens or sequences; ``None`` for the real tokens of the targets' stream.
-      divisor: The same of the whole batch, of which this may be a part.
+      divisor: The same of the whole batch, of which this may be a part; ``None`` for the real tokens of the targets'
+        stream.
+      unlabeled: Without ``divisor``, the mean is over the real tokens of rows without targets alone.
     """
 
     total: Float[Array, ""]
     weight: float
     count: Float[Array, ""] | None = None
     divisor: Float[Array, ""] | None = None
+    unlabeled: bool = False
 
 
 class Measure(NamedTuple):
@@ -133,6 +136,18 @@ def with_decoder_stream(batch: Batch, start_id: int) -> Batch:
         decoder_segment_ids=batch.encoder_segment_ids,
         decoder_positions=batch.encoder_positions,
     )
+
+
+def unlabeled_tokens(batch: Batch) -> Bool[Array, "*B L"]:
+    """Return True for real tokens of rows without any target, in the stream that targets belong to."""
+    if batch.decoder_input_tokens is None:
+        tokens, segment_ids = batch.encoder_input_tokens, batch.encoder_segment_ids
+    else:
+        tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
+    real = jnp.ones(tokens.shape, bool) if segment_ids is None else segment_ids > 0
+    if batch.loss_weights is None:
+        return real
+    return real & ~jnp.any(batch.loss_weights > 0, axis=-1, keepdims=True)
 
 
 def predict(

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import ExtraLoss, Predictions
+from t5x_like.model.families.family import ExtraLoss, Predictions, unlabeled_tokens
 from t5x_like.model.families.pretrained_features import Features, FeaturesConfig, PretrainedFeatures
 from t5x_like.model.heads import (
     HEADS_SITE,
@@ -229,7 +229,7 @@ class RNNEncoder(nnx.Module):
         whole: dict[str, Float[Array, "B L C"]],
         dropout_key: Key[Array, ""] | None,
     ) -> ExtraLoss:
-        """Return the divergence of the views from the whole, summed over views and tokens of unlabeled rows.
+        """Return the divergence of the views from the whole, summed over views; its mean is over unlabeled tokens.
 
         No gradient reaches the prediction of the whole, which is made without dropout (§3.1).
         """
@@ -242,8 +242,13 @@ class RNNEncoder(nnx.Module):
             jnp.sum(jnp.exp(target) * (target - jax.nn.log_softmax(scores)), axis=-1)
             for scores in views.values()
         )
-        counted_BL = _unlabeled_tokens(batch)
-        return ExtraLoss(jnp.sum(jnp.where(counted_BL, divergence_BL, 0.0)), self.config.cross_view_weight)
+        counted_BL = unlabeled_tokens(batch)
+        return ExtraLoss(
+            jnp.sum(jnp.where(counted_BL, divergence_BL, 0.0)),
+            self.config.cross_view_weight,
+            count=jnp.sum(counted_BL, dtype=jnp.float32),
+            unlabeled=True,
+        )
 
 
 def _joined(x: Float[Array, "B L D"], features: Float[Array, "B L F"] | None) -> Float[Array, "B L E"]:
@@ -255,14 +260,3 @@ def num_real_tokens(batch: Batch) -> Float[Array, ""]:
     ids = batch.encoder_segment_ids
     real = batch.encoder_input_tokens.size if ids is None else jnp.sum(ids > 0)
     return jnp.asarray(real, jnp.float32)
-
-
-def _unlabeled_tokens(batch: Batch) -> Bool[Array, "B L"]:
-    """Return True for real tokens of rows without any target."""
-    tokens: Int[Array, "B L"] = batch.encoder_input_tokens
-    real = (
-        jnp.ones(tokens.shape, bool) if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
-    )
-    if batch.loss_weights is None:
-        return real
-    return real & ~jnp.any(batch.loss_weights > 0, axis=1, keepdims=True)

@@ -36,9 +36,19 @@ def start_memory(states: Float[Array, "N B P D"]) -> Memory:
 
 
 def recall_memory(memory: Memory | None, batch: Batch) -> Memory | None:
-    """Return the memory with rows hidden that don't continue those of the batch before."""
+    """Return the memory with rows hidden that don't continue those of the batch before.
+
+    Raises:
+      ValueError: The memory has another number of rows than the batch.
+    """
     if memory is None:
         return None
+    tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
+    if len(memory.real) != len(tokens):
+        raise ValueError(
+            f"the memory has {len(memory.real)} rows and the batch has {len(tokens)}, and each row continues that of "
+            f"the batch before; give a batch of {len(memory.real)} rows, or begin with new_memory({len(tokens)})"
+        )
     continues = jnp.zeros(len(memory.real), bool) if batch.continues is None else batch.continues > 0
     return memory._replace(real=memory.real & continues[:, None])
 

@@ -39,6 +39,7 @@ def top_k(scores: Float[Array, "B V"], count: int) -> tuple[Float[Array, "B C"],
 
 
 def _top_k(scores: Array, count: int) -> tuple[Array, Array]:
-    # Without the barrier XLA joins its slices with later ones, misses that this is a top-k and sorts all scores.
-    best, places = jax.lax.optimization_barrier(jax.lax.top_k(scores, count))
-    return best, places
+    # Without barriers XLA joins its slices with later ones, misses that this is a top-k and sorts all scores. One
+    # barrier for both aborts the process where several devices have the same rows (jaxlib 0.10.2).
+    best, places = jax.lax.top_k(scores, count)
+    return jax.lax.optimization_barrier(best), jax.lax.optimization_barrier(places)

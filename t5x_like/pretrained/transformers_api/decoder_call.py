@@ -64,10 +64,16 @@ def _positions(positions: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
 
 def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
     """See ``Call.compute``."""
+    stream = "encoder" if model.heads.scores else "decoder"  # rows for a head have the encoder's stream only
+    tokens, segments, positions = (
+        f"{stream}_{field}" for field in ("input_tokens", "segment_ids", "positions")
+    )
     batch = Batch(
-        decoder_input_tokens=inputs["input_ids"],
-        decoder_segment_ids=inputs.get("segment_ids"),
-        decoder_positions=inputs.get("position_ids"),
+        **{
+            tokens: inputs["input_ids"],
+            segments: inputs.get("segment_ids"),
+            positions: inputs.get("position_ids"),
+        },
         block_positions=inputs.get("block_position_ids"),
         prefix=inputs.get("prefix"),
         attention_mask=inputs.get("attention_mask"),

@@ -108,9 +108,10 @@ def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any],
 def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context) -> dict[str, np.ndarray]:
     """Return ``ends``, int32 [B], the positions at which a decoder classifies whole sequences; else nothing.
 
-    As in transformers that is at the last token that is not padding, masked or not.
+    As in transformers that is at the last token that is not padding, masked or not. Models that read rows from their
+    end classify elsewhere.
     """
-    if context.config.task not in SEQUENCE_TASKS:
+    if context.config.task not in SEQUENCE_TASKS or getattr(context.config, "direction", None) == "backward":
         return {}
     special = context.special_ids
     real = ids != special.pad if special.knows_padding else np.ones(ids.shape) if mask is None else mask
@@ -118,8 +119,12 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
 
 
 def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them."""
-    if "ends" not in inputs:
+    """Return scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them.
+
+    Heads that read more than the last token score by themselves.
+    """
+    pooler = model.heads.pooler
+    if "ends" not in inputs or (pooler is not None and pooler.config.pooling != "last"):
         return {}
     ends = jnp.take_along_axis(states, inputs["ends"][:, None, None], axis=1)[:, 0]
     return {name: head(ends) for name, head in model.heads.scores.items()}

@@ -20,7 +20,8 @@ _OTHER_TOKENS = (
 def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[str, Any]:
     """Return everything that determines the sequence of rows.
 
-    Workers and the number of processes don't. The batch size does only for rows that continue from batch to batch.
+    Workers and the number of processes don't. The batch size does only where examples are
+    put into batches by it: rows that continue, similar lengths, tasks in turn.
 
     Args:
       config: Configuration of the loader.
@@ -34,6 +35,8 @@ def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[s
         some["masked_targets"] = repr(config.masked_targets)
     if config.group_by_length:
         some["groups"] = config.batch_size
+    if config.alternate_tasks:
+        some["alternate_tasks"] = config.batch_size
     if not config.loss_on_targets_only:
         some["loss_on_targets_only"] = False
     return some | {

@@ -142,7 +142,8 @@ def _labeled(
     if not rows:
         raise ValueError(
             f"{where}: none of its {len(read):,} rows has a label, so nothing can be learned or measured there; its "
-            "answers can be predicted: t5x-like evaluate"
+            "answers can be predicted: t5x-like evaluate. Models that learn from rows without labels need "
+            f"{type(head_format).__name__}(keeps_unlabeled=True)"
         )
     if len(rows) < len(read):
         _log.warning(

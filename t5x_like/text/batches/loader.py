@@ -9,6 +9,7 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text.batches.data_fingerprint import compare, describe
+from t5x_like.text.batches.example_sources import OpenedTasks
 from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
@@ -68,7 +69,15 @@ class Loader:
             zero_is_padding=opened.ids.pad == 0,
         )
         self._sources, self._shares = opened.sources, opened.shares
-        self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
+        if config.alternate_tasks:
+            _check_turns(config, opened, pack=self._make.pack)
+        self._planner = Planner(
+            opened.sources,
+            opened.shares,
+            seed=config.seed,
+            repeat=config.repeat,
+            turn_length=config.batch_size if config.alternate_tasks else None,
+        )
         self._identity = describe(config, opened, pack=self._make.pack)
         self.head = opened.spec.head
         self.num_rows_of_example = opened.spec.num_choices or 1
@@ -273,6 +282,22 @@ def empty_row(config: LoaderConfig) -> Batch:
     lengths = Lengths(config.inputs_length, config.targets_length)
     pack = config.pack and not spec.fills_rows
     return RowMaker((), lengths, spec, pack=pack, zero_is_padding=True).lay_out([[]])
+
+
+def _check_turns(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> None:
+    """Refuse tasks that can't take turns batch by batch."""
+    if pack:
+        raise ValueError(
+            "alternate_tasks gives each batch examples of one task, and packed rows have unknown numbers of examples; "
+            "set pack=False (LoaderConfig.pack = False in a recipe)"
+        )
+    rates = {name: share for name, share in zip(opened.names, opened.shares, strict=True) if share}
+    if max(rates.values()) > min(rates.values()) * (1 + _SAME_EPOCHS):
+        listed = ", ".join(f"{name} {share:.3g}" for name, share in rates.items())
+        raise ValueError(
+            f"alternate_tasks gives each task of {config.mixture!r} as many batches, and their rates differ: {listed}; "
+            "give equal rates, or set alternate_tasks=False"
+        )
 
 
 def _rows_of(batch_size: int, process_index: int, process_count: int) -> slice:

@@ -44,6 +44,9 @@ class LoaderConfig:
         ``layout="encoder"`` is for heads.
       group_by_length: Put examples of similar length, among a thousand consecutive ones, into the same batch. For
         encoder heads.
+      alternate_tasks: Each batch has examples of one task, and the tasks of a mixture take turns (as in cross-view
+        training, Clark et al. 2018, §3). If False, the task of each example is drawn by the rates. For rows that aren't
+        packed, and equal rates.
     """
 
     mixture: str
@@ -64,6 +67,7 @@ class LoaderConfig:
     loss_on_targets_only: bool = True
     masked_targets: MaskedTargets | None = None
     group_by_length: bool = False
+    alternate_tasks: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_tokens_in_memory"):
@@ -84,6 +88,11 @@ class LoaderConfig:
         if self.group_by_length and not self.reads_heads:
             raise ValueError(
                 "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"
+            )
+        if self.alternate_tasks and self.group_by_length:
+            raise ValueError(
+                "alternate_tasks gives each batch examples of one task, and group_by_length those of similar length; "
+                "set one of them to False"
             )
         if self.num_workers < 0:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")

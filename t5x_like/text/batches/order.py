@@ -66,3 +66,19 @@ def draw_tasks(shares: np.ndarray, start: int, count: int, key: np.ndarray) -> n
     edges = np.cumsum(shares)
     drawn = np.searchsorted(edges, uniforms * edges[-1], side="right")
     return np.minimum(drawn, np.flatnonzero(shares)[-1])
+
+
+def take_turns(shares: np.ndarray, start: int, count: int, turn_length: int) -> np.ndarray:
+    """Return the task of each example where tasks take turns; those with a share of 0 have none.
+
+    Args:
+      shares: Relative rates of the tasks [T]; only whether they are 0 counts.
+      start: Number of the first example.
+      count: Number of examples.
+      turn_length: Examples of a turn.
+
+    Returns:
+      Task indices, int64 [count].
+    """
+    tasks = np.flatnonzero(shares)
+    return tasks[np.arange(start, start + count) // turn_length % len(tasks)]

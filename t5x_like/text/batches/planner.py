@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.text.batches.example_sources import ExampleSource
-from t5x_like.text.batches.order import draw_tasks, key_of
+from t5x_like.text.batches.order import draw_tasks, key_of, take_turns
 
 WINDOW_EXAMPLES = 1024  # examples planned, made and packed together
 
@@ -58,12 +58,25 @@ class Planner:
     """Infinite sequence of training examples, or one pass over every task in turn, by windows.
 
     The task of example ``k`` depends only on ``k`` and the shares, so any position can be reached directly.
+
+    Args:
+      sources: Examples of each task.
+      shares: Relative rates of the tasks.
+      seed: Seed of the draws.
+      repeat: False for one pass.
+      turn_length: Examples of a task before the next task's turn; ``None`` to draw the task of each example.
     """
 
     def __init__(
-        self, sources: Sequence[ExampleSource], shares: Sequence[float], *, seed: int, repeat: bool
+        self,
+        sources: Sequence[ExampleSource],
+        shares: Sequence[float],
+        *,
+        seed: int,
+        repeat: bool,
+        turn_length: int | None = None,
     ) -> None:
-        self._sources, self._repeat = sources, repeat
+        self._sources, self._repeat, self._turn_length = sources, repeat, turn_length
         self._key = key_of(seed, "tasks")
         self._shares = tuple(shares)
 
@@ -82,7 +95,11 @@ class Planner:
         self._frontier = list(place.tasks)
         if not self._repeat:
             return self._in_turn()
-        drawn = draw_tasks(np.array(place.shares), place.window * WINDOW_EXAMPLES, WINDOW_EXAMPLES, self._key)
+        shares, start = np.array(place.shares), place.window * WINDOW_EXAMPLES
+        if self._turn_length is None:
+            drawn = draw_tasks(shares, start, WINDOW_EXAMPLES, self._key)
+        else:
+            drawn = take_turns(shares, start, WINDOW_EXAMPLES, self._turn_length)
         counts = np.bincount(drawn, minlength=len(self._sources))
         per_task = [iter(self._advance(task, int(count))) for task, count in enumerate(counts)]
         return [next(per_task[task]) for task in drawn]

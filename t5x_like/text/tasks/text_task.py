@@ -116,9 +116,12 @@ class TextTask(PairsTask):
             yield RawRow(worded if self.head is None else pair.row, pair.place)
 
     def line_columns(self, line: str) -> dict[str, Any]:
-        """Implement ``PairsTask``."""
+        """Implement ``PairsTask``; a single column may be a line that is no JSON object."""
         if self.head is not None:
-            return dict(columns_of_line(self.name, Template(self.input_template).fields, line))
+            columns = Template(self.input_template).fields
+            if len(columns) == 1 and not line.lstrip().startswith("{"):
+                return {columns[0]: line}
+            return dict(columns_of_line(self.name, columns, line))
         return {"inputs": self.word_question(line)}
 
     def fingerprint(self) -> dict[str, str]:

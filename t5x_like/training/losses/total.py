@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.family import Measure, Predictions
+from t5x_like.model.families.family import Measure, Predictions, unlabeled_tokens
 from t5x_like.model.heads import DeferredLogits
 from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.multiple_choice import flatten_choices
@@ -50,6 +50,7 @@ class Normalizers(NamedTuple):
     sequences: jax.Array  # sequences with a label
     tokens: jax.Array  # real tokens of the stream that targets belong to
     encoder_tokens: jax.Array  # real tokens of the encoder's stream
+    unlabeled_tokens: jax.Array  # real tokens of rows without targets
     parts: int | jax.Array  # microbatches
 
 
@@ -95,6 +96,7 @@ def normalize(
         sequences=_at_least_one(_num_labeled(batch)),
         tokens=_at_least_one(_real_targets(batch)),
         encoder_tokens=_at_least_one(_count_real(batch.encoder_input_tokens, batch.encoder_segment_ids)),
+        unlabeled_tokens=_at_least_one(jnp.sum(unlabeled_tokens(batch), dtype=jnp.float32)),
         parts=num_parts,
     )
     return weights.reshape(batch.loss_weights.shape), normalizers
@@ -127,7 +129,9 @@ def total(
     of_sequences = totals.sequence_loss / normalizers.sequences
     loss = label_weight * (of_tokens + of_sequences) + totals.balance_loss / normalizers.parts
     for extra in (predictions.extra_losses or {}).values():
-        divisor = normalizers.tokens if extra.divisor is None else extra.divisor
+        divisor = extra.divisor
+        if divisor is None:
+            divisor = normalizers.unlabeled_tokens if extra.unlabeled else normalizers.tokens
         loss = loss + extra.weight * extra.total / divisor
     return loss, totals
 

@@ -141,6 +141,66 @@ def test_tasks_of_rate_zero_are_not_trained_on(make_text_task):
         assert set(batch.task_ids[batch.decoder_segment_ids > 0].tolist()) == {1}
 
 
+@pytest.fixture
+def turns(make_text_task):
+    """Return a mixture of three tasks, one of them with rate 0."""
+    tasks = (make_text_task(5), make_text_task(3), make_text_task(7))
+    rates = dict(zip(tasks, (1.0, 0.0, 1.0), strict=True))
+    registry.register([Mixture(name="turns_" + tasks[0], rates=rates)])
+    return "turns_" + tasks[0]
+
+
+def tasks_of(batches):
+    """Return the tasks whose examples each batch has."""
+    return [sorted(set(batch.task_ids[batch.decoder_segment_ids > 0].tolist())) for batch in batches]
+
+
+def test_tasks_take_turns_batch_by_batch(turns):
+    settings = config(turns, pack=False, alternate_tasks=True, batch_size=7)
+    batches = take(build_loader(settings), 300)  # into the third thousand examples, which 7 doesn't divide
+    assert tasks_of(batches) == [[0], [2]] * 150
+    assert len(set(texts_of(batches[1:2]))) == 7  # an epoch of the third task
+    assert [2] not in tasks_of(take(build_loader(config(turns, pack=False, batch_size=7)), 20))
+
+
+def test_tasks_keep_their_turns_in_every_process_and_after_a_restart(turns):
+    settings = config(turns, pack=False, alternate_tasks=True, batch_size=6)
+    loader = build_loader(settings)
+    take(loader, 169)
+    state = json.loads(json.dumps(loader.state()))
+    expected = take(loader, 5)  # into the next thousand
+    assert tasks_of(expected) == [[2], [0], [2], [0], [2]]
+    parts = [build_loader(settings, index, 2) for index in range(2)]
+    for part in parts:
+        part.restore(state)
+    for batch in expected:
+        halves = [next(part).target_tokens for part in parts]
+        np.testing.assert_array_equal(np.concatenate(halves), batch.target_tokens)
+    for changes, message in (
+        ({"batch_size": 4}, "alternate_tasks: 6 before, 4 now"),
+        ({"alternate_tasks": False}, "alternate_tasks: 6 before, None now"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build_loader(config(turns, **({"pack": False, "alternate_tasks": True} | changes))).restore(state)
+
+
+def test_tasks_that_can_not_take_turns_are_refused(turns, mixture):
+    with pytest.raises(ValueError, match=r"packed rows have unknown numbers of examples; set pack=False"):
+        build_loader(config(turns, alternate_tasks=True))
+    with pytest.raises(
+        ValueError, match="and group_by_length those of similar length; set one of them to False"
+    ):
+        config(turns, alternate_tasks=True, group_by_length=True, layout="encoder")
+    loading = config(mixture, pack=False, alternate_tasks=True)
+    if mixture.startswith("mixed"):
+        with pytest.raises(ValueError, match=r"rates differ: rows_\d+ 0.5, corpus_\d+ 0.333, rows_\d+ 0.167"):
+            build_loader(loading)
+    else:  # a single task has every turn
+        assert_equal_batches(
+            take(build_loader(loading), 3), take(build_loader(config(mixture, pack=False)), 3)
+        )
+
+
 def test_tasks_are_drawn_at_their_rates():
     shares = np.array([0.5, 0.0, 0.3, 0.2])
     drawn = draw_tasks(shares, 0, 80_000, key_of(1))

@@ -284,5 +284,5 @@ def test_a_users_line_is_worded_as_a_row_would_be(tmp_path: Path) -> None:
     assert task_of("glue_cola_v002", tmp_path).word_question("It rains.") == "cola sentence: It rains."
     line = json.dumps({"sentence1": "A", "sentence2": "B"})
     assert task_of("glue_rte_v002", tmp_path).word_question(line) == "rte sentence1: A sentence2: B"
-    with pytest.raises(ValueError, match="words 2 columns into its input; give each line as"):
+    with pytest.raises(ValueError, match="has 2 columns in its input; give each line as"):
         task_of("glue_rte_v002", tmp_path).word_question("A B")

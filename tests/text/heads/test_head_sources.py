@@ -248,6 +248,41 @@ def test_only_the_first_token_of_a_word_has_its_class(tmp_path, vocabulary):
     assert batch.loss_weights[1].sum() == 0
 
 
+def test_rows_without_tags_are_left_out_or_kept_with_loss_weights_of_zero(tmp_path, vocabulary, caplog):
+    rows = [
+        {"tokens": ["ab", "c"], "tags": [1, 0]},
+        {"tokens": ["d", "e"]},
+        {"tokens": ["f", "g"], "tags": [-1, -1]},
+    ]
+    found = {}
+    for keeps in (False, True):
+        form = TokenClassification(classes=("x", "y"), keeps_unlabeled=keeps)
+        name = register(tmp_path, vocabulary, f"keeps_{keeps}", form, {"train": rows})
+        loader = build_loader(config(name, batch_size=3, repeat=False, shuffle=False))
+        batch = next(loader)
+        real = batch.encoder_segment_ids.sum(1).tolist()
+        found[keeps] = texts_of(loader, batch), real, batch.loss_weights.sum(1).tolist()
+    assert found[True] == (
+        ["[CLS] a ##b c [SEP]", "[CLS] d e [SEP]", "[CLS] f g [SEP]"],
+        [5, 4, 4],
+        [2, 0, 0],
+    )
+    assert found[False] == (["[CLS] a ##b c [SEP]", "", ""], [5, 0, 0], [2, 0, 0])
+    assert caplog.messages == [
+        "task 'keeps_False', split 'train': 2 of 3 rows have no label and are left out"
+    ]
+
+
+def test_a_task_without_any_tag_is_refused_unless_it_keeps_such_rows(tmp_path, vocabulary):
+    rows = {"train": [{"tokens": ["a", "b"]}] * 2}
+    name = register(tmp_path, vocabulary, "no_tags", TokenClassification(classes=("x", "y")), rows)
+    with pytest.raises(ValueError, match=r"none of its 2 rows has a label, .*keeps_unlabeled=True"):
+        build_loader(config(name))
+    form = TokenClassification(classes=("x", "y"), keeps_unlabeled=True)
+    kept = register(tmp_path, vocabulary, "untagged", form, rows)
+    assert next(build_loader(config(kept, batch_size=2))).encoder_segment_ids.sum() == 8
+
+
 @given(st.integers(0, 14), st.integers(1, 4), st.integers(8, 24), st.integers(1, 6))
 def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place, size, length, stride):
     words = CONTEXT.split()
