@@ -45,6 +45,7 @@ TITLES = {
     "llama": "LLaMA",
     "llama2": "Llama 2",
     "llama3": "Llama 3",
+    "flan": "FLAN",
     "glm_orig": "GLM",
     "transfo_xl": "Transformer-XL",
     "ulmfit": "ULMFiT",
