@@ -60,8 +60,9 @@ def main() -> None:
 def built(name: str) -> Experiment:
     """Return a recipe's experiment with the paper's vocabulary size; its files are not read."""
     file = str(FOLDER / name)
-    text = {"TRAIN_FILES": "data/king_james/train.txt", "VALIDATION_FILES": "data/king_james/validation.txt"}
-    given = {macro: text.get(macro, "somewhere") for macro in required_macros([file])}
+    shipped = {f"{split.upper()}_FILES": f"data/king_james/{split}.txt" for split in ("train", "validation")}
+    known = shipped | {"CHARACTERS": {"en": 1}}
+    given = {macro: known.get(macro, "somewhere") for macro in required_macros([file])}
     given |= {"VOCABULARY": "bytes"} if "VOCABULARY" in given else {}
     overrides = [f"{macro}={value!r}" for macro, value in given.items()]
     return load([file], [*overrides, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[Experiment]).value

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from t5x_like.text.tasks.mixtures import Mixture
     from t5x_like.text.tasks.pretraining import PretrainingTask
     from t5x_like.text.tasks.text_task import TextTask
-    from t5x_like.training.batch_ramp import BatchSizeRamp
+    from t5x_like.training.batch_ramp import BatchSizeRamp, BatchSizeStages
     from t5x_like.training.early_stopping import EarlyStopping
     from t5x_like.training.evaluate import evaluate
     from t5x_like.training.experiment import Experiment, Intervals
@@ -83,6 +83,7 @@ _MODULES = {
     "Adafactor": "optimizers.optimizers",
     "AdamW": "optimizers.optimizers",
     "BatchSizeRamp": "training.batch_ramp",
+    "BatchSizeStages": "training.batch_ramp",
     "BertConfig": "model.zoo.bert",
     "BottleneckAdapter": "model.adapters",
     "CausalLM": "text.objectives.causal_lm",
@@ -152,6 +153,7 @@ __all__ = [
     "Adafactor",
     "AdamW",
     "BatchSizeRamp",
+    "BatchSizeStages",
     "BertConfig",
     "BottleneckAdapter",
     "CausalLM",

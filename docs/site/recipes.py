@@ -46,6 +46,7 @@ TITLES = {
     "llama": "LLaMA",
     "llama2": "Llama 2",
     "llama3": "Llama 3",
+    "flan": "FLAN",
     "glm_orig": "GLM",
     "transfo_xl": "Transformer-XL",
     "ulmfit": "ULMFiT",
@@ -56,7 +57,9 @@ TITLES = {
     "distillation": "Distillation",
     "objectives": "Pretraining objectives",
 }
-_FIELD = re.compile(r"^(Hardware|Hours|Score to expect|Paper|Settings)\b", re.M)
+_FIELD = re.compile(
+    r"^(Hardware|Hours|Score to expect|Paper|Settings|Required to be set|Commonly overridden)\b", re.M
+)
 _NOT_RECIPES = {"tasks"}  # included by recipes
 
 
@@ -69,7 +72,8 @@ class Recipe:
       summary: the first sentence.
       details: the other sentences before the fields.
       command: lines to run, without the comment sign; may be empty.
-      fields: "Hardware", "Hours", "Score to expect", "Paper" and "Settings" -> text, of those given.
+      fields: "Hardware", "Hours", "Score to expect", "Paper", "Settings" and the lists of macros -> text, of those
+        given.
     """
 
     path: Path

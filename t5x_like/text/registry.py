@@ -222,7 +222,10 @@ def rate_of(mixture: str, name: str, count: Callable[[str], int] | None = None) 
     rates = _mixtures[mixture].rates
     if isinstance(rates, Mapping):
         return float(rates[name])
-    return rates.rate((count or num_training_examples)(name))
+    known = task(name)
+    limit = None if known is None else known.limit_of("train")
+    number = (count or num_training_examples)(name)
+    return rates.rate(number if limit is None else min(number, limit))
 
 
 def num_training_examples(name: str) -> int:

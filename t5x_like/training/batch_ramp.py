@@ -1,5 +1,6 @@
-"""Batches that grow over the first steps, as GPT-3's (Brown et al. 2020, appendix B)."""
+"""Batches that grow over the first steps: linearly, as GPT-3's, or in stages, as Llama 3's."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from t5x_like.text.batches.loader import Loader
 @config_class
 class BatchSizeRamp:
     """Batches of ``initial_batch_size`` rows that grow linearly with the rows seen, to ``LoaderConfig.batch_size``.
+
+    Brown et al. 2020, appendix B, https://arxiv.org/abs/2005.14165.
 
     Batches grow by one microbatch at a time, so ``num_microbatches`` says in how many steps. A step computes only the
     microbatches that its batch has, by one compiled program. No row is skipped.
@@ -69,6 +72,69 @@ class BatchSizeRamp:
         return tuple(found)
 
 
+@config_class
+class BatchSizeStages:
+    """Batches that keep one size for a stage, then jump to the next, and in the end to ``LoaderConfig.batch_size``.
+
+    Llama 3's batches doubled twice (Dubey et al. 2024, section 3.4.1, https://arxiv.org/abs/2407.21783). A step
+    computes only the microbatches that its batch has, by one compiled program. No row is skipped.
+
+    Attributes:
+      batch_sizes: Rows of a batch in each stage before the last, ascending; multiples of a microbatch's.
+      until_rows: Rows of training after which each of these stages ends: tokens by tokens of a row, ascending.
+    """
+
+    batch_sizes: tuple[int, ...]
+    until_rows: tuple[int, ...]
+
+    @property
+    def initial_batch_size(self) -> int:
+        """Rows of the first batches."""
+        return self.batch_sizes[0]
+
+    def check(self, batch_size: int, num_microbatches: int) -> None:
+        """Refuse stages that don't grow in whole microbatches.
+
+        Args:
+          batch_size: Rows of a full batch.
+          num_microbatches: Parts of a full batch.
+
+        Raises:
+          ValueError: They don't.
+        """
+        rows, sizes = batch_size // num_microbatches, (*self.batch_sizes, batch_size)
+        if len(self.batch_sizes) != len(self.until_rows) or not self.batch_sizes:
+            raise ValueError(
+                f"batch_size_ramp: batch_sizes={self.batch_sizes} and until_rows={self.until_rows} must have a number "
+                "for each stage before the last"
+            )
+        if any(size % rows for size in sizes) or not _ascend((0, *sizes)):
+            raise ValueError(
+                f"batch_size_ramp: batch_sizes={self.batch_sizes} must ascend to batch_size={batch_size} by multiples "
+                f"of a microbatch's {rows} rows; choose other sizes, or more microbatches"
+            )
+        if not _ascend((0, *self.until_rows)):
+            raise ValueError(
+                f"batch_size_ramp: until_rows={self.until_rows} must ascend from more than 0 rows"
+            )
+
+    def growing_steps(self, batch_size: int, num_microbatches: int) -> tuple[int, ...]:
+        """Return the steps from which on batches have one microbatch more; see ``BatchSizeRamp``."""
+        rows = batch_size // num_microbatches
+        seen, step, found = 0, 0, list[int]()
+        for size, grown, until in zip(
+            self.batch_sizes, (*self.batch_sizes[1:], batch_size), self.until_rows, strict=True
+        ):
+            num_steps = -(-(until - seen) // size)
+            seen, step = seen + num_steps * size, step + num_steps
+            found += [step] * ((grown - size) // rows)
+        return tuple(found)
+
+
+def _ascend(numbers: tuple[int, ...]) -> bool:
+    return all(first < second for first, second in itertools.pairwise(numbers))
+
+
 class RampSchedule:
     """Number of microbatches of each step.
 
@@ -78,7 +144,9 @@ class RampSchedule:
       num_microbatches: Parts of a full batch.
     """
 
-    def __init__(self, ramp: BatchSizeRamp, *, batch_size: int, num_microbatches: int) -> None:
+    def __init__(
+        self, ramp: BatchSizeRamp | BatchSizeStages, *, batch_size: int, num_microbatches: int
+    ) -> None:
         rows = batch_size // num_microbatches
         self.first, self.full = ramp.initial_batch_size // rows, num_microbatches
         self.growing_steps = ramp.growing_steps(batch_size, num_microbatches)

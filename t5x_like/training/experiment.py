@@ -15,7 +15,7 @@ from t5x_like.pretrained.initial_features import CheckpointFeatures
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
-from t5x_like.training.batch_ramp import BatchSizeRamp
+from t5x_like.training.batch_ramp import BatchSizeRamp, BatchSizeStages
 from t5x_like.training.hooks import Hook
 from t5x_like.training.loss_spikes import LossSpikes
 from t5x_like.training.losses import LossConfig
@@ -69,7 +69,7 @@ class Experiment:
       intervals: of logging, evaluating and saving.
       hooks: run between evaluation and saving, after each step; such as ``EarlyStopping``.
       num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
-      batch_size_ramp: smaller batches at first, which grow to ``train.batch_size`` by a microbatch at a time.
+      batch_size_ramp: smaller batches at first, which grow to ``train.batch_size`` linearly or in stages.
       start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
       word_vectors: a file of GloVe's or word2vec's vectors for the fresh word embeddings to begin with. Words that it
         lacks keep fresh ones. The vocabulary must be of whole words.
@@ -105,7 +105,7 @@ class Experiment:
     intervals: Intervals = field(default_factory=Intervals)
     hooks: tuple[Hook, ...] = ()
     num_microbatches: int = 1
-    batch_size_ramp: BatchSizeRamp | None = None
+    batch_size_ramp: BatchSizeRamp | BatchSizeStages | None = None
     start_from: str | None = None
     word_vectors: str | None = None
     features: CheckpointFeatures | None = None

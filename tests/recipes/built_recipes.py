@@ -19,6 +19,7 @@ CORPUS = {
     "INITIAL_CHECKPOINT": "run",
     "MODEL_DIR": "run",
     "TEACHER": "run",
+    "CHARACTERS": {"en": 9.7e12, "yo": 1.05e8},
     "WORD_LIST": "data/king_james/phrases.list",
 }
 PAIRS = {

@@ -122,21 +122,23 @@ def _llama2(rate: float) -> Settings:
     )
 
 
-_LLAMA3 = (
-    _sizes("Dubey et al. 2024, table 3", 32, 4096, 32)
-    | published("Dubey et al. 2024, table 3", learning_rate__peak=3e-4, model__num_kv_heads=8)
-    | published("Dubey et al. 2024, section 3.2", **_CAUSAL, objective__isolate_documents=True)
-    | published(
-        "Dubey et al. 2024, section 3.4.1, of 405B",
-        optimizer__is="AdamW",
-        train__targets_length=8192,
-        train__batch_size=2048,
-        learning_rate__is="LinearWarmupCosine",
-        learning_rate__warmup_steps=8000,
-        learning_rate__total_steps=1_200_000,
-        learning_rate__end=3e-6,
+def _llama3(layers: int, dim: int, heads: int, rate: float) -> Settings:
+    return (
+        _sizes("Dubey et al. 2024, table 3", layers, dim, heads)
+        | published("Dubey et al. 2024, table 3", learning_rate__peak=rate, model__num_kv_heads=8)
+        | published("Dubey et al. 2024, section 3.2", **_CAUSAL, objective__isolate_documents=True)
+        | published(
+            "Dubey et al. 2024, section 3.4.1, of 405B",
+            optimizer__is="AdamW",
+            train__targets_length=8192,
+            train__batch_size=2048,
+            learning_rate__is="LinearWarmupCosine",
+            learning_rate__warmup_steps=8000,
+            learning_rate__total_steps=1_200_000,
+            learning_rate__end=float(f"{rate / 100:g}"),
+        )
     )
-)
+
 
 _GLM = (
     published("Du et al. 2022, section 2.1", objective__noise_density=0.15, objective__mean_length=3.0)
@@ -376,8 +378,23 @@ DECODER_SETTINGS: dict[str, Settings] = {
     "llama/pretrain_65b.gin": _llama(80, 8192, 64, 1.5e-4),
     "llama2/pretrain_7b.gin": _llama2(3e-4),
     "llama2/pretrain_13b.gin": _llama2(3e-4),
+    "llama2/pretrain_34b.gin": _llama2(1.5e-4)
+    | _sizes("facebookresearch/codellama, 34B", 48, 8192, 64)
+    | published("facebookresearch/codellama, 34B", model__num_kv_heads=8, model__mlp_dim=22016),
     "llama2/pretrain_70b.gin": _llama2(1.5e-4),
-    "llama3/pretrain_8b.gin": _LLAMA3,
+    "llama3/pretrain_8b.gin": _llama3(32, 4096, 32, 3e-4)
+    | published("Dubey et al. 2024, table 3", model__mlp_dim=14336),
+    "llama3/pretrain_70b.gin": _llama3(80, 8192, 64, 1.5e-4)
+    | published("Dubey et al. 2024, table 3", model__mlp_dim=28672),
+    "llama3/pretrain_405b.gin": _llama3(126, 16384, 128, 8e-5)
+    | published("Dubey et al. 2024, table 3", model__mlp_dim=53248)
+    | published(
+        "Dubey et al. 2024, section 3.4.1",
+        batch_size_ramp__batch_sizes__0=512,  # 4M tokens
+        batch_size_ramp__batch_sizes__1=1024,  # 8M tokens
+        batch_size_ramp__until_rows__0=-(-252_000_000 // 8192),
+        batch_size_ramp__until_rows__1=-(-2_870_000_000_000 // 8192),
+    ),
     "glm_orig/pretrain_base.gin": _GLM_BASE | published("Du et al. 2022, appendix A", total_steps=120_000),
     "glm_orig/pretrain_large.gin": _GLM_LARGE,
     "glm_orig/pretrain_large_doc.gin": _glm_doc(24, 1024, 16),
@@ -397,7 +414,7 @@ TOKENS: dict[str, tuple[float, float, float]] = {
     f"gpt3/pretrain_{size}.gin": (0.375 * _BILLION, 260 * _BILLION, 300 * _BILLION)
     for size in ("125m", "350m", "760m", "1_3b", "2_7b", "6_7b", "13b", "175b")
 }
-# Tokens of the whole run: LLaMA's table 2, Llama 2's table 1.
+# Tokens of the whole run: LLaMA's table 2, Llama 2's table 1, the model card of Llama 3 8B and 70B.
 TOKENS_IN_ALL = {
     "llama/pretrain_7b.gin": 1000 * _BILLION,
     "llama/pretrain_13b.gin": 1000 * _BILLION,
@@ -405,5 +422,8 @@ TOKENS_IN_ALL = {
     "llama/pretrain_65b.gin": 1400 * _BILLION,
     "llama2/pretrain_7b.gin": 2000 * _BILLION,
     "llama2/pretrain_13b.gin": 2000 * _BILLION,
+    "llama2/pretrain_34b.gin": 2000 * _BILLION,
     "llama2/pretrain_70b.gin": 2000 * _BILLION,
+    "llama3/pretrain_8b.gin": 15_000 * _BILLION,
+    "llama3/pretrain_70b.gin": 15_000 * _BILLION,
 }

@@ -93,7 +93,12 @@ _UMT5 = published(
     total_steps=1_000_000,
     model__dropout_rate=0.0,
     loss__normalize_by="target_tokens",
-) | published("Chung et al. 2023, section 4", objective__is="SpanCorruption")
+) | published(
+    "Chung et al. 2023, section 4 and algorithm 1",
+    objective__is="SpanCorruption",
+    tasks__2__rates__yo=1.05e8 / 4.3e12,  # once of what is read in all
+    tasks__2__rates__en=1 - 1.05e8 / 4.3e12,  # the rest, less than once
+)
 
 _UMT5_XXL = _UMT5 | published(
     "google-research/t5x, t5x/examples/scalable_t5/umt5/optimizer/adafactor_momentum_nofactor.gin",

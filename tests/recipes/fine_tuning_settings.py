@@ -406,6 +406,16 @@ FINE_TUNING_SETTINGS: dict[str, Settings] = {
     "t5/wmt_en_de.gin": _t5("wmt_t2t_ende_v003", 512, _T5_BEAMS),
     "t5/wmt_en_fr.gin": _t5("wmt15_enfr_v003", 512, _T5_BEAMS),
     "t5/wmt_en_ro.gin": _t5("wmt16_enro_v003", 512, _T5_BEAMS),
+    "flan/instruction_tuning.gin": published(
+        "Wei et al. 2021, section 2.4",
+        train__inputs_length=1024,
+        train__targets_length=1024 + 256,  # in one stream
+        train__layout="decoder",
+        total_steps=30_000,
+        optimizer__is="Adafactor",
+        learning_rate__value=3e-5,
+        max_examples=30_000,
+    ),
     "unilm/cnn_dailymail.gin": _UNILM_SUMMARIES,
     "unilm/squad_questions.gin": _UNILM_QUESTIONS,
 }

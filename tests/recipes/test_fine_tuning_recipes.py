@@ -159,7 +159,14 @@ def test_a_tiny_model_learns_with_the_settings_of_a_recipe(
             on_its_examples(task, tmp_path) if isinstance(task, BenchmarkTask) else task
             for task in experiment.tasks
         ),
-        train=dataclasses.replace(experiment.train, batch_size=8, inputs_length=64, targets_length=32),
+        train=dataclasses.replace(
+            experiment.train,
+            batch_size=8,
+            inputs_length=64,
+            targets_length=96
+            if experiment.train.layout == "decoder"
+            else 32,  # of both, in a decoder's stream
+        ),
         evaluations=(),
         validations=(),
         mesh=MeshConfig(data=-1),

@@ -145,7 +145,8 @@ def test_a_small_model_with_the_settings_of_a_recipe_takes_two_steps(name: str) 
         after = step(step(state, batch), batch)  # the rate of the first is 0 in most warm-ups
     changed = jax.tree.map(lambda old, new: bool(np.any(old != np.asarray(new))), before, after["params"])
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(after["params"]))
-    assert np.mean(jax.tree.leaves(changed)) > 0.8
+    # Scales of norms are 1, and the first rates of large models are less than float32's distance from 1 to the next.
+    assert np.mean(jax.tree.leaves(changed)) >= 0.75
 
 
 @pytest.mark.parametrize("name", TOKENS)
@@ -157,6 +158,16 @@ def test_a_run_whose_batches_grow_reads_the_tokens_of_its_paper(name: str) -> No
     rows = rows_of_steps(experiment)
     found = [float(rows[:step].sum()) * experiment.train.targets_length for step in steps]
     assert found == pytest.approx(TOKENS[name], rel=1e-3)
+
+
+def test_llama_3_doubles_its_batches_at_the_tokens_of_the_paper() -> None:
+    """Dubey et al. 2024, section 3.4.1; the whole run: section 3.2."""
+    experiment = built("llama3/pretrain_405b.gin")
+    rows = rows_of_steps(experiment)
+    length = experiment.train.targets_length
+    before = [rows[: int(np.searchsorted(rows, size))].sum() * length for size in (1024, 2048)]
+    assert before == pytest.approx([252e6, 2.87e12], rel=0.02)
+    assert rows.sum() * length == pytest.approx(15.6e12, rel=1e-6)
 
 
 def rows_of_steps(experiment: Experiment) -> np.ndarray:

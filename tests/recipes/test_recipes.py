@@ -16,7 +16,7 @@ from t5x_like.model.parameters import abstract
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.reports.run_report import RunReport
 from t5x_like.training.experiment import Experiment
-from tests.recipes.built_recipes import with_included
+from tests.recipes.built_recipes import CORPUS, with_included
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
@@ -33,7 +33,9 @@ def required_macros(file: Path) -> list[str]:
     except UserError as mistake:
         flags = [line.split("#")[0].strip() for line in str(mistake).splitlines()[1:]]
         names = [flag.removeprefix("--set ").split("=")[0] for flag in flags]
-        given |= {name: "bytes" if name == "VOCABULARY" else "somewhere" for name in names}
+        given |= {
+            name: CORPUS[name] if name in ("VOCABULARY", "CHARACTERS") else "somewhere" for name in names
+        }
     return [f"{name}={value!r}" for name, value in given.items()]
 
 

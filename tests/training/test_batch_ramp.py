@@ -8,7 +8,7 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.training.batch_ramp import BatchSizeRamp, RampLoader, RampSchedule
+from t5x_like.training.batch_ramp import BatchSizeRamp, BatchSizeStages, RampLoader, RampSchedule
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
@@ -43,6 +43,41 @@ def test_gpt3s_ramp_ends_at_the_full_size():
     assert list(grows) == sorted(grows)
     rows = 16 * sum(np.diff((0, *grows)) * np.arange(1, 100))
     assert rows == pytest.approx(ramp.over_rows, rel=1e-3)
+
+
+def test_batches_of_stages_jump_once_their_rows_are_seen():
+    stages = BatchSizeStages(batch_sizes=(4, 12), until_rows=(10, 30))
+    stages.check(24, 6)
+    found = RampSchedule(stages, batch_size=24, num_microbatches=6)
+    sizes = [4 * found.parts_of(step) for step in range(7)]
+    assert sizes == [4, 4, 4, 12, 12, 24, 24], "3 batches of 4 reach 10 rows, and 2 of 12 reach 30"
+    traced = jax.jit(found.traced_parts_of)
+    assert [4 * int(traced(step)) for step in range(7)] == sizes
+
+
+@pytest.mark.parametrize(
+    ("batch_sizes", "until_rows", "message"),
+    [
+        ((4, 12), (10,), "must have a number for each stage before the last"),
+        ((), (), "must have a number for each stage before the last"),
+        ((6, 12), (10, 30), "by multiples of a microbatch's 4 rows"),
+        ((12, 4), (10, 30), r"batch_sizes=\(12, 4\) must ascend to batch_size=24"),
+        ((4, 24), (10, 30), "must ascend to batch_size=24"),
+        ((4, 12), (30, 30), r"until_rows=\(30, 30\) must ascend"),
+    ],
+)
+def test_stages_that_do_not_grow_are_refused(batch_sizes, until_rows, message):
+    stages = BatchSizeStages(batch_sizes=batch_sizes, until_rows=until_rows)
+    with pytest.raises(ValueError, match=message):
+        stages.check(24, 6)
+
+
+def test_an_experiment_checks_its_stages(tmp_path):
+    stages = BatchSizeStages(batch_sizes=(3,), until_rows=(10,))
+    with pytest.raises(ValueError, match="by multiples of a microbatch's 2 rows"):
+        tiny_run.experiment(
+            tmp_path, model_dir="run", total_steps=2, num_microbatches=4, batch_size_ramp=stages
+        )
 
 
 def test_a_step_is_that_of_the_rows_which_its_batch_has():

@@ -171,6 +171,23 @@ def first_tokens(stored: ExampleStore, max_tokens: int) -> ExampleStore:
     return stored if num_examples >= len(ends) else FirstExamples(stored, num_examples)
 
 
+def first_examples(stored: ExampleStore, max_examples: int, vocab_size: int) -> ExampleStore:
+    """Return the first examples of a store, which are as if only they had been tokenized.
+
+    Args:
+      stored: Examples in memory or in a cache.
+      max_examples: Number of examples to keep.
+      vocab_size: Size of the vocabulary.
+    """
+    if max_examples >= len(stored):
+        return stored
+    found = stored.read(np.arange(max_examples))
+    builders = _builders(list(found[0]), vocab_size)
+    for example in found:
+        _extend(builders, example)
+    return InMemoryExamples({name: builder.build() for name, builder in builders.items()})
+
+
 def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
     """Tokenize a split.
 
@@ -183,16 +200,12 @@ def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memor
       TooManyTokens: The split has more tokens.
       ValueError: Bad rows, or no token at all.
     """
-    names = definition.feature_names()
-    vocab_size = definition.tokenizer.vocab_size
-    of_ids = {name: name in ("tokens", "inputs", "targets") for name in names}
-    builders = {name: RaggedArrayBuilder(vocab_size if of_ids[name] else 2**31 - 1) for name in names}
+    builders = _builders(definition.feature_names(), definition.tokenizer.vocab_size)
     policy = RowPolicy(definition.on_bad_row)
     rows = definition.read(split, policy)
     while chunk := list(islice(rows, _AT_ONCE)):
         for example in definition.tokenize(chunk):
-            for name, builder in builders.items():
-                builder.extend([np.asarray(example[name]).reshape(-1)])
+            _extend(builders, example)
         num_tokens = sum(builder.num_tokens for builder in builders.values())
         if num_tokens > max_tokens_in_memory:
             raise TooManyTokens
@@ -201,3 +214,13 @@ def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memor
     if not num_tokens:
         raise ValueError(f"task {definition.name!r}, split {split!r}: its texts hold no token")
     return InMemoryExamples({name: builder.build() for name, builder in builders.items()})
+
+
+def _builders(names: Sequence[str], vocab_size: int) -> dict[str, RaggedArrayBuilder]:
+    of_ids = {name: name in ("tokens", "inputs", "targets") for name in names}
+    return {name: RaggedArrayBuilder(vocab_size if of_ids[name] else 2**31 - 1) for name in names}
+
+
+def _extend(builders: Mapping[str, RaggedArrayBuilder], example: Mapping[str, Any]) -> None:
+    for name, builder in builders.items():
+        builder.extend([np.asarray(example[name]).reshape(-1)])

@@ -18,7 +18,13 @@ from t5x_like.text.batches.example_sources import (
     PairSource,
 )
 from t5x_like.text.batches.head_source import head_format_of, open_head_task
-from t5x_like.text.batches.in_memory import ExampleStore, TooManyTokens, first_tokens, load_in_memory
+from t5x_like.text.batches.in_memory import (
+    ExampleStore,
+    TooManyTokens,
+    first_examples,
+    first_tokens,
+    load_in_memory,
+)
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
@@ -213,6 +219,9 @@ def open_stored(
       ValueError: The objective doesn't work with this vocabulary or these lengths.
     """
     lengths = Lengths(config.inputs_length, config.targets_length)
+    limit = definition.limit_of(config.split)
+    if limit is not None:
+        stored = first_examples(stored, limit, vocabulary.vocab_size)
     source = definition.accept(_SourceBuilder(stored, lengths, vocabulary, config))
     return OpenedTask(source, getattr(source, "spec", definition.spec), vocabulary)
 

@@ -4,6 +4,7 @@ import difflib
 import functools
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from t5x_like.configuration_names import config_function
@@ -17,7 +18,7 @@ from t5x_like.text.tasks.mixtures import Mixture
 MODULES: tuple[str, ...] = (
     "glue", "super_glue", "dpr", "squad", "coqa", "closed_book", "summarization", "translation", "choices", "race",
     "story_cloze", "entailment", "reviews", "cloze", "tagging", "ontonotes", "semantic_roles", "language_modeling",
-    "paws", "chinese", "xnli", "decathlon",
+    "paws", "chinese", "xnli", "decathlon", "flan",
 )  # fmt: skip
 
 
@@ -74,6 +75,7 @@ def benchmark_task(
     num_sentinels: int = 100,
     files: Mapping[str, str | Sequence[str]] | None = None,
     framing: InputFraming | None = None,
+    max_examples: int | None = None,
 ) -> BenchmarkTask:
     """Return the task of a benchmark by its name.
 
@@ -88,6 +90,7 @@ def benchmark_task(
       num_sentinels: Sentinel ids that are added to the vocabulary.
       files: Files in another place.
       framing: Special tokens around the texts that a head reads; None for those of the vocabulary.
+      max_examples: Train on the first so many rows; None for all.
 
     Raises:
       ValueError: There is no such benchmark; the message suggests similar names.
@@ -101,6 +104,7 @@ def benchmark_task(
         num_sentinels=num_sentinels,
         files=files or {},
         framing=framing,
+        max_examples=max_examples,
         remake=benchmark_task,
     )
 
@@ -113,6 +117,8 @@ def benchmark_tasks(
     data_dir: str | None = None,
     on_bad_row: Literal["fail", "skip"] = "fail",
     num_sentinels: int = 100,
+    max_examples: int | None = None,
+    left_out: Sequence[str] = (),
     others: Sequence[FileTask[Any] | Mixture] = (),
 ) -> tuple[FileTask[Any] | Mixture, ...]:
     """Return the tasks of benchmarks and mixtures by name: a recipe's ``TASKS``. A mixture comes with its tasks.
@@ -123,19 +129,28 @@ def benchmark_tasks(
       data_dir: Folder of the files.
       on_bad_row: "fail" or "skip".
       num_sentinels: Sentinel ids that are added to the vocabulary.
+      max_examples: Train on the first so many rows of each task; None for all.
+      left_out: Tasks to leave out of the mixtures. They are returned, and can be evaluated.
       others: Definitions to return, too, such as a corpus and a mixture of it with benchmarks.
 
     Raises:
-      ValueError: There is no such name.
+      ValueError: There is no such name, or no mixture has a task of ``left_out``.
     """
     found: dict[str, BenchmarkTask | Mixture] = {}
     for name in [names] if isinstance(names, str) else names or all_names():
         made = definitions(
-            name, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
+            name,
+            vocabulary=vocabulary,
+            data_dir=data_dir,
+            on_bad_row=on_bad_row,
+            num_sentinels=num_sentinels,
+            max_examples=max_examples,
         )
         if not made:
             benchmark(name)  # raises, and suggests similar names
         found |= {each.name: each for each in made}
+    for mixture in [each for each in found.values() if isinstance(each, Mixture)]:
+        found[mixture.name] = replace(mixture, left_out=left_out) if left_out else mixture
     return (*found.values(), *others)
 
 
@@ -143,7 +158,7 @@ def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:
     """Return the definitions to register for a name: a benchmark's task, or a mixture's tasks and the mixture.
 
     Unknown names give an empty list. ``settings`` are arguments of ``benchmark_task``: ``vocabulary``, ``data_dir``,
-    ``on_bad_row``, ``num_sentinels``.
+    ``on_bad_row``, ``num_sentinels``, ``max_examples``.
     """
     if name in mixtures():
         mixture = mixtures()[name]

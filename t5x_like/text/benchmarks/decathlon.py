@@ -4,16 +4,19 @@ Questions about translations and summaries are those of figure 1. Those about se
 authors' code, https://github.com/salesforce/decaNLP, from which the figure differs ("Is this sentence positive or
 negative?"). The paper's models read question and context apart; here they are one text, as T5 words SQuAD.
 
-Five of the ten tasks are here. Translation is WMT's, not IWSLT's, and sentiment has GLUE's phrases as training rows.
-The other five need data that aren't here: QA-SRL, QA-ZRE, WOZ, WikiSQL and the modified Winograd schemas.
+Translation is WMT's, not IWSLT's, and sentiment has GLUE's phrases as training rows. The five tasks that have data of
+their own are in ``decathlon_texts``, ``decathlon_dialogues`` and ``decathlon_queries``.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
+from t5x_like.text.benchmarks.decathlon_dialogues import WOZ
+from t5x_like.text.benchmarks.decathlon_queries import WIKI_SQL
+from t5x_like.text.benchmarks.decathlon_texts import PRONOUNS, RELATIONS, SEMANTIC_ROLES
+from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
 from t5x_like.text.benchmarks.glue import SST2
 from t5x_like.text.benchmarks.glue_form import MNLI_LABELS
 from t5x_like.text.benchmarks.glue_inference import MNLI, MNLI_MATCHED, MNLI_MISMATCHED
@@ -23,38 +26,6 @@ from t5x_like.text.benchmarks.summarization import CNN_DAILYMAIL
 from t5x_like.text.benchmarks.translation import WMT14_ENDE
 from t5x_like.text.postprocessing import qa, string_label_to_class_id
 from t5x_like.text.tasks.rows import RowValues
-
-
-class Asked(NamedTuple):
-    """A row as decaNLP words it.
-
-    Attributes:
-      question: Question, which names the task.
-      context: Text that it is about.
-      answers: Right answers, the first of which is the target; empty for unlabeled rows.
-    """
-
-    question: str
-    context: str
-    answers: tuple[str, ...]
-
-
-def asked(ask: Callable[[RowValues], Asked], *extras: str) -> Wording:
-    """Return the wording ``question: … context: …`` with the answer as the target.
-
-    Args:
-      ask: Converts a row.
-      *extras: Columns of the row to keep; ``answers`` is all right answers.
-    """
-
-    def word(row: RowValues) -> list[WordedRow]:
-        question, context, answers = ask(row)
-        kept = {name: list(answers) if name == "answers" else row[name] for name in extras}
-        targets = answers[0] if answers else UNLABELED
-        worded = {"inputs": f"question: {question} context: {context}", "targets": targets}
-        return [{**kept, **worded, "question": question, "context": context}]
-
-    return word
 
 
 def _label(row: RowValues, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -211,7 +182,10 @@ SENTIMENT = _decathlon(
     extras=("idx",),
 )
 
-_TRAINED = (SQUAD, TRANSLATION, SUMMARY, INFERENCE, SENTIMENT)
+_TRAINED = (
+    *(SQUAD, TRANSLATION, SUMMARY, INFERENCE, SENTIMENT),
+    *(SEMANTIC_ROLES, RELATIONS, WOZ, WIKI_SQL, PRONOUNS),
+)
 _EVALUATED = (INFERENCE_MATCHED, INFERENCE_MISMATCHED)
 BENCHMARKS = (*_TRAINED, *_EVALUATED)
 # The paper trains on a batch of each task in turn, so the shares are equal.

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import google_crc32c
@@ -22,7 +23,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 _log = logging.getLogger(__name__)
 
 VOCABULARY = "T5X_LIKE_VOCABULARY"
-_SETTINGS = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir", "framing")
+_SETTINGS = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir", "framing", "max_examples")
 T5_VOCABULARY = "gs://t5-data/vocabs/cc_all.32000/sentencepiece.model"
 
 
@@ -79,6 +80,9 @@ class BenchmarkTask(PairsTask):
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
+        return islice(self._good_rows(split, policy), self.limit_of(split))
+
+    def _good_rows(self, split: str, policy: RowPolicy) -> Iterator[RawRow]:
         for file in find_files(self.files[split]):
             for row in self._raw_rows(file):
                 if isinstance(row, BadRow):

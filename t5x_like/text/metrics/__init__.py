@@ -29,6 +29,7 @@ from t5x_like.text.metrics.generation_metrics import (
 from t5x_like.text.metrics.perplexity import perplexities
 from t5x_like.text.metrics.question_answering import cmrc, coqa, coqa_f1, span_squad, squad, trivia_qa
 from t5x_like.text.metrics.ranking import auc, rank_classification, score_auc, sklearn_metrics_wrapper
+from t5x_like.text.metrics.structured_answers import joint_goal_em, logical_form_em, relation_f1
 
 __all__ = [
     "accuracy",
@@ -45,6 +46,8 @@ __all__ = [
     "edit_distance",
     "f1_score_with_invalid",
     "intervals",
+    "joint_goal_em",
+    "logical_form_em",
     "matthews_corrcoef",
     "mean_group_metric",
     "mean_multiclass_f1",
@@ -53,6 +56,7 @@ __all__ = [
     "pearson_corrcoef",
     "perplexities",
     "rank_classification",
+    "relation_f1",
     "rouge",
     "rouge_mean",
     "score_auc",

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import islice
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from t5x_like.config_class import config_class
@@ -44,6 +45,8 @@ class FileTask(ABC, Generic[ReadT]):
       files: One or several paths or patterns for each split.
       on_bad_row: "fail" stops at the first bad row, "skip" skips bad rows and counts them.
       num_sentinels: Number of sentinels added to the vocabulary, unless it has its own.
+      max_examples: Train on the first so many rows, again and again, as FLAN on 30,000 of each task (Wei et al. 2021,
+        section 2.4); None for all. Other splits are read in full.
       is_pretraining: Whether the task has no targets of its own.
     """
 
@@ -52,6 +55,7 @@ class FileTask(ABC, Generic[ReadT]):
     files: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     on_bad_row: Literal["fail", "skip"] = "fail"
     num_sentinels: int = 100
+    max_examples: int | None = None
 
     is_pretraining: ClassVar[bool] = False
     # Names of an example and a file in messages.
@@ -65,6 +69,8 @@ class FileTask(ABC, Generic[ReadT]):
             raise ValueError(
                 f"task {self.name!r}: on_bad_row must be 'fail' or 'skip', not {self.on_bad_row!r}"
             )
+        if self.max_examples is not None and self.max_examples < 1:
+            raise ValueError(f"task {self.name!r}: max_examples must be at least 1, not {self.max_examples}")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -165,10 +171,14 @@ class FileTask(ABC, Generic[ReadT]):
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
-        for file in find_files(self.files[split]):
-            yield from self.read_file(file, policy)
+        rows = (row for file in find_files(self.files[split]) for row in self.read_file(file, policy))
+        yield from islice(rows, self.limit_of(split))
         if not policy.num_rows:
             raise self.none_usable(split, policy)
+
+    def limit_of(self, split: str) -> int | None:
+        """Return the number of rows to read of a split; None for all."""
+        return self.max_examples if split == "train" else None
 
     def read_file(self, file: str, policy: RowPolicy) -> Iterator[ReadT]:
         """Yield the rows of one file.

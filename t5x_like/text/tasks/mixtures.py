@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from t5x_like.config_class import config_class
+from t5x_like.configuration_names import config_function
 
 T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: limit of a task's size
 
@@ -82,3 +83,37 @@ class Mixture:
         object.__setattr__(
             self, "left_out", ()
         )  # done: a copy, or one from a run's record, has them out already
+
+
+@config_function
+def unimax_rates(sizes: Mapping[str, float], *, budget: float, max_epochs: float = 1.0) -> dict[str, float]:
+    """Return rates that are as equal as they can be when no corpus is read more than ``max_epochs`` times.
+
+    UniMax (Chung et al. 2023, algorithm 1, https://arxiv.org/abs/2304.09151). From the smallest corpus to the largest,
+    each gets an equal share of the remaining budget, or ``max_epochs`` times its size if that is less.
+
+    >>> unimax_rates({"en": 900, "de": 500, "yo": 20}, budget=1000)
+    {'en': 0.49, 'de': 0.49, 'yo': 0.02}
+
+    Args:
+      sizes: Size of each corpus by its name, in characters as in the paper, or in any other unit.
+      budget: What the whole run reads, in the same unit.
+      max_epochs: Limit of how often a corpus is read.
+
+    Returns:
+      A rate for each corpus, in the order of ``sizes``; they add up to 1.
+
+    Raises:
+      ValueError: There are no sizes, or a number isn't positive.
+    """
+    if not sizes or min(*sizes.values(), budget, max_epochs) <= 0:
+        raise ValueError(
+            "unimax_rates needs the sizes of corpora, a budget in the same unit and max_epochs, all positive, got "
+            f"sizes={dict(sizes)}, budget={budget}, max_epochs={max_epochs}"
+        )
+    left, read = float(budget), dict[str, float]()
+    for index, name in enumerate(sorted(sizes, key=lambda name: sizes[name])):
+        read[name] = min(left / (len(sizes) - index), max_epochs * sizes[name])
+        left -= read[name]
+    total = sum(read.values())
+    return {name: read[name] / total for name in sizes}

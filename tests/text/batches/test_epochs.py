@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from t5x_like.text import registry
 from t5x_like.text.batches.in_memory import first_tokens, load_in_memory
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.text_task import TextTask
 
 
 def steps(mixture, **changes):
@@ -58,6 +61,31 @@ def test_a_corpus_is_read_as_often_as_the_steps_need(make_corpus, make_text_task
     num_batches = sum(1 for _ in once)
     assert loader.epochs(3 * num_batches)[corpus] == pytest.approx(3, rel=0.1)
     assert build_loader(LoaderConfig(mixture=make_text_task(40), **settings)).epochs(10) == {}
+
+
+def test_a_task_can_be_capped_at_a_number_of_examples_from_memory_or_a_cache(make_text_task, tmp_path):
+    task = registry.task(make_text_task(40))
+    assert isinstance(task, TextTask)
+    capped = replace(task, name="capped_rows", max_examples=12)
+    by_size = Mixture(name="by_size", tasks=(task.name, "capped_rows"))
+    registry.register([capped, by_size])
+    settings = {"batch_size": 4, "inputs_length": 64, "targets_length": 32, "pack": False}
+    assert steps("capped_rows") == 3
+    assert steps("capped_rows", layout="encoder") == 3
+    assert [registry.rate_of("by_size", name) for name in by_size.tasks] == [40.0, 12.0]
+    assert len(list(capped.read("validation"))) == len(list(task.read("validation")))
+    cache = str(tmp_path / "cache")
+    cache_split(capped, "train", cache, num_shards=2)
+    from_memory, from_cache = (
+        build_loader(LoaderConfig(mixture="capped_rows", cache=each, **settings)) for each in (None, cache)
+    )
+    for _ in range(4):
+        one, other = next(from_memory), next(from_cache)
+        np.testing.assert_array_equal(one.encoder_input_tokens, other.encoder_input_tokens)
+    from_memory.restore(from_cache.state())  # the data are the same
+    assert registry.rate_of("by_size", "capped_rows", lambda _: 40) == 12.0, "a cache has all rows"
+    with pytest.raises(ValueError, match="max_examples must be at least 1, not 0"):
+        replace(task, name="empty", max_examples=0)
 
 
 def test_a_corpus_can_be_capped_at_a_number_of_tokens_and_repeated(make_corpus):

@@ -7,7 +7,7 @@ import seqio
 from t5x_like.text import registry
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.seqio_bridge import registration, task_examples
-from t5x_like.text.tasks.mixtures import Mixture, Proportional
+from t5x_like.text.tasks.mixtures import Mixture, Proportional, unimax_rates
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
 
@@ -41,6 +41,28 @@ def test_t5s_own_mixtures_have_their_rates(golden):
     total = sum(Proportional().rate(int(size)) for size in mixture["rates"].values())
     for name, size in mixture["rates"].items():
         assert Proportional().rate(int(size)) / total == pytest.approx(mixture["normalized"][name])
+
+
+def test_unimax_divides_the_budget_equally_and_reads_no_corpus_too_often():
+    """Chung et al. 2023, algorithm 1, by hand."""
+    sizes = {"en": 1000, "de": 120, "sw": 30, "yo": 10}
+    # 10 of 400, 30 of 390, 120 of 360, and the other 240.
+    once = {"en": 240 / 400, "de": 120 / 400, "sw": 30 / 400, "yo": 10 / 400}
+    assert unimax_rates(sizes, budget=400) == pytest.approx(once)
+    assert list(unimax_rates(sizes, budget=400)) == list(sizes)
+    # Five times: 50 of 400, a third of 350, and as much of each of the others.
+    five = {"en": 350 / 1200, "de": 350 / 1200, "sw": 350 / 1200, "yo": 50 / 400}
+    assert unimax_rates(sizes, budget=400, max_epochs=5) == pytest.approx(five)
+    # A budget for more than all text: each is read as often as it may be, so rates are proportional.
+    assert unimax_rates(sizes, budget=10**6)["yo"] == pytest.approx(10 / 1160)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "budget", "max_epochs"), [({}, 1, 1), ({"en": 0}, 1, 1), ({"en": 1}, 0, 1), ({"en": 1}, 1, 0)]
+)
+def test_unimax_refuses_what_is_not_positive(sizes, budget, max_epochs):
+    with pytest.raises(ValueError, match=r"needs the sizes of corpora, a budget .* all positive, got sizes="):
+        unimax_rates(sizes, budget=budget, max_epochs=max_epochs)
 
 
 def test_a_mixture_is_a_seqio_mixture_proportional_to_its_tasks(tmp_path):

@@ -1,0 +1,40 @@
+"""decaNLP's form of a row: a question about a context (McCann et al. 2018, section 2)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from t5x_like.text.benchmarks.benchmark import WordedRow, Wording
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.tasks.rows import RowValues
+
+
+class Asked(NamedTuple):
+    """A row as decaNLP words it.
+
+    Attributes:
+      question: Question, which names the task.
+      context: Text that it is about.
+      answers: Right answers, the first of which is the target; empty for unlabeled rows.
+    """
+
+    question: str
+    context: str
+    answers: tuple[str, ...]
+
+
+def asked(ask: Callable[[RowValues], Asked], *extras: str) -> Wording:
+    """Return the wording ``question: … context: …`` with the answer as the target.
+
+    Args:
+      ask: Converts a row.
+      *extras: Columns of the row to keep; ``answers`` is all right answers.
+    """
+
+    def word(row: RowValues) -> list[WordedRow]:
+        question, context, answers = ask(row)
+        kept = {name: list(answers) if name == "answers" else row[name] for name in extras}
+        targets = answers[0] if answers else UNLABELED
+        worded = {"inputs": f"question: {question} context: {context}", "targets": targets}
+        return [{**kept, **worded, "question": question, "context": context}]
+
+    return word
