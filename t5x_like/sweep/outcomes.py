@@ -105,8 +105,8 @@ def score_of(scores: Scores, metric: str | None) -> float:
             tasks.setdefault(name.rpartition("/")[0], []).append(value)
     if not tasks:
         raise ValueError(
-            "the recipe scores no task, it only measures losses or error rates; say which number to compare, for instance "
-            f"--metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
+            "the recipe scores no task, it only measures losses or error rates; say which number to compare, for "
+            f"instance --metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
         )
     return statistics.fmean(statistics.fmean(values) for values in tasks.values())
 

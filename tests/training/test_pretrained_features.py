@@ -241,7 +241,7 @@ def test_a_mix_weighs_all_layers_in_each_place_and_its_weights_are_trained(folde
     )
     names = {f"features/mixes/{place}/{name}" for place in mix.places for name in ("weights", "gamma")}
     assert {path for path in trained if path.startswith("features/")} == names
-    line = [line for line in read_jsonl(folder / "mixed/metrics.jsonl") if line["split"] == "train"][0]
+    line = next(line for line in read_jsonl(folder / "mixed/metrics.jsonl") if line["split"] == "train")
     assert line["features_penalty"] == 0.0  # fresh weights are zeros
     assert line["loss"] > 0
 
