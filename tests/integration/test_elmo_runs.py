@@ -132,6 +132,8 @@ def test_it_embeds_texts(run):
     model = t5x_like.from_pretrained(str(run))
     vectors = model.embed(["one two three", "three two one", "six"])
     assert vectors.shape == (3, 32)
+    states = model(**model.encode(["one two"]), output_hidden_states=True).hidden_states
+    assert [each.shape for each in states] == [(1, 4, 32)] * 3  # with both boundaries
     np.testing.assert_allclose(vectors[2], model.embed("six"), rtol=1e-4, atol=1e-5)  # whatever the padding
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3  # the order of words matters
 
