@@ -94,12 +94,11 @@ def counted(name: str) -> dict[str, Any]:
     mesh = experiment.mesh.build(jax.local_devices()[:1])
     step_flops = model_flops(experiment, mesh, abstract_batch(experiment, mesh))
     model: Any = experiment.model
-    shapes = parameters.flatten(parameters.abstract(model)[1])
     sizes = size_of(recipe)
     flops = step_flops * sizes["rows"] / sizes["batch_size"]
     return {
         **sizes,
-        "parameters": sum(leaf.size for leaf in shapes.values()),
+        "parameters": parameters.count(parameters.abstract(model)[1]),
         "step_flops": step_flops,
         "flops": flops,
         "chip_hours": round(flops / (UTILIZATION * CHIPS[_CHIP].flops_per_second * 3600)),

@@ -39,6 +39,7 @@ TOYS: dict[str, tuple[tuple[str, ...], str]] = {
     "gpt1": (("causal_lm",), "gpt_"),
     "glm_orig": (("blank_infilling", "blank_infilling_document", "blank_infilling_sentence"), ""),
     "transfo_xl": (("contiguous_lm",), "transfo_xl_"),
+    "elmo": (("bidirectional_lm",), "elmo_"),
     "xlnet": (("permutation_lm",), "xlnet_"),
 }
 # Folders that are no paper's.

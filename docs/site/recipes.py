@@ -50,6 +50,7 @@ TITLES = {
     "glm_orig": "GLM",
     "transfo_xl": "Transformer-XL",
     "ulmfit": "ULMFiT",
+    "elmo": "ELMo",
     "xlnet": "XLNet",
     "glue": "GLUE on a CPU",
     "comparisons": "Comparisons",

@@ -14,6 +14,7 @@ from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.teacher import check_same_vocabulary, check_teacher
+from t5x_like.word_vectors.word_text import words_of
 
 
 def check_split(experiment: Experiment, mesh: Mesh) -> None:
@@ -67,6 +68,8 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     _check_features(experiment, loader)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
+    if getattr(model, "reads_characters", False):
+        words_of(loader.vocabulary)  # refuses other vocabularies
     if experiment.distillation is not None:
         check_teacher(experiment.distillation, model, loader, experiment.train)
 

@@ -47,8 +47,8 @@ def words_of(vocabulary: Any) -> dict[int, str]:
     ):
         name, kind = getattr(tokenizer, "name", tokenizer), getattr(tokenizer, "kind", "unknown")
         raise ValueError(
-            f"the vocabulary {name!r} is of the kind {kind}; word vectors need one of whole words, as "
-            "`t5x-like vocabulary learn --kind words` writes it"
+            f"the vocabulary {name!r} is of the kind {kind}; word vectors and models that read characters need one of "
+            "whole words, as `t5x-like vocabulary learn --kind words` writes it"
         )
     return {
         number: tokenizer.piece(number)

@@ -115,7 +115,7 @@ def test_both_directions_train_one_softmax_and_one_encoder(model):
     ):
         gradients = parameters.flatten(jax.grad(score)(trained, name))
         moved = {path for path, gradient in gradients.items() if np.abs(gradient).max() > 0}
-        assert {path.split("/")[0] for path in moved} == {"embedding", "softmax", own}
+        assert {path.split("/")[0] for path in moved} == {"embedding", "heads", own}
         assert not any(path.startswith(other) for path in moved)
 
 
@@ -158,7 +158,7 @@ def test_dropout_changes_both_directions_by_draws_of_their_own():
 def test_other_tasks_have_their_heads_and_no_softmax(task):
     model = replace(CONFIG, task=task).build(jax.random.key(0))
     found = call(model, batch_of(TOKENS))
-    assert (found.logits, found.backward_logits, model.softmax) == (None, None, None)
+    assert (found.logits, found.backward_logits, model.heads.softmax) == (None, None, None)
     assert model.measured == ()
     shapes = {
         "base": {},

@@ -340,6 +340,10 @@ def test_dropped_weights_are_the_same_for_all_rows_and_positions():
         ({"hidden_dims": ()}, "hidden_dims is empty"),
         ({"hidden_dims": (3, 0)}, "give positive numbers"),
         ({"weight_dropout_rate": 1.0}, "weight_dropout_rate is 1.0; give a probability below 1"),
+        (
+            {"residual": True, "hidden_dims": (5, 2)},
+            r"outputs of the widths \(5, 2\); give all layers one width",
+        ),
     ],
 )
 def test_impossible_sizes_and_rates_are_refused(wrong, message):
@@ -347,3 +351,44 @@ def test_impossible_sizes_and_rates_are_refused(wrong, message):
         replace(LSTM, **wrong)
     with pytest.raises(ValueError, match="projection_dim is 0"):
         LSTMConfig(projection_dim=0)
+    with pytest.raises(ValueError, match=r"cell_clip is 0\.0; give a positive number, or None for no limit"):
+        LSTMConfig(cell_clip=0.0)
+    with pytest.raises(
+        ValueError, match=r"projection_clip is 3.0, and there is no projection; set projection_dim"
+    ):
+        LSTMConfig(projection_clip=3.0)
+
+
+def test_cells_and_projections_are_limited_where_the_next_position_reads_them():
+    cell = LSTMConfig(projection_dim=2, cell_clip=0.1, projection_clip=0.05)
+    stack = built(replace(LSTM, hidden_dims=(UNITS,), cell=cell))
+    layer = stack.layers["0"]["forward"]
+    kernels = [
+        np.asarray(each.merged()[0], np.float64) for each in (layer.input, layer.hidden, layer.projection)
+    ]
+    inputs, bias = np.asarray(INPUTS, np.float64), np.asarray(layer.input.bias[...], np.float64)
+    hidden, memory, outputs = np.zeros((3, 2)), np.zeros((3, UNITS)), []
+
+    def sigmoid(x):
+        return 1.0 / (1.0 + np.exp(-x))
+
+    for place in range(inputs.shape[1]):
+        i, f, g, o = np.split(inputs[:, place] @ kernels[0] + bias + hidden @ kernels[1], 4, axis=-1)
+        memory = np.clip(sigmoid(f) * memory + sigmoid(i) * np.tanh(g), -0.1, 0.1)
+        hidden = np.clip((sigmoid(o) * np.tanh(memory)) @ kernels[2], -0.05, 0.05)
+        outputs.append(hidden)
+    found = run(stack, INPUTS)
+    np.testing.assert_allclose(found.output, np.stack(outputs, axis=1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.states[0].cell, memory, rtol=1e-5, atol=1e-6)
+    assert (np.abs(memory) == 0.1).any()
+    assert (np.abs(hidden) == 0.05).any()
+
+
+def test_layers_after_the_first_add_their_inputs_and_keep_their_own_outputs_in_the_state():
+    plain = built(replace(BOTH, hidden_dims=(UNITS, UNITS), init=Normal(0.7)))
+    graphdef = parameters.split(built(replace(plain.config, residual=True)))[0]
+    added = run(parameters.merge(graphdef, parameters.split(plain)[1]), INPUTS)
+    without = run(plain, INPUTS)
+    assert_close(added.layers[0], without.layers[0])
+    assert_close(added.layers[1], without.layers[1] + without.layers[0])
+    assert_close(added.states, without.states)

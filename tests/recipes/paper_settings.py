@@ -468,7 +468,30 @@ _TRANSFORMER_BIG = published(
     total_steps=300_000,
 ) | published("Vaswani et al. 2017, section 6.1", intervals__keep_checkpoints=20)
 
+_ELMO = published(
+    "Peters et al. 2018, section 3.4",
+    model__model_dim=512,
+    model__hidden_dim=4096,
+    model__num_layers=2,
+    model__num_highway_layers=2,
+) | published(
+    "allenai/bilm-tf, bin/train_elmo.py and bilm/training.py",
+    objective__is="BidirectionalLM",
+    model__character_dim=16,
+    model__cell_clip=3.0,
+    model__projection_clip=3.0,
+    model__dropout_rate=0.1,
+    model__softmax__num_samples=8192,
+    optimizer__is="Adagrad",
+    optimizer__initial_accumulator=1.0,
+    optimizer__max_gradient_norm=10.0,
+    learning_rate__value=0.2,
+    loss__normalize_by=3 * 128.0,
+    total_steps=round(10 * 768_648_884 / (3 * 128 * 20)),
+)
+
 PAPER_SETTINGS: dict[str, Settings] = {
+    "elmo/pretrain_one_billion.gin": _ELMO,
     "bert/pretrain_base.gin": _BERT | _BERT_BASE | _BERT_128,
     "bert/pretrain_base_512.gin": _BERT | _BERT_BASE | _BERT_512,
     "bert/pretrain_large.gin": _BERT | _BERT_LARGE | _BERT_128,

@@ -55,7 +55,7 @@ def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     plan = planned(experiment, mesh)
     with jax.set_mesh(mesh):
         after = jax.eval_shape(train_step(plan, experiment.loss, seed=0), plan.abstract, batch)
-        heads = jax.eval_shape(lambda *given: heads_of(plan, *given), plan.abstract["params"], batch)
+        heads = jax.eval_shape(lambda *given: heads_of(plan, *given), plan.weights(plan.abstract), batch)
     assert jax.tree.map(lambda leaf: leaf.shape, after) == jax.tree.map(
         lambda leaf: leaf.shape, plan.abstract
     )

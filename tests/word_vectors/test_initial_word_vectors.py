@@ -151,7 +151,7 @@ def test_vectors_that_do_not_fit_are_refused_before_training(folder, tmp_path):
 
 def test_only_whole_words_have_vectors(folder):
     with pytest.raises(
-        ValueError, match="'bytes' is of the kind bytes; word vectors need one of whole words"
+        ValueError, match="'bytes' is of the kind bytes; word vectors and models that read characters need"
     ):
         match_vectors(MODEL, folder / "vectors.bin", open_tokenizer("bytes"))
 

@@ -77,7 +77,8 @@ def test_rare_and_unknown_words_are_left_out(tmp_path):
     with pytest.raises(ValueError, match="min_count is 0"):
         read_word_text(str(tmp_path / "text.txt"), tokenizer, min_count=0)
     with pytest.raises(
-        ValueError, match="'bytes' is of the kind bytes; word vectors need one of whole words"
+        ValueError,
+        match="'bytes' is of the kind bytes; word vectors and models that read characters need one",
     ):
         words_of(open_tokenizer("bytes", 0))
 

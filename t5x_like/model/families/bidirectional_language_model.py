@@ -81,30 +81,41 @@ class BidirectionalLanguageModelConfig:
         return BidirectionalLanguageModel(self, key=key)
 
 
-class BidirectionalLanguageModel(nnx.Module):
-    """Reads a batch's encoder stream in both directions; neither sees what the other has read."""
+class DirectionHeads(Heads):
+    """Heads on both directions' outputs, and the softmax that each direction has for itself.
+
+    The softmax is among the heads because fine-tuning replaces it, as it replaces them.
+    """
 
     def __init__(self, config: BidirectionalLanguageModelConfig, *, key: Key[Array, ""]):
-        embedding_key, forward_key, backward_key, softmax_key, heads_key = jax.random.split(key, 5)
-        stack, sizes = config.stack, config.embeddings
-        self.embedding = CharacterEmbedding(config.characters, sizes.vocab_size, key=embedding_key)
-        self.forward_rnn = RNNStack(stack, key=forward_key)
-        self.backward_rnn = RNNStack(replace(stack, direction="backward"), key=backward_key)
-        width = stack.output_dims[-1]
+        heads_key, softmax_key = jax.random.split(key)
+        width = config.stack.output_dims[-1]
+        super().__init__(config.heads, None, 2 * width, key=heads_key, init=config.stack.init)
         if config.softmax is None:
             self.softmax = None
         elif isinstance(config.softmax, AdaptiveConfig):
             self.softmax = AdaptiveSoftmax(config.softmax, width, key=softmax_key)
         else:
             words = WordsConfig(tie_word_embeddings=False, bias=True)
-            self.softmax = Words(words, sizes, width, key=softmax_key)
-        self.heads = Heads(config.heads, None, 2 * width, key=heads_key, init=stack.init)
+            self.softmax = Words(words, config.embeddings, width, key=softmax_key)
+
+
+class BidirectionalLanguageModel(nnx.Module):
+    """Reads a batch's encoder stream in both directions; neither sees what the other has read."""
+
+    def __init__(self, config: BidirectionalLanguageModelConfig, *, key: Key[Array, ""]):
+        embedding_key, forward_key, backward_key, heads_key = jax.random.split(key, 4)
+        stack, vocab_size = config.stack, config.embeddings.vocab_size
+        self.embedding = CharacterEmbedding(config.characters, vocab_size, key=embedding_key)
+        self.forward_rnn = RNNStack(stack, key=forward_key)
+        self.backward_rnn = RNNStack(replace(stack, direction="backward"), key=backward_key)
+        self.heads = DirectionHeads(config, key=heads_key)
         self.config = config
 
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of the losses of each direction, which are logged."""
-        return () if self.softmax is None else DIRECTION_MEASURES
+        return () if self.heads.softmax is None else DIRECTION_MEASURES
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
@@ -146,19 +157,19 @@ class BidirectionalLanguageModel(nnx.Module):
         self, output: Float[Array, "B L D"], key: Key[Array, ""] | None, *, shift: int
     ) -> Float[Array, "B L V"] | DeferredLogits | SampledLogits | None:
         """Return scores of every token from the output ``shift`` positions before it."""
-        if self.softmax is None:
+        softmax, sampling = self.heads.softmax, self.config.softmax
+        if softmax is None:
             return None
         # What enters at the ends predicts no token: see ``join_directions``.
         output = dropout(jnp.roll(output, shift, axis=1), self.config.dropout_rate, fold(key, _OUTPUTS_SITE))
-        if isinstance(self.softmax, AdaptiveSoftmax):
-            return self.softmax(output)
-        sampling = self.config.softmax
+        if isinstance(softmax, AdaptiveSoftmax):
+            return softmax(output)
         if key is None or not isinstance(sampling, SampledSoftmax):
-            return self.softmax(output, None)
-        assert self.softmax.projection is not None
+            return softmax(output, None)
+        assert softmax.projection is not None
         return SampledLogits(
             output,
-            self.softmax.projection,
+            softmax.projection,
             jax.random.fold_in(key, _SAMPLE_SITE),
             sampling.num_samples,
             self.config.embeddings.vocab_size,

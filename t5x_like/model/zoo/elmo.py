@@ -1,7 +1,7 @@
 """ELMo: a bidirectional language model over characters (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class ElmoConfig(RNNConfig):
     projection_clip: float | None = 3.0
     softmax: ElmoSoftmax = FullSoftmax()
     task: ModelTask = "bidirectional_lm"
+
+    reads_characters: ClassVar[bool] = True
 
     @property
     def parts(self) -> BidirectionalLanguageModelConfig:
