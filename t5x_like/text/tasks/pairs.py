@@ -163,6 +163,6 @@ def needs_columns(task: str, columns: Sequence[str], line: str, problem: str) ->
     """Return an error for a user's line that isn't an object with the columns of a task's input."""
     example = json.dumps(dict.fromkeys(columns, "…"), ensure_ascii=False)
     return ValueError(
-        f"task {task!r} has {len(columns)} columns in its input; give each line as {example}, not {line!r} "
+        f"task {task!r} has {len(columns)} column{'s' * (len(columns) != 1)} in its input; give each line as {example}, not {line!r} "
         f"({problem})"
     )
