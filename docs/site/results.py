@@ -255,6 +255,20 @@ FILES = (
         columns=_PLAN_COLUMNS,
     ),
     ResultFile(
+        name="recurrent_speed_cpu",
+        title="Recurrent layers beside PyTorch",
+        words="Layers of 256 to 1,024 units over 16 rows of 64 tokens, float32, no dropout. Each has one core of a machine "
+        "that also did other work; both were measured in turn, three rounds. A speedup below 1 means that PyTorch is faster.",
+        rows=("cases",),
+        columns={
+            "forward, s": ("ours", "forward"),
+            "PyTorch": ("pytorch", "forward"),
+            "forward and backward, s": ("ours", "forward_and_backward"),
+            "of PyTorch": ("pytorch", "forward_and_backward"),
+            "speedup": ("speedup", "forward_and_backward"),
+        },
+    ),
+    ResultFile(
         name="weak_scaling",
         title="Weak scaling from 8 to 512 chips",
         words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each chip of a v5p, remat `full`: compiled, never run.",

@@ -17,7 +17,7 @@ from t5x_like.model.layers.remat import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial
-from t5x_like.pretrained.weight_sources import read_config
+from t5x_like.pretrained.weight_sources import known_direction, read_config
 
 _log = logging.getLogger(__name__)
 
@@ -174,6 +174,12 @@ def initial_checkpoint(
     Raises:
       FileNotFoundError, ValueError: no weights, or those of another model.
     """
+    known, wanted = known_direction(directory), getattr(config, "direction", None)
+    if known is not None and wanted is not None and known != wanted:
+        raise ValueError(
+            f"the model of {directory} reads rows {known}, and the one to train has direction={wanted!r}; give both "
+            "the same direction (DIRECTION in recipes)"
+        )
     checkpoint, notes = open_initial(directory, config=config, mesh=mesh, seed=seed, classes=classes)
     for note in notes:
         _log.warning("%s", note)

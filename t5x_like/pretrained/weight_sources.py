@@ -93,6 +93,11 @@ def known_sizes(directory: PathLike) -> dict[str, int]:
     return {"vocab_size": config.vocab_size, **positions}
 
 
+def known_direction(directory: PathLike) -> str | None:
+    """Return the direction in which a checkpoint's model reads rows; ``None`` where its configuration has none."""
+    return None if _format_or_none(directory) is None else getattr(read_config(directory), "direction", None)
+
+
 def identity_of(directory: PathLike, step: int | None) -> str:
     """Return a short hash that identifies weights, of a run those of ``step``."""
     path = as_path(directory)

@@ -1,20 +1,28 @@
 """Checks that model, data, mesh and teacher of an experiment fit each other, before an accelerator is busy."""
 
+import logging
 from typing import Any
 
 from jax.sharding import Mesh
 
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
+from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.loader import Loader, empty_row
 from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.teacher import check_same_vocabulary, check_teacher
 from t5x_like.word_vectors.word_text import words_of
+
+_log = logging.getLogger(__name__)
+
+# Heads that learn from labels; candidates for a blank are scored by the output layer.
+_LABEL_TASKS = tuple(task for task in HEAD_TASKS if task != "cloze")
 
 
 def check_split(experiment: Experiment, mesh: Mesh) -> None:
@@ -49,6 +57,13 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     if loader.head is not None:
         what = f"mixture {experiment.train.mixture!r}"
         check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
+        _check_unlabeled(experiment)
+    elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
+        raise ValueError(
+            f"mixture {experiment.train.mixture!r} has tokens to predict, and the model has a head for "
+            f"{model.task.replace('_', ' ')} alone; give the model the task of a language model, such as 'causal_lm', "
+            "'masked_lm' or 'sequence_to_sequence_lm', or train it on labeled rows (gin/runs/finetune_head.gin)"
+        )
     for each in (experiment.train, *experiment.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
@@ -84,6 +99,30 @@ def _check_features(experiment: Experiment, loader: Loader | RampLoader) -> None
         return
     with open_unread(experiment.features.start_from, step=experiment.features.step) as pretrained:
         check_same_vocabulary("the model of the features", pretrained, loader)
+
+
+def _check_unlabeled(experiment: Experiment) -> None:
+    """Check that a model with a loss of rows without labels is given some, and warn of rows without a loss.
+
+    Raises:
+      ValueError: no task keeps such rows.
+    """
+    names = registry.names_of_tasks(experiment.train.mixture)
+    keeping = [name for name in names if head_format_of(name).keeps_unlabeled]
+    weight = getattr(experiment.model, "cross_view_weight", 0.0)
+    if weight and not keeping:
+        raise ValueError(
+            f"cross_view_weight={weight:g} learns from rows without labels, and no task of mixture "
+            f"{experiment.train.mixture!r} keeps them; add one whose head has keeps_unlabeled=True, or set "
+            "cross_view_weight=0"
+        )
+    if keeping and not weight and experiment.distillation is None:
+        _log.warning(
+            "mixture %s: %s keeps rows without labels (keeps_unlabeled=True), and the model has no loss of them, such "
+            "as BiLSTMConfig.cross_view_weight=1; nothing is learned from these rows",
+            experiment.train.mixture,
+            ", ".join(keeping),
+        )
 
 
 def _check_memory(experiment: Experiment) -> None:

@@ -240,8 +240,13 @@ def test_a_memory_needs_rows_that_continue_the_batch_before(capsys: pytest.Captu
             "--gin.contiguous_lm.ContiguousLM.backward=True",
             "has backward=True, and the model direction='forward'; give both the same direction",
         ),
+        (
+            "--set=AWDLSTMConfig.task=sequence_classification",
+            "'rows_of_lstm' has tokens to predict, and the model has a head for sequence classification alone; give "
+            "the model the task of a language model, such as 'causal_lm'",
+        ),
     ],
-    ids=["rows that don't continue", "rows from their end"],
+    ids=["rows that don't continue", "rows from their end", "no head for tokens"],
 )
 def test_the_state_of_an_lstm_needs_rows_that_continue_it(
     added: str, message: str, capsys: pytest.CaptureFixture[str]
@@ -250,6 +255,24 @@ def test_the_state_of_an_lstm_needs_rows_that_continue_it(
     flags = [f"--gin_file={each}" for each in recipe]
     assert main(["config", "validate", *flags, added, *TEXT, "--set=MIXTURE=rows_of_lstm"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_rows_without_labels_need_a_loss_of_their_own(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    tagging = ["--gin_file=gin/recipes/comparisons/toy_tagging.gin", "--model_dir=run"]
+    tagging += ["--set=TRAIN_FILES=data/oanc_tags/validation.tsv"]
+    weighed = [*tagging, "--set=BiLSTMConfig.cross_view_weight=1"]
+    assert main(["config", "validate", *weighed]) == 2
+    assert (
+        "cross_view_weight=1 learns from rows without labels, and no task of mixture 'tags_of_a_tenth' keeps"
+        in (capsys.readouterr().err)
+    )
+    warning = "sentences keeps rows without labels (keeps_unlabeled=True), and the model has no loss of them"
+    assert main(["config", "validate", *weighed, "--set=MIXTURE=tags_and_sentences"]) == 0
+    assert warning not in caplog.text
+    assert main(["config", "validate", *tagging, "--set=MIXTURE=tags_and_sentences"]) == 0
+    assert warning in caplog.text
 
 
 def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[str]) -> None:

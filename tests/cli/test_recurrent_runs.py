@@ -136,6 +136,12 @@ def test_a_language_model_is_tuned_and_classifies(tmp_path: Path, capsys: pytest
     run = tmp_path / "run"
     changes = {"INITIAL_CHECKPOINT": tmp_path / "tuned", "GradualUnfreezing.every_steps": 2}
     train("toy_ulmfit_classify", run, **files, **sizes, **changes)
+    backward = [f"--set={name}={value}" for name, value in (SMALL | files | sizes | changes).items()]
+    recipe = f"--gin_file={RECIPES}/toy_ulmfit_classify.gin"
+    assert (
+        main(["train", recipe, f"--model_dir={tmp_path}/other", *backward, "--set=DIRECTION=backward"]) == 2
+    )
+    assert "reads rows forward, and the one to train has direction='backward'" in capsys.readouterr().err
     assert evaluated(run, "kinds_of_things")["examples"] == 6
     kinds = predicted(run, "kinds_of_things", "--input=a round bread", "--input=")
     assert set(kinds) <= {"animal", "artifact", "food", "person", "place", "plant"}

@@ -162,7 +162,7 @@ def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str
 def needs_columns(task: str, columns: Sequence[str], line: str, problem: str) -> ValueError:
     """Return an error for a user's line that isn't an object with the columns of a task's input."""
     example = json.dumps(dict.fromkeys(columns, "…"), ensure_ascii=False)
+    count = f"{len(columns)} column{'s' * (len(columns) != 1)}"
     return ValueError(
-        f"task {task!r} has {len(columns)} columns in its input; give each line as {example}, not {line!r} "
-        f"({problem})"
+        f"task {task!r} has {count} in its input; give each line as {example}, not {line!r} ({problem})"
     )
