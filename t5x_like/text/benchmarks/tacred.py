@@ -72,7 +72,8 @@ def _row(sentence: Mapping[str, Any]) -> dict[str, Any]:
         if not 0 <= first <= last < len(words):
             raise ValueError(f"{role}_start {first} and {role}_end {last} are no words of {len(words)}")
         masked[first : last + 1] = [f"[{role.upper()}-{sentence[f'{role}_type']}]", *[""] * (last - first)]
-        marked[first], marked[last] = f"{marker} {marked[first]}", f"{marked[last]} {marker}"
+        marked[first] = f"{marker} {marked[first]}"
+        marked[last] += f" {marker}"
     relation = sentence.get("relation")
     if relation is not None and relation not in RELATIONS:
         raise ValueError(f"the relation {relation!r} is none of TACRED's {len(RELATIONS)}")
