@@ -18,7 +18,7 @@ from t5x_like.text.tasks.mixtures import Mixture
 MODULES: tuple[str, ...] = (
     "glue", "super_glue", "dpr", "squad", "coqa", "closed_book", "summarization", "translation", "choices", "race",
     "story_cloze", "entailment", "reviews", "cloze", "tagging", "ontonotes", "semantic_roles", "language_modeling",
-    "paws", "chinese", "xnli", "decathlon", "flan",
+    "paws", "chinese", "xnli", "decathlon", "flan", "mrqa", "tacred",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from t5x_like.text.metrics.classification import (
     matthews_corrcoef,
     mean_group_metric,
     mean_multiclass_f1,
+    micro_f1_without,
     multirc_f1_over_all_answers,
 )
 from t5x_like.text.metrics.coreference import coreference_f1
@@ -51,6 +52,7 @@ __all__ = [
     "matthews_corrcoef",
     "mean_group_metric",
     "mean_multiclass_f1",
+    "micro_f1_without",
     "multirc_f1_over_all_answers",
     "over_runs",
     "pearson_corrcoef",
