@@ -256,9 +256,9 @@ FILES = (
     ),
     ResultFile(
         name="recurrent_speed_cpu",
-        title="Recurrent layers beside PyTorch",
-        words="Layers of 256 to 1,024 units over 16 rows of 64 tokens, float32, no dropout. Each has one core of a machine "
-        "that also did other work; both were measured in turn, three rounds. A speedup below 1 means that PyTorch is faster.",
+        title="Recurrent layers compared with PyTorch",
+        words="Layers of 256 to 1,024 units over 16 rows of 64 tokens, float32, no dropout. Each has one core of a "
+        "machine that also did other work; both were measured in turn, three rounds. Below 1, PyTorch is faster.",
         rows=("cases",),
         columns={
             "forward, s": ("ours", "forward"),
