@@ -53,7 +53,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "sst2": {"MIXTURE": "glue_sst2_v002", "INPUTS_LENGTH": 64, "TRAIN_STEPS": 250, "BATCH_SIZE": 32},
     "cola": {"MIXTURE": "glue_cola_v002", "INPUTS_LENGTH": 32, "TRAIN_STEPS": 800, "BATCH_SIZE": 32},
     "rte": {"MIXTURE": "glue_rte_v002", "INPUTS_LENGTH": 128, "TRAIN_STEPS": 200, "BATCH_SIZE": 16},
-    "stsb": {"MIXTURE": "glue_stsb_v002", "INPUTS_LENGTH": 64, "TRAIN_STEPS": 600, "BATCH_SIZE": 32},
+    "stsb": {"MIXTURE": "glue_stsb_v002", "INPUTS_LENGTH": 64, "TRAIN_STEPS": 150, "BATCH_SIZE": 32},
 }
 
 # Short runs that measure costs, and how many of their steps one line of the log stands for.
