@@ -167,6 +167,7 @@ def test_few_functions_are_configuration() -> None:
         "corpus_tasks",
         "padded_vocab_size",
         "recorded_value",
+        "unimax_rates",
     }
     assert not configuration_names.is_nameable(write_text)
 
