@@ -48,8 +48,6 @@ class Predictions(NamedTuple):
     Attributes:
       logits: Float32 scores of a vocabulary that may be padded to a round size; not computed yet where a loss computes
         them in chunks (see ``defer_logits``) or of samples.
-      backward_logits: Scores of each target from the tokens after it, where ``logits`` are those from the tokens before
-        it.
       encoder_output: The encoder's output.
       decoder_output: The decoder's output.
       encoder_hidden: If collected, the input of every block of the encoder, then its output.
@@ -60,10 +58,11 @@ class Predictions(NamedTuple):
       memory: Memory for the following batch.
       extra_losses: Further losses by name.
       measures: Further logged means by name.
+      backward_logits: Scores of each target from the tokens after it, where ``logits`` are those from the tokens before
+        it.
     """
 
     logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
-    backward_logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
     encoder_output: Float[Array, "B M D"] | None = None
     decoder_output: Float[Array, "B L D"] | None = None
     encoder_hidden: Float[Array, "N1 B M D"] | None = None
@@ -74,6 +73,7 @@ class Predictions(NamedTuple):
     memory: Memory | None = None
     extra_losses: dict[str, ExtraLoss] | None = None
     measures: dict[str, Measure] | None = None
+    backward_logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
 
 
 @runtime_checkable
