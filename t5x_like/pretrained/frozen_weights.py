@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.layers.character_cnn import CHARACTER_IDS
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.weight_patterns import Selection, invert
 
@@ -62,7 +63,10 @@ class FrozenRecord:
         if not changed:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        if self.start_from is not None:
+        if changed[0].rpartition("/")[2] == CHARACTER_IDS:
+            source = "the characters of its vocabulary's words"
+            hint = f"Restore the vocabulary in {run}"
+        elif self.start_from is not None:
             source = f"those of {self.origin}"
             hint = (
                 f"Restore the weights there, or give the directory of a copy as start_from in {run}/{_FILE}"
