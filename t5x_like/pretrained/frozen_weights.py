@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.layers.character_cnn import CHARACTER_IDS
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.weight_patterns import Selection, invert
 
@@ -70,18 +71,24 @@ class FrozenRecord:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         fields = [name for name in _SOURCES if getattr(self, name) is not None]
-        if self.start_from is not None:
+        is_vocabulary = changed[0].rpartition("/")[2] == CHARACTER_IDS
+        if is_vocabulary:
+            source = "the characters of its vocabulary's words"
+        elif self.start_from is not None:
             source = f"those of {self.origin}"
         else:
             added = {"word_vectors": f"the word vectors of {self.word_vectors}", "features": self.features}
             source = " with ".join(
                 [f"fresh weights drawn from seed {self.seed}", *(str(added[name]) for name in fields)]
             )
-        hint = (
-            f"Restore what is there, or give the path of a copy as {' or '.join(fields)} in {run}/{_FILE}"
-            if fields
-            else "Use the versions of JAX and of this code that the run was started with"
-        )
+        if is_vocabulary:
+            hint = f"Restore the vocabulary in {run}"
+        elif fields:
+            hint = (
+                f"Restore what is there, or give the path of a copy as {' or '.join(fields)} in {run}/{_FILE}"
+            )
+        else:
+            hint = "Use the versions of JAX and of this code that the run was started with"
         raise ValueError(
             f"{run} was trained on frozen weights, {source}, which have changed since: {changed[0]}{more}. {hint}"
         )

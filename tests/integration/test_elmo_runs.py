@@ -109,8 +109,11 @@ def test_the_characters_of_its_words_are_opened_with_it_and_never_trained(run, f
     assert set(record["checksums"]) == {TABLE}
     assert opened.num_parameters == parameters.count(parameters.abstract(MODEL)[1])
     kept = (run / "words.json").read_text()
-    (run / "words.json").write_text(kept.replace('"one"', '"uno"'))
-    with pytest.raises(ValueError, match=r"was trained on frozen weights, .* which have changed since"):
+    (run / "words.json").write_text(kept.replace('"one"', '"eins"'))
+    with pytest.raises(
+        ValueError,
+        match=r"the characters of its vocabulary's words, which have changed .* Restore the vocabulary in",
+    ):
         open_checkpoint(run)
     (run / "words.json").write_text(kept)
 
