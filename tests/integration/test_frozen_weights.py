@@ -206,9 +206,7 @@ def test_a_base_that_is_gone_or_changed_is_refused_by_name(tuned, task, publishe
     changed = BERT.build(jax.random.key(2))
     write_hugging_face(BERT, parameters.split(changed)[1], copy)
     shutil.copy(published / "vocab.txt", copy)
-    message = (
-        r"those of .*copy, which have changed since: embedding/.* and \d+ more\. Restore what is there"
-    )
+    message = r"those of .*copy, which have changed since: embedding/.* and \d+ more\. Restore what is there"
     with pytest.raises(ValueError, match=message):
         open_checkpoint(tmp_path / "run")
     with pytest.raises(ValueError, match=message):

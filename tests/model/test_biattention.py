@@ -89,7 +89,7 @@ def test_padding_changes_no_score_and_gradients_stay_finite():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "token_classification"}, "classifies whole texts"),
+        ({"task": "causal_lm"}, "BCN has no head for the task 'causal_lm'"),
         ({"maxout_dims": (6, 0)}, r"maxout_dims are \(6, 0\)"),
         ({"num_pieces": 0}, "num_pieces of Maxout is 0"),
     ],

@@ -11,7 +11,7 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rnn_stack import RNNStackConfig
 from t5x_like.model.zoo.architecture import unpublished
-from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS, ModelTask, scoring_heads
+from t5x_like.model.zoo.model_tasks import ModelTask, scoring_heads
 from t5x_like.model.zoo.rnn_config import RNNConfig
 
 
@@ -46,8 +46,6 @@ class BCNConfig(RNNConfig):
     @property
     def parts(self) -> RNNEncoderConfig:
         """Configuration of the family's model."""
-        if self.task not in (*SEQUENCE_TASKS, "base"):
-            raise ValueError(f"BCN classifies whole texts, and has no head for the task {self.task!r}")
         if min(self.input_dim, self.integrator_dim, *self.maxout_dims) < 1:
             raise ValueError(
                 f"input_dim is {self.input_dim}, integrator_dim is {self.integrator_dim} and maxout_dims are "
@@ -65,8 +63,11 @@ class BCNConfig(RNNConfig):
             num_labels=self.num_labels,
             pooler=pooler,
             of_pooled=second,
+            of_tokens=second,
             dropout_rate=self.dropout_rate,
         )
+        if heads is None and self.task != "base":
+            raise ValueError(f"BCN has no head for the task {self.task!r}")
         biattention = BiattentionConfig(hidden_dim=self.integrator_dim)
         return RNNEncoderConfig(
             embeddings=self.embeddings,
