@@ -183,6 +183,19 @@ FILES = (
         columns={"accuracy, %": ("accuracy",), "rows": ("rows",)},
     ),
     ResultFile(
+        name="layer_probes_cpu",
+        title="Probes of layers",
+        words="Accuracy of a linear classifier on the hidden states of a frozen model, from the input of the first "
+        "layer to the output of the last: see [`layer_probes.py`](../benchmarks/layer_probes.py).",
+        rows=(),
+        columns={
+            "parts of speech, %": ("parts of speech", "layers"),
+            "most frequent, %": ("parts of speech", "most frequent class"),
+            "kinds of things, %": ("kinds of things", "layers"),
+            "most frequent kind, %": ("kinds of things", "most frequent class"),
+        },
+    ),
+    ResultFile(
         name="huge_pages_cpu",
         title="Huge pages",
         words="Training steps on a CPU with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` and without: medians of processes "

@@ -11,67 +11,14 @@ from t5x_like.config_class import config_class
 from t5x_like.model.layers.adaptive_softmax import AdaptiveSoftmax
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import MASKED
-from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.pooler import Pooler, PoolerConfig
 from t5x_like.model.layers.sampled_softmax import SampledLogits
+from t5x_like.model.layers.transform import Transform, TransformConfig
 
 # Site of a family's dropout key that heads draw from; stacks use those before it.
 HEADS_SITE = 3
-
-
-@config_class
-class Maxout:
-    """Activation that takes the largest of several linear functions (Goodfellow et al. 2013).
-
-    Attributes:
-      num_pieces: Linear functions of each output.
-    """
-
-    num_pieces: int
-
-    def __post_init__(self) -> None:
-        if self.num_pieces < 1:
-            raise ValueError(f"num_pieces of Maxout is {self.num_pieces}; give a positive number")
-
-
-@config_class
-class TransformConfig:
-    """Layer before the scores: ``norm(activation(dense(x)))`` (Devlin et al. 2019, BERT's code).
-
-    Attributes:
-      dim: Width of the outputs.
-      activation: Nonlinearity.
-      norm: Norm of the outputs; ``None`` for none.
-      bias: Adds a bias to the dense layer.
-    """
-
-    dim: int
-    activation: Activation | Maxout
-    norm: NormConfig | None = None
-    bias: bool = True
-
-
-class Transform(nnx.Module):
-    """Computes ``norm(activation(dense(x)))``."""
-
-    def __init__(
-        self, config: TransformConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
-    ):
-        activation = config.activation
-        width = config.dim * (activation.num_pieces if isinstance(activation, Maxout) else 1)
-        self.dense = Linear(model_dim, width, axes=("embed", "mlp"), key=key, init=init, bias=config.bias)
-        self.norm = None if config.norm is None else build_norm(config.norm, config.dim)
-        self.config = config
-
-    def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows E"]:
-        activation, x = self.config.activation, self.dense(x)
-        if isinstance(activation, Maxout):
-            x = jnp.max(x.reshape(*x.shape[:-1], self.config.dim, activation.num_pieces), axis=-1)
-        else:
-            x = ACTIVATIONS[activation](x)
-        return x if self.norm is None else self.norm(x)
 
 
 @config_class
@@ -200,107 +147,6 @@ class Words(nnx.Module):
             return logits
         is_word = jnp.arange(logits.shape[-1]) < self.vocab_size
         return jnp.where(is_word[None, None], logits, MASKED)
-
-
-@config_class
-class PoolerConfig:
-    """Reduction of a sequence to one vector.
-
-    Attributes:
-      pooling: ``"first"`` takes the row's first token, as in transformers, even if it is padding. ``"first_real"``
-        skips padding on the left, ``"last"`` takes the last real token, ``"mean"`` averages all real tokens.
-        ``"concat"`` concatenates the last real token, the maximum and the mean of all (Howard and Ruder 2018, §3.3).
-        ``"self_attentive"`` concatenates the maximum, the mean, the minimum and a learned weighted mean (McCann et al.
-        2017, §4).
-      norm: Norm of the vector; ``None`` for none.
-      transform: Layer on the vector; ``None`` for none.
-      dropout_rate: Dropout of the transform's input.
-    """
-
-    pooling: Literal["first", "first_real", "last", "mean", "concat", "self_attentive"] = "first"
-    norm: NormConfig | None = None
-    transform: TransformConfig | None = None
-    dropout_rate: float = 0.0
-
-    def pooled_dim(self, model_dim: int) -> int:
-        """Return the width of the vector before the transform."""
-        return {"concat": 3, "self_attentive": 4}.get(self.pooling, 1) * model_dim
-
-    def output_dim(self, model_dim: int) -> int:
-        """Return the width of the vector."""
-        return self.pooled_dim(model_dim) if self.transform is None else self.transform.dim
-
-
-class Pooler(nnx.Module):
-    """Computes one vector for each sequence: sentence embeddings, and inputs of sequence classifiers."""
-
-    def __init__(
-        self, config: PoolerConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
-    ):
-        transform, width = config.transform, config.pooled_dim(model_dim)
-        self.score = (
-            Linear(model_dim, 1, axes=("embed", "classes"), key=jax.random.fold_in(key, 1), init=init)
-            if config.pooling == "self_attentive"
-            else None
-        )
-        self.norm = None if config.norm is None else build_norm(config.norm, width)
-        self.transform = transform and Transform(transform, width, key=key, init=init)
-        self.config = config
-
-    def __call__(
-        self,
-        x: Float[Array, "B L D"],
-        segment_ids: Int[Array, "B L"] | None,
-        *,
-        dropout_key: Key[Array, ""] | None = None,
-    ) -> Float[Array, "B E"]:
-        """Pool each row; padding, where segment ids are 0, is ignored except by ``"first"``."""
-        if segment_ids is None or self.config.pooling == "first":
-            segment_ids = jnp.ones(x.shape[:2], jnp.int32)
-        pooled = self._pool(x, segment_ids > 0)
-        pooled = pooled if self.norm is None else self.norm(pooled)
-        pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
-        return pooled if self.transform is None else self.transform(pooled)
-
-    def _pool(self, x: Float[Array, "B L D"], real: Bool[Array, "B L"]) -> Float[Array, "B E"]:
-        pooling = self.config.pooling
-        if pooling != "self_attentive":
-            return pool(x, real, "first" if pooling == "first_real" else pooling)
-        assert self.score is not None
-        scores_BL = self.score(x, output_dtype=jnp.dtype(jnp.float32))[..., 0]
-        weights_BL = jax.nn.softmax(jnp.where(real, scores_BL, MASKED), axis=-1)
-        attended = jnp.einsum("bld,bl->bd", x, weights_BL, preferred_element_type=jnp.float32)
-        parts = (_largest(x, real), pool(x, real, "mean"), -_largest(-x, real), attended.astype(x.dtype))
-        return jnp.concatenate(parts, axis=-1)
-
-
-def _largest(x: Float[Array, "B L D"], real: Bool[Array, "B L"]) -> Float[Array, "B D"]:
-    """Return the maximum over real tokens; 0 for a row of padding."""
-    largest = jnp.max(jnp.where(real[..., None], x, -jnp.inf), axis=1)
-    return jnp.where(jnp.any(real, axis=1)[:, None], largest, 0.0).astype(x.dtype)
-
-
-def pool(
-    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: Literal["first", "last", "mean", "concat"]
-) -> Float[Array, "B E"]:
-    """Return one vector for each row. A row of padding has a mean and a maximum of 0.
-
-    Args:
-      x: Vectors of tokens.
-      real: True for tokens that are not padding.
-      pooling: See ``PoolerConfig``; ``"first"`` is the first real token here.
-    """
-    if pooling == "concat":
-        parts = (pool(x, real, "last"), _largest(x, real), pool(x, real, "mean"))
-        return jnp.concatenate(parts, axis=-1)
-    if pooling == "mean":
-        weights = real.astype(jnp.float32)
-        total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)
-        return (total / jnp.maximum(weights.sum(1, keepdims=True), 1.0)).astype(x.dtype)
-    places = jnp.arange(x.shape[1])[None]
-    last = jnp.max(jnp.where(real, places, 0), axis=1)
-    chosen = jnp.argmax(real, axis=1) if pooling == "first" else last
-    return jnp.take_along_axis(x, chosen[:, None, None], axis=1)[:, 0]
 
 
 @config_class

@@ -9,10 +9,11 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import DeferredLogits, Transform, TransformConfig, Words, WordsConfig
+from t5x_like.model.heads import DeferredLogits, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
+from t5x_like.model.layers.transform import Transform, TransformConfig
 
 
 @config_class

@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
-from t5x_like.model.heads import pool
+from t5x_like.model.layers.pooler import pool
 
 Pooling = Literal["mean", "first", "last", "max"]
 

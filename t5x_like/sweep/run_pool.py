@@ -91,7 +91,8 @@ def is_finished(run: SweepRun) -> bool:
     lines = [
         f"{name}: there {kept.get(name, 'nothing')!r}, now {asked.get(name, 'nothing')!r}"
         for name in sorted(kept.keys() | asked.keys())
-        if kept.get(name) != asked.get(name)
+        # An option that an earlier version lacked is off there.
+        if kept.get(name) != asked.get(name) and (name in kept or asked[name] is not False)
     ]
     if lines:
         listed = "\n  ".join(lines[:8])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
-from t5x_like.model.heads import Maxout, Pooler, PoolerConfig, Transform, TransformConfig
 from t5x_like.model.layers.biattention import Biattention, BiattentionConfig
+from t5x_like.model.layers.pooler import Pooler, PoolerConfig
+from t5x_like.model.layers.transform import Maxout, Transform, TransformConfig
 from t5x_like.model.zoo.bcn import BCNConfig
 from t5x_like.model.zoo.bilstm import BiLSTMConfig
 

@@ -12,13 +12,14 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, ScoresConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.layers.stack import StackConfig

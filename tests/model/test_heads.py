@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from t5x_like.model.heads import Heads, Pooler, PoolerConfig
+from t5x_like.model.heads import Heads
+from t5x_like.model.layers.pooler import Pooler, PoolerConfig
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 
 

@@ -12,7 +12,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import EnsembleConfig
 from t5x_like.model.families.rnn_language_model import PieceReading
-from t5x_like.model.heads import Pooler, PoolerConfig, pool
+from t5x_like.model.layers.pooler import Pooler, PoolerConfig, pool
 from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig, ConcatPooling
 
 CONFIG = AWDLSTMConfig(

@@ -126,3 +126,13 @@ def test_a_number_that_was_not_measured_stops_all_runs(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="have not measured 'bleu'"):
         pool.work(runs, ended)
     assert not pool._active
+
+
+def test_a_run_of_an_earlier_version_is_finished_though_it_lacks_an_option_that_is_off(
+    tmp_path: Path,
+) -> None:
+    good = run_of(tmp_path, "good", LOGS, "71.5")
+    work([good])
+    assert is_finished(good._replace(described=good.described | {"train.alternate_tasks": False}))
+    with pytest.raises(UserError, match=r"train\.alternate_tasks: there 'nothing', now True"):
+        is_finished(good._replace(described=good.described | {"train.alternate_tasks": True}))

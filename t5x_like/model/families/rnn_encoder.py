@@ -12,20 +12,13 @@ from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Predictions, unlabeled_tokens
 from t5x_like.model.families.pretrained_features import Features, FeaturesConfig, PretrainedFeatures
-from t5x_like.model.heads import (
-    HEADS_SITE,
-    Heads,
-    HeadsConfig,
-    Scores,
-    ScoresConfig,
-    Transform,
-    TransformConfig,
-)
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, Scores, ScoresConfig
 from t5x_like.model.layers.biattention import Biattention, BiattentionConfig
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.linear import Initializer
 from t5x_like.model.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
+from t5x_like.model.layers.transform import Transform, TransformConfig
 
 _INPUTS_SITE, _STACK_SITE, _OUTPUTS_SITE = range(3)  # dropout sites; HEADS_SITE follows
 _VIEWS_SITE, _BIATTENTION_SITE, _FEATURES_SITE = range(HEADS_SITE + 1, HEADS_SITE + 4)
@@ -185,7 +178,7 @@ class RNNEncoder(nnx.Module):
                 whole = self._predict(batch, self._features(batch, None), None)[3][2]
             extra[CROSS_VIEW_LOSS] = self._cross_view_loss(batch, read, whole, dropout_key)
         if features is not None and FEATURES_PENALTY in self.measured:
-            extra[FEATURES_PENALTY] = ExtraLoss(features.penalty * num_real_tokens(batch), 1.0)
+            extra[FEATURES_PENALTY] = ExtraLoss(features.penalty * _num_real_tokens(batch), 1.0)
         return Predictions(
             logits=logits,
             encoder_output=output,
@@ -255,7 +248,7 @@ def _joined(x: Float[Array, "B L D"], features: Float[Array, "B L F"] | None) ->
     return x if features is None else jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
 
 
-def num_real_tokens(batch: Batch) -> Float[Array, ""]:
+def _num_real_tokens(batch: Batch) -> Float[Array, ""]:
     """Count the tokens of the encoder's stream that are not padding."""
     ids = batch.encoder_segment_ids
     real = batch.encoder_input_tokens.size if ids is None else jnp.sum(ids > 0)

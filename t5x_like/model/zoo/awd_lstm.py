@@ -5,13 +5,15 @@ from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.rnn_language_model import PieceReading, RNNLanguageModelConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn
 from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.rnn_cell import LSTMConfig
 from t5x_like.model.layers.rnn_stack import RNNStackConfig
+from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.decoder_like import decoder_heads
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS, ModelTask, scoring_heads

@@ -5,11 +5,13 @@ from typing import ClassVar
 from t5x_like.config_class import config_class
 from t5x_like.model.families.pretrained_features import FeaturesConfig
 from t5x_like.model.families.rnn_encoder import RNNEncoderConfig
-from t5x_like.model.heads import HeadsConfig, Maxout, PoolerConfig, TransformConfig
+from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.biattention import BiattentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.rnn_stack import RNNStackConfig
+from t5x_like.model.layers.transform import Maxout, TransformConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.model_tasks import ModelTask, scoring_heads
 from t5x_like.model.zoo.rnn_config import RNNConfig

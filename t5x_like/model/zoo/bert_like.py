@@ -6,14 +6,16 @@ from typing import Any, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
 from t5x_like.model.zoo.common_config import CommonConfig, head_dim_of
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, Field

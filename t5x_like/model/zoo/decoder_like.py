@@ -6,10 +6,11 @@ from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.decoder import DecoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.norm import LayerNormConfig, NormConfig
+from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask, score_rows, scoring_heads

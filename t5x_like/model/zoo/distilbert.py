@@ -3,7 +3,9 @@
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.layers.pooler import PoolerConfig
+from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like_weights
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, Field

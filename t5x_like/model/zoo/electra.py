@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig
+from t5x_like.model.heads import HeadsConfig, ScoresConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import Normal
+from t5x_like.model.layers.pooler import PoolerConfig
+from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.architecture import FieldTable
 from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like, bert_like_weights
 from t5x_like.model.zoo.config_fields import ConfigFields, Field

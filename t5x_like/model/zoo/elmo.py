@@ -11,10 +11,11 @@ from t5x_like.model.families.bidirectional_language_model import (
     FullSoftmax,
     SoftmaxConfig,
 )
-from t5x_like.model.heads import HeadsConfig, PoolerConfig
+from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.character_cnn import CharacterCNNConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.rnn_cell import LSTMConfig
 from t5x_like.model.layers.rnn_stack import RNNStackConfig
 from t5x_like.model.layers.sampled_softmax import SampledSoftmax

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, ScoresConfig, WordsConfig
+from t5x_like.model.layers.pooler import PoolerConfig
+from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.weights import Weight, module_rows
 
 ModelTask: TypeAlias = Literal[

@@ -4,9 +4,11 @@ from typing import Any, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.two_stream import Direction, TwoStreamConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.pooler import PoolerConfig
+from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field, NameTable
 from t5x_like.model.zoo.model_tasks import (
