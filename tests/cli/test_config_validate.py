@@ -80,9 +80,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "bad.tsv").write_text(rows + "odd\t2\n")
     (tmp_path / "column.tsv").write_text("body\tlabel\nfine\t1\n")
     yield tmp_path
-    registries = sys.modules["seqio"].TaskRegistry if "seqio" in sys.modules else None
-    if registries is not None and "moods" in registries.names():
-        registries.remove("moods")
+    if "seqio" in sys.modules:
+        for name in registry._tasks:
+            sys.modules["seqio"].TaskRegistry._REGISTRY.pop(name, None)
 
 
 def validate(*settings: str, recipe: str = "recipe.gin", flags: tuple[str, ...] = ()) -> int:
