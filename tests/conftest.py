@@ -41,6 +41,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(200_000, 20, 100)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their argument. Gzip writes the time of day, and all workers must collect the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def golden() -> Path:
     """The folder of reference inputs and outputs."""
