@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="train a second run from each one's weights (its INITIAL_CHECKPOINT), whose scores count. Values of --set "
         "go to it, too, where it leaves their macros open",
     )
+    parser.add_argument(
+        "--full_size", action="store_true", help="a paper's comparison at the paper's size, not as a toy"
+    )
     parser.add_argument("--seeds", type=int, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
     parser.add_argument(
@@ -133,9 +136,20 @@ def _comparison(arguments: argparse.Namespace) -> Comparison:
     """Return what the recipe compares, its macro COMPARISON, and complete the flags by it; flags win."""
     compared = load_part(arguments, EXPERIMENT, "tasks", "COMPARISON", defaults=("COMPARISON = None",))
     if compared is None:
+        if arguments.full_size:
+            raise UserError("--full_size: the recipe compares nothing; it has no macro COMPARISON")
         return Comparison()
     if not isinstance(compared, Comparison):
         raise UserError(f"COMPARISON is {compared!r}; it must be a comparison.Comparison() of t5x_like.sweep")
+    if arguments.full_size:
+        recipe, *others = arguments.gin_file
+        full = compared.full_size
+        try:
+            compared = compared.at_full_size()
+        except ValueError as error:
+            raise UserError(f"--full_size: {recipe}: {error}") from None
+        assert full is not None
+        arguments.gin_file = [*full.recipes, *others]
     arguments.lowest = arguments.lowest or (arguments.metric is None and compared.lowest)
     arguments.metric = arguments.metric or compared.metric
     arguments.then = arguments.then or list(compared.then)

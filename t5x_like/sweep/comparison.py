@@ -2,10 +2,27 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from t5x_like.config_class import config_class
+
+
+@config_class
+class FullSize:
+    """A comparison at its paper's size, for ``t5x-like sweep --full_size``.
+
+    Attributes:
+      recipes: Gin files of the first run, in place of the comparison's own.
+      then: Gin files of the second run, in place of the comparison's.
+      settings: Settings in place of the comparison's, if their values depend on the size. None for the same.
+      metric: Score to compare. None for the mean over tasks.
+    """
+
+    recipes: tuple[str, ...]
+    then: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str, ...]] | None = None
+    metric: str | None = None
 
 
 @config_class
@@ -31,6 +48,7 @@ class Comparison:
       published: Scores that the paper reports, by setting.
       published_lowest: Lower published scores are better.
       source: Paper, table and metric of ``published``.
+      full_size: The same comparison at the paper's size; None if there is none.
     """
 
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,6 +59,7 @@ class Comparison:
     published: Mapping[str, float] = field(default_factory=dict)
     published_lowest: bool = False
     source: str = ""
+    full_size: FullSize | None = None
 
     def __post_init__(self) -> None:
         for name, members in self.ensembles.items():
@@ -53,20 +72,54 @@ class Comparison:
                     f"the ensemble {name!r} of {', '.join(map(repr, members)) or 'nothing'}: give it a name of its "
                     f"own, and two or more of the settings {', '.join(map(repr, self.settings))}"
                 )
-        unknown = [name for name in self.published if name not in (*self.settings, *self.ensembles)]
+        full = self.full_size
+        names = (*self.settings, *self.ensembles, *((full and full.settings) or ()))
+        unknown = [name for name in self.published if name not in names]
         if unknown:
             raise ValueError(
                 f"published has scores of {', '.join(map(repr, unknown))}, and the settings are "
-                f"{', '.join(map(repr, (*self.settings, *self.ensembles)))}"
+                f"{', '.join(map(repr, names))}"
             )
-        if not self.then and any(
-            added.startswith("then:") for each in self.settings.values() for added in each
-        ):
-            raise ValueError(
-                "settings change a second run, and there is none: say which, then = ('recipe.gin',)"
-            )
+        _check_second_run(self.settings, self.then)
+        if full is not None:
+            _check_second_run(self.settings if full.settings is None else full.settings, full.then)
         if self.published and not self.source:
             raise ValueError("published scores need a source: paper, table and metric")
+
+    def at_full_size(self) -> "Comparison":
+        """Return the comparison at the paper's size.
+
+        Raises:
+          ValueError: There is none.
+        """
+        full = self.full_size
+        if full is None:
+            raise ValueError(
+                "this comparison has no full size; give recipes of your own after it, and --then for the second run"
+            )
+        settings = self.settings if full.settings is None else full.settings
+        ensembles = {
+            name: members
+            for name, members in self.ensembles.items()
+            if all(each in settings for each in members)
+        }
+        return replace(
+            self,
+            settings=settings,
+            ensembles=ensembles,
+            published={
+                name: score for name, score in self.published.items() if name in (*settings, *ensembles)
+            },
+            then=full.then,
+            metric=full.metric,
+            full_size=None,
+        )
+
+
+def _check_second_run(settings: Mapping[str, tuple[str, ...]], then: tuple[str, ...]) -> None:
+    """Refuse settings that change a second run where there is none."""
+    if not then and any(added.startswith("then:") for each in settings.values() for added in each):
+        raise ValueError("settings change a second run, and there is none: say which, then = ('recipe.gin',)")
 
 
 class Agreement(NamedTuple):

@@ -9,6 +9,7 @@ from t5x_like.io.files import shipped_directory
 
 FOLDER = shipped_directory("gin") / "recipes" / "comparisons"
 RECIPES = sorted(file for file in FOLDER.glob("*.gin") if "\nCOMPARISON = " in file.read_text())
+FULL_SIZED = [file for file in RECIPES if "full_size = @" in file.read_text()]
 TEXT = [
     "--set=TRAIN_FILES=data/king_james/train.txt",
     "--set=VALIDATION_FILES=data/king_james/validation.txt",
@@ -24,15 +25,25 @@ def test_every_setting_of_a_comparison_builds(recipe: Path, tmp_path: Path, caps
     assert len(capsys.readouterr().out.splitlines()) > 2
 
 
+@pytest.mark.parametrize("recipe", FULL_SIZED, ids=lambda file: file.stem)
+def test_every_setting_builds_at_full_size(recipe: Path, tmp_path: Path, capsys) -> None:
+    assert main(["sweep", str(recipe), "--full_size", *TEXT, "--dry_run", f"--output={tmp_path}"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 2
+
+
+def test_a_second_recipe_may_change_the_size(tmp_path: Path) -> None:
+    recipes = [str(FOLDER / "t5_span_lengths.gin"), "gin/recipes/t5/pretrain_base.gin"]
+    then = "gin/recipes/comparisons/t5_glue.gin"
+    assert main(["sweep", *recipes, "--then", then, *TEXT, "--dry_run", f"--output={tmp_path}"]) == 0
+
+
 @pytest.mark.parametrize(
-    ("comparison", "pretraining", "then"),
+    ("recipe", "message"),
     [
-        ("t5_objectives", "gin/recipes/t5/pretrain_base.gin", "gin/recipes/comparisons/t5_glue.gin"),
-        ("roberta_masking", "gin/recipes/roberta/pretrain_base.gin", "gin/recipes/roberta/glue_mnli.gin"),
+        ("gin/recipes/comparisons/t5_corpora.gin", "this comparison has no full size"),
+        ("gin/recipes/quickstart/pretrain.gin", "the recipe compares nothing"),
     ],
 )
-def test_a_second_recipe_makes_it_the_papers_size(
-    comparison: str, pretraining: str, then: str, tmp_path: Path
-) -> None:
-    recipes = [str(FOLDER / f"{comparison}.gin"), pretraining]
-    assert main(["sweep", *recipes, "--then", then, *TEXT, "--dry_run", f"--output={tmp_path}"]) == 0
+def test_a_recipe_without_a_full_size_says_so(recipe: str, message: str, tmp_path: Path, capsys) -> None:
+    assert main(["sweep", recipe, "--full_size", "--dry_run", f"--output={tmp_path}"]) == 2
+    assert message in capsys.readouterr().err

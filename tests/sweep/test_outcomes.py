@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from t5x_like.evaluation.scores_file import build_scores, write_scores
-from t5x_like.sweep.comparison import Comparison
+from t5x_like.sweep.comparison import Comparison, FullSize
 from t5x_like.sweep.outcomes import (
     RunOutcome,
     best_of,
@@ -117,6 +117,10 @@ def test_sizes_of_models_are_shown_if_they_differ() -> None:
         ({"published": {"shared": 82.8}, "source": "table 2"}, "published has scores of 'shared'"),
         ({"published": {"denoising": 83.3}}, "need a source"),
         ({"settings": {"denoising": ("then: SEED = 1",)}}, "there is none: say which"),
+        (
+            {"full_size": FullSize(recipes=("a.gin",), settings={"a": ("then: SEED = 1",)})},
+            "there is none: say which",
+        ),
         ({"ensembles": {"both": ("denoising", "lm")}}, "and two or more of the settings 'denoising'"),
         (
             {"ensembles": {"both": ("denoising",)}},
