@@ -10,6 +10,7 @@ from t5x_like.io.files import shipped_directory
 FOLDER = shipped_directory("gin") / "recipes" / "comparisons"
 RECIPES = sorted(file for file in FOLDER.glob("*.gin") if "\nCOMPARISON = " in file.read_text())
 FULL_SIZED = [file for file in RECIPES if "full_size = @" in file.read_text()]
+TABLE_10 = FOLDER.parent / "tuning" / "t5_table_10.gin"
 TEXT = [
     "--set=TRAIN_FILES=data/king_james/train.txt",
     "--set=VALIDATION_FILES=data/king_james/validation.txt",
@@ -25,9 +26,10 @@ def test_every_setting_of_a_comparison_builds(recipe: Path, tmp_path: Path, caps
     assert len(capsys.readouterr().out.splitlines()) > 2
 
 
-@pytest.mark.parametrize("recipe", FULL_SIZED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("recipe", [*FULL_SIZED, TABLE_10], ids=lambda file: file.stem)
 def test_every_setting_builds_at_full_size(recipe: Path, tmp_path: Path, capsys) -> None:
-    assert main(["sweep", str(recipe), "--full_size", *TEXT, "--dry_run", f"--output={tmp_path}"]) == 0
+    data = ["--set=INITIAL_CHECKPOINT=t5-base", TEXT[-1]] if recipe == TABLE_10 else TEXT
+    assert main(["sweep", str(recipe), "--full_size", *data, "--dry_run", f"--output={tmp_path}"]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 2
 
 
