@@ -126,6 +126,7 @@ def test_a_tagger_learns_from_sentences_without_tags_in_turn(
     check_report_and_model(run, capsys, weight="views/scores")
 
 
+@pytest.mark.slow
 def test_a_language_model_is_tuned_and_classifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """ULMFiT's three stages, with a classifier that reads pieces."""
     sizes = {"AWDLSTMConfig.model_dim": 8, "AWDLSTMConfig.hidden_dim": 12, "TRAIN_STEPS": 10}

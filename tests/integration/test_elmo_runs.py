@@ -150,6 +150,7 @@ def test_commands_show_it(run, capsys):
     assert "forward_perplexity" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_tagger_begins_with_it(run, folder):
     rows = [WORDS[n:] + WORDS[:n] for n in range(6)]
     tags = {word: "odd" if number % 2 else "even" for number, word in enumerate(WORDS)}
@@ -186,6 +187,7 @@ def test_a_tagger_begins_with_it(run, folder):
     np.testing.assert_array_equal(*kept)
 
 
+@pytest.mark.slow
 def test_an_adaptive_softmax_is_trained_too(folder):
     model = replace(MODEL, softmax=ClusteredSoftmax(cutoffs=(6, 20), div_val=2))
     train(experiment(folder, "adaptive", model=model))
@@ -193,6 +195,7 @@ def test_an_adaptive_softmax_is_trained_too(folder):
     assert last["cross_entropy"] < last["unigram_entropy"]
 
 
+@pytest.mark.slow
 def test_devices_on_three_axes_learn_as_on_one(folder):
     found = []
     for name, mesh in (("one_axis", MeshConfig()), ("three_axes", MeshConfig(data=2, fsdp=2, model=2))):

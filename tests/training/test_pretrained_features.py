@@ -158,6 +158,7 @@ def test_the_configuration_with_the_pretrained_model_in_it_is_read_back(folder):
     assert config == open_checkpoint(folder / "classifier").config
 
 
+@pytest.mark.slow
 def test_a_stopped_run_continues_with_its_features_to_the_same_weights(folder):
     train(classification(folder, total_steps=2, model_dir=str(folder / "whole")))
     train(classification(folder, total_steps=1, model_dir=str(folder / "cut")))
@@ -231,6 +232,7 @@ def test_any_family_gives_features(pretrained, dim):
     assert np.isfinite(model(batch).heads["sequence_classification"]).all()
 
 
+@pytest.mark.slow
 def test_a_mix_weighs_all_layers_in_each_place_and_its_weights_are_trained(folder):
     mix = FeatureMix(places=("inputs", "outputs"), l2_weight=0.5, dropout_rate=0.0)
     features = CheckpointFeatures(start_from=str(folder / "translator"), mix=mix)
