@@ -73,7 +73,7 @@ def test_an_architecture_trains_the_same_block_by_block(name):
     assert_same(gradient_of(blockwise(config), batch), gradient_of(config, batch))
 
 
-@pytest.mark.parametrize("name", ["t5_1_0", "llama"])
+@pytest.mark.parametrize("name", [pytest.param("t5_1_0", marks=pytest.mark.slow), "llama"])
 def test_a_prefix_is_seen_in_all_blocks(name):
     config = replace(TINY[name], adapter=PrefixTuning(length=3))
     batch = batch_for(config, 0)

@@ -70,7 +70,10 @@ def test_a_batch_of_padded_prompts_is_continued_as_by_a_slow_loop(name):
     assert found == [by_a_slow_loop(model, prompt, NEW) for prompt in PROMPTS]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name",
+    ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("albert", "roberta")), "modernbert"],
+)
 def test_steps_with_a_cache_have_the_scores_of_whole_passes(name):
     model, *_ = built(name)
     prompts = jnp.array([[*PROMPTS[0], 0], [0, *PROMPTS[1], 0, 0, 0]], jnp.int32)
