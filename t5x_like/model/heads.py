@@ -206,7 +206,8 @@ class HeadsConfig:
       words: Output layer over the vocabulary.
       pooler: Reduction of sequences to vectors, which some scores need.
       scores: Further heads.
-      cloze: The output layer scores candidates for a blank, in place of every token (GLM, Du et al. 2022).
+      cloze: The output layer scores candidates for a blank, in place of every token (GLM, Du et al. 2022; PET, Schick
+        and Schütze 2021).
     """
 
     words: WordsConfig | None = None

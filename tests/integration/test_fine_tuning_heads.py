@@ -25,6 +25,7 @@ from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.heads import MaskedClozeClassification
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment, Intervals
@@ -293,3 +294,15 @@ def test_asking_a_model_without_the_head_is_refused(tasks, published):
         ValueError, match=r"'two_labels' needs a head for sequence classification.*heads: none. Fine-tune"
     ):
         evaluator.run(params)
+
+
+@pytest.mark.slow  # tests/text/heads/test_cloze_head.py tests its rows and scores
+def test_words_at_masks_classify_without_new_weights(published, tasks, tmp_path, recwarn):
+    form = MaskedClozeClassification(
+        pattern="{text} [MASK]", classes=LABELS["two_labels"], words=("h", "g f")
+    )
+    task = replace(tasks[0], name="words_at_masks", head=form)
+    run = tmp_path / "run"
+    finished = train(experiment((task,), task.name, published, run, total_steps=120))
+    assert finished.last[f"evaluation/{task.name}"]["accuracy"] > 90
+    assert not [each for each in recwarn if "freshly drawn" in str(each.message)]

@@ -111,6 +111,11 @@ class Decoder(PromptContinuation, nnx.Module):
         )
         if self.heads.cloze:
             assert logits is not None
+            if given.block_positions is None:
+                raise ValueError(
+                    "rows have masks alone (MaskedClozeClassification), which this decoder wasn't trained on; take "
+                    "ClozeClassification"
+                )
             in_blank = given.block_positions > 0
             scores, logits = (
                 {"cloze": candidate_scores(whole_logits(logits), given.target_tokens, in_blank)},

@@ -11,7 +11,7 @@ from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
-from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, reorder
@@ -81,6 +81,16 @@ class Encoder(nnx.Module):
         logits, pooled, scores = self.heads(
             encoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
+        if self.heads.cloze:
+            assert logits is not None
+            if batch.block_positions is not None:
+                raise ValueError(
+                    "rows have the form of blank infilling (ClozeClassification), which this encoder wasn't trained "
+                    "on; take MaskedClozeClassification"
+                )
+            targets = batch.target_tokens
+            scores["cloze"] = candidate_scores(whole_logits(logits), targets, targets > 0)
+            logits = None
         if self.span_boundary is not None and batch.loss_weights is not None:
             assert self.embedding.tokens is not None
             is_target = batch.loss_weights > 0

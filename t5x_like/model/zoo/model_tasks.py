@@ -185,8 +185,8 @@ def heads_for(
         return heads
     if task == "base":
         return HeadsConfig(pooler=pooler)
-    if task == "masked_lm":
-        return HeadsConfig(words=words)
+    if task in ("masked_lm", "cloze"):
+        return HeadsConfig(words=words, cloze=task == "cloze")
     raise ValueError(f"this encoder has no head for the task {task!r}")
 
 

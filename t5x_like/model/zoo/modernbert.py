@@ -124,9 +124,9 @@ class ModernBertConfig(CommonConfig):
         )
         if self.task == "base":
             return HeadsConfig()
-        if self.task == "masked_lm":
-            tied = self.tie_word_embeddings
-            return HeadsConfig(words=WordsConfig(tie_word_embeddings=tied, bias=True, transform=transform))
+        if self.task in ("masked_lm", "cloze"):
+            words = WordsConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=transform)
+            return HeadsConfig(words=words, cloze=self.task == "cloze")
         # For multiple choice transformers skips padding on the left, for classification it doesn't.
         first = "first_real" if self.task == "multiple_choice" else "first"
         pooling = first if self.classifier_pooling == "cls" else "mean"

@@ -1,7 +1,7 @@
 """Head formats, which read rows for heads of encoders and decoders, and turn their outputs into predictions."""
 
 from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
-from t5x_like.text.heads.cloze_head import ClozeClassification
+from t5x_like.text.heads.cloze_head import ClozeClassification, MaskedClozeClassification
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
@@ -13,6 +13,7 @@ __all__ = [
     "ClozeClassification",
     "HeadFormat",
     "InputFraming",
+    "MaskedClozeClassification",
     "MultipleChoice",
     "QuestionAnswering",
     "Regression",

@@ -1,4 +1,4 @@
-"""Classification by filling a blank: which class's word fits best (GLM, Du et al. 2022)."""
+"""Classification by filling a blank: which class's word fits best (GLM, Du et al. 2022; PET, Schick et al. 2021)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.framing import require_ids
 from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.templates import RowValues
-from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds, ids_of
 
 BLANK = "[MASK]"
 
@@ -69,16 +69,9 @@ class ClozeClassification(HeadFormat):
         Raises:
           ValueError: The vocabulary lacks one of them, or a framing is given.
         """
-        if framing is not None:
-            raise ValueError("a cloze has the form of blank infilling; leave out the task's InputFraming")
-        ids = ids_of(tokenizer)
-        mask = ids.mask if self.special.mask is None else self.special.mask
+        ids, mask = self._ids_and_mask(tokenizer, framing)
         start = ids.bos if self.special.start is None else self.special.start
-        require_ids({"cls": ids.cls, "mask": mask, "start": start})
-        assert ids.cls is not None
-        assert mask is not None
-        assert start is not None
-        return InputFormat(limit, (ids.cls,), (mask,), (start,))
+        return _special_ids(limit, cls=ids.cls, mask=mask, start=start)
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
@@ -98,23 +91,40 @@ class ClozeClassification(HeadFormat):
         encoded = {
             space: tokenizer.encode_all([" " * space + word for word in words]) for space in set(spaced)
         }
-        (cls,), (mask,) = input_format.start, input_format.between
         for origin, (row, left, right, space) in enumerate(
             zip(rows, lefts, rights, spaced, strict=True), start=first
         ):
-            available = input_format.limit - 2 - max(map(len, encoded[space]))
+            available = self._room(input_format.limit, max(map(len, encoded[space])))
             size = min(len(right), max(available - len(left), available // 2))
             kept = left[max(len(left) - (available - size), 0) :]
-            text = [cls, *kept, mask, *right[:size]]
             cut = len(left) + len(right) - len(kept) - size
+            texts = [self._text(kept, right[:size], len(word), input_format) for word in encoded[space]]
             yield HeadExample(
                 tuple(
                     EncoderInput(np.array([*text, *word], np.int32), len(text), cut)
-                    for word in encoded[space]
+                    for text, word in zip(texts, encoded[space], strict=True)
                 ),
                 origin,
                 label=row.label,
             )
+
+    def _ids_and_mask(self, tokenizer: Any, framing: InputFraming | None) -> tuple[VocabularyIds, int | None]:
+        """Return the vocabulary's ids, and that of the mask, which ``special`` may change."""
+        if framing is not None:
+            raise ValueError("a cloze has the form of its pretraining; leave out the task's InputFraming")
+        ids = ids_of(tokenizer)
+        return ids, ids.mask if self.special.mask is None else self.special.mask
+
+    def _room(self, limit: int, word_length: int) -> int:
+        """Return the tokens of a row that may be text: all but cls, the mask, and the word after the text."""
+        return limit - 2 - word_length
+
+    def _text(
+        self, left: Sequence[int], right: Sequence[int], word_length: int, input_format: InputFormat
+    ) -> list[int]:
+        """Return the tokens of a text with its blank, which is one mask however long the word is."""
+        del word_length
+        return [*input_format.start, *left, *input_format.between, *right]
 
     def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
         """Lay out a text and the word after it, whose tokens are predicted at the blank's position."""
@@ -149,3 +159,54 @@ class ClozeClassification(HeadFormat):
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
         """Implement ``HeadFormat``."""
         return super().written(answer, labels or self.classes)
+
+
+def _special_ids(limit: int, **ids: int | None) -> InputFormat:
+    """Return the format of three ids: before the text, in the blank, and after the text."""
+    require_ids(ids)
+    before, blank, after = ((number,) for number in ids.values() if number is not None)
+    return InputFormat(limit, before, blank, after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedClozeClassification(ClozeClassification):
+    """The same for masked language models such as BERT: a blank has a mask for each token of the class's word.
+
+    The model scores the word's tokens at the masks, all in one pass: ``[CLS] left [MASK] [MASK] right [SEP]`` (Schick
+    and Schütze 2021, https://arxiv.org/abs/2001.07676, whose words are single tokens). Fields are those of
+    ``ClozeClassification``, without ``special.start``.
+    """
+
+    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+        """Return cls before the text, the mask in the blank, and sep after the text.
+
+        Raises:
+          ValueError: The vocabulary lacks one of them, or a framing is given.
+        """
+        ids, mask = self._ids_and_mask(tokenizer, framing)
+        return _special_ids(limit, cls=ids.cls, mask=mask, sep=ids.sep)
+
+    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
+        """Lay out a text, whose targets are the word's tokens at the masks."""
+        text, word = tokens[:second], tokens[second:]
+        masks = np.flatnonzero(text == input_format.between[0])[-len(word) :]
+        targets = np.zeros(len(text), np.int32)
+        targets[masks] = word
+        return Example(
+            inputs=text,
+            targets=targets,
+            token_types=np.zeros(len(text), np.int32),
+            weights=np.zeros(len(text), np.float32),
+        )
+
+    def spec(self, num_choices: int = 0) -> ExampleSpec:
+        """Implement ``HeadFormat``."""
+        return HeadFormat.spec(self, num_choices)
+
+    def _room(self, limit: int, word_length: int) -> int:
+        return limit - 2 - 2 * word_length  # the masks, and the word that follows until the row is laid out
+
+    def _text(
+        self, left: Sequence[int], right: Sequence[int], word_length: int, input_format: InputFormat
+    ) -> list[int]:
+        return [*input_format.start, *left, *input_format.between * word_length, *right, *input_format.end]

@@ -1,4 +1,4 @@
-"""GLM's cloze form of classification: rows of blank infilling, and scores of candidates through the blank."""
+"""Cloze forms of classification: rows of blank infilling or of masks, and scores of candidates in the blank."""
 
 from typing import Any
 
@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
+from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
+from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.glm_orig import GLMOrigConfig, blank_settings
+from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.text.batches.batch_layout import make_batch_of_choices
 from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.heads import ClozeClassification, InputFraming
+from t5x_like.text.heads import ClozeClassification, InputFraming, MaskedClozeClassification
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.blanks import Blanks, infilling_examples
 from t5x_like.text.objectives.objective import Lengths, Text
@@ -28,6 +31,7 @@ FORM = ClozeClassification(
     words=("a b c", "d"),
     special=BlankIds(start=SOP),
 )
+MASKED = MaskedClozeClassification(pattern=FORM.pattern, classes=FORM.classes, words=FORM.words)
 FIELDS = ("inputs", "targets", "positions", "block_positions", "prefix")
 
 
@@ -85,10 +89,7 @@ def test_a_candidates_score_is_its_likelihood_token_by_token_in_the_blank(exampl
     config = with_head(config_of(), "cloze", 2, where="here")
     assert config.task == "cloze"
     model = config.build(jax.random.key(0))
-    spec = FORM.spec(examples.num_choices)
-    rows = [[examples.example(number)] for number in range(2)]
-    batch = make_batch_of_choices(rows, 2, lengths=Lengths(16, 2), fields=spec.fields)
-    batch = Batch(*(None if stream is None else jnp.asarray(stream) for stream in batch))
+    batch = batch_of(examples, FORM)
     predictions = predict(model, batch)
     assert predictions.logits is None
     scores = np.asarray(predictions.heads["cloze"]).reshape(2, 2)
@@ -122,6 +123,66 @@ def model_config(model):
     return config_of()
 
 
+@pytest.fixture(scope="module")
+def masked_examples(tokenizer):
+    rows = [MASKED.read({"text": text, "label": label}) for text, label in (("e f", 0), ("g", 1))]
+    return make_examples(MASKED, rows, tokenizer, length=16)
+
+
+def batch_of(examples, head_format):
+    spec = head_format.spec(examples.num_choices)
+    rows = [[examples.example(number)] for number in range(len(examples))]
+    batch = make_batch_of_choices(rows, 2, lengths=Lengths(16, 2), fields=spec.fields)
+    return Batch(*(None if stream is None else jnp.asarray(stream) for stream in batch))
+
+
+def test_a_masked_language_model_reads_a_mask_for_each_token(masked_examples, tokenizer):
+    rows = masked_examples.example(0).choices
+    texts = [" ".join(tokenizer.piece(int(number)) for number in row.inputs) for row in rows]
+    assert texts == ["[CLS] e f [UNK] [MASK] [MASK] [MASK] . [SEP]", "[CLS] e f [UNK] [MASK] . [SEP]"]
+    assert [row.targets[row.targets > 0].tolist() for row in rows] == [
+        tokenizer.encode(word) for word in MASKED.words
+    ]
+    assert all(row.inputs[place] == 4 for row in rows for place in np.flatnonzero(row.targets))
+
+
+def test_long_texts_leave_room_for_all_masks(tokenizer):
+    row = MASKED.read({"text": "a b c d e f g h a b c d e f g h", "label": 0})
+    examples = make_examples(MASKED, [row], tokenizer, length=13)
+    pieces = [tokenizer.piece(int(number)) for number in examples.example(0).choices[0].inputs]
+    assert pieces == ["[CLS]", "f", "g", "h", "[UNK]", "[MASK]", "[MASK]", "[MASK]", ".", "[SEP]"]
+    assert examples.num_cut == 1
+    assert examples.sizes.max() <= 13
+
+
+@pytest.mark.parametrize("architecture", [BertConfig, ModernBertConfig])
+def test_the_output_layer_scores_the_words_at_their_masks(architecture, masked_examples):
+    size = {"model_dim": 16, "mlp_dim": 32, "num_heads": 2, "num_layers": 2, "vocab_size": len(PIECES)}
+    config = architecture(**size, task="masked_lm")
+    model = config.build(jax.random.key(0))
+    graphdef = parameters.abstract(with_head(config, "cloze", 2, where="here"))[0]
+    cloze = parameters.merge(graphdef, parameters.split(model)[1])
+    found = np.asarray(predict(cloze, batch_of(masked_examples, MASKED)).heads["cloze"]).reshape(2, 2)
+    for number in range(2):
+        for place, row in enumerate(masked_examples.example(number).choices):
+            alone = Batch(encoder_input_tokens=jnp.asarray(row.inputs)[None])
+            log_probs = jax.nn.log_softmax(predict(model, alone).logits[0])
+            masks = np.flatnonzero(row.targets)
+            expected = sum(float(log_probs[mask, row.targets[mask]]) for mask in masks)
+            assert found[number, place] == pytest.approx(expected, rel=1e-4)
+
+
+def test_rows_of_the_other_form_are_refused(examples, masked_examples):
+    encoder = BertConfig(
+        model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, vocab_size=len(PIECES), task="cloze"
+    )
+    with pytest.raises(ValueError, match="rows have the form of blank infilling"):
+        predict(encoder.build(jax.random.key(0)), batch_of(examples, FORM))
+    decoder = with_head(config_of(), "cloze", 2, where="here").build(jax.random.key(0))
+    with pytest.raises(ValueError, match="rows have masks alone"):
+        predict(decoder, batch_of(masked_examples, MASKED))
+
+
 def test_bad_clozes_are_refused(tokenizer):
     with pytest.raises(ValueError, match=r"pattern is '\{text\}'; write \[MASK\] once"):
         ClozeClassification(pattern="{text}", classes=("a", "b"))
@@ -129,7 +190,7 @@ def test_bad_clozes_are_refused(tokenizer):
         ClozeClassification(pattern="{text} [MASK]", classes=("a", "b"), words=("c",))
     row = FORM.read({"text": "a", "label": 0})
     with pytest.raises(
-        ValueError, match="a cloze has the form of blank infilling; leave out the task's InputFraming"
+        ValueError, match="a cloze has the form of its pretraining; leave out the task's InputFraming"
     ):
         make_examples(FORM, [row], tokenizer, length=16, framing=InputFraming())
     without = ClozeClassification(pattern="{text} [MASK]", classes=("a", "b"))
