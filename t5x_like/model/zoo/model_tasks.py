@@ -67,10 +67,13 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default
 def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """Return the first class that does ``task``: the inverse of ``task_of``.
 
+    A cloze is written as the language model that it was trained from, whose weights it has.
+
     Raises:
       ValueError: There is none.
     """
-    names = [name for name, does in classes.items() if does == task]
+    tasks = ("masked_lm", "causal_lm") if task == "cloze" else (task,)
+    names = [name for name, does in classes.items() if does in tasks]
     if not names:
         raise ValueError(
             f"transformers has no class of this model for the task {task!r}; there are {', '.join(classes)}"

@@ -1,5 +1,7 @@
 """Cloze forms of classification: rows of blank infilling or of masks, and scores of candidates in the blank."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,6 +16,8 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.glm_orig import GLMOrigConfig, blank_settings
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.batches.batch_layout import make_batch_of_choices
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.heads import ClozeClassification, InputFraming, MaskedClozeClassification
@@ -170,6 +174,16 @@ def test_the_output_layer_scores_the_words_at_their_masks(architecture, masked_e
             masks = np.flatnonzero(row.targets)
             expected = sum(float(log_probs[mask, row.targets[mask]]) for mask in masks)
             assert found[number, place] == pytest.approx(expected, rel=1e-4)
+
+
+def test_it_is_exported_as_a_masked_language_model(tmp_path):
+    config = BertConfig(
+        model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, vocab_size=len(PIECES), task="cloze"
+    )
+    params = parameters.split(config.build(jax.random.key(0)))[1]
+    write_hugging_face(config, params, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
+    assert read_config(tmp_path) == replace(config, task="masked_lm")
 
 
 def test_rows_of_the_other_form_are_refused(examples, masked_examples):
