@@ -39,7 +39,9 @@ TOYS: dict[str, tuple[tuple[str, ...], str]] = {
     "gpt1": (("causal_lm",), "gpt_"),
     "glm_orig": (("blank_infilling", "blank_infilling_document", "blank_infilling_sentence"), ""),
     "transfo_xl": (("contiguous_lm",), "transfo_xl_"),
-    "elmo": (("bidirectional_lm",), "elmo_"),
+    "elmo": (("bidirectional_lm",), "elmo"),
+    "ulmfit": ((), "ulmfit"),
+    "rnn_seq2seq": ((), "sequence_to_sequence"),
     "xlnet": (("permutation_lm",), "xlnet_"),
 }
 # Folders that are no paper's.
