@@ -213,7 +213,7 @@ MEASUREMENTS = {
         what="what langdetect says is English", ours=lambda: our_english(False), reference=plain_english
     ),
     "fast_english": Measurement(
-        what="what fastText says is English, beside langdetect",
+        what="what fastText says is English, compared with langdetect",
         ours=lambda: our_english(True),
         reference=plain_english,
         agree=False,

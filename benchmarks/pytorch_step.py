@@ -1,4 +1,4 @@
-"""Transformers' model in PyTorch beside ours; needs nothing of t5x_like.
+"""Transformers' model in PyTorch, to compare with ours; imports nothing of t5x_like.
 
 The argument is a JSON object: ``fields`` of a config.json, ``rows``, ``inputs_length``, ``targets_length``, ``steps``,
 and for ``benchmarks.against_pytorch`` also

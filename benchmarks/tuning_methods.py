@@ -62,7 +62,7 @@ RATES: dict[str, dict[str, float]] = {
     "stsb": {"adapters_128": 1e-3},
 }
 
-# Short runs that measure costs, and how many of their steps one line of the log stands for.
+# Short runs that measure costs, and how many of their steps one line of the log covers.
 _COST_STEPS, _COST_LOG_STEPS = 60, 10
 
 

@@ -46,7 +46,7 @@ class _Token(NamedTuple):
 def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
     """Return the metadata from which llama.cpp encodes and decodes as ``tokenizer`` does.
 
-    Whether llama.cpp adds a first and a last token is what the files beside the tokenizer say; neither if they don't.
+    llama.cpp adds a first and a last token if the other files of the tokenizer's folder say so, and else neither.
 
     Args:
       tokenizer: of the model.
