@@ -150,6 +150,8 @@ def _comparison(arguments: argparse.Namespace) -> Comparison:
             raise UserError(f"--full_size: {recipe}: {error}") from None
         assert full is not None
         arguments.gin_file = [*full.recipes, *others]
+    else:
+        compared = compared.as_toy()
     arguments.lowest = arguments.lowest or (arguments.metric is None and compared.lowest)
     arguments.metric = arguments.metric or compared.metric
     arguments.then = arguments.then or list(compared.then)

@@ -86,6 +86,10 @@ class Comparison:
         if self.published and not self.source:
             raise ValueError("published scores need a source: paper, table and metric")
 
+    def as_toy(self) -> "Comparison":
+        """Return the comparison without its full size."""
+        return self._of(self.settings, self.then, self.metric)
+
     def at_full_size(self) -> "Comparison":
         """Return the comparison at the paper's size.
 
@@ -97,21 +101,26 @@ class Comparison:
             raise ValueError(
                 "this comparison has no full size; give recipes of your own after it, and --then for the second run"
             )
-        settings = self.settings if full.settings is None else full.settings
+        return self._of(self.settings if full.settings is None else full.settings, full.then, full.metric)
+
+    def _of(
+        self, settings: Mapping[str, tuple[str, ...]], then: tuple[str, ...], metric: str | None
+    ) -> "Comparison":
+        """Return a comparison of the given settings, with their ensembles and published scores."""
         ensembles = {
             name: members
             for name, members in self.ensembles.items()
             if all(each in settings for each in members)
         }
+        named = (*settings, *ensembles)
+        published = {name: score for name, score in self.published.items() if name in named}
         return replace(
             self,
             settings=settings,
             ensembles=ensembles,
-            published={
-                name: score for name, score in self.published.items() if name in (*settings, *ensembles)
-            },
-            then=full.then,
-            metric=full.metric,
+            published=published,
+            then=then,
+            metric=metric,
             full_size=None,
         )
 

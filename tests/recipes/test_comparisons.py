@@ -42,7 +42,7 @@ def test_a_second_recipe_may_change_the_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
-        ("gin/recipes/comparisons/t5_corpora.gin", "this comparison has no full size"),
+        ("gin/recipes/comparisons/sequence_to_sequence.gin", "this comparison has no full size"),
         ("gin/recipes/quickstart/pretrain.gin", "the recipe compares nothing"),
     ],
 )

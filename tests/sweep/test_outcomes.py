@@ -163,3 +163,17 @@ def test_an_ensembles_scores_are_read_from_its_evaluation(tmp_path: Path) -> Non
     result = {"scores": {"accuracy": 70.0, "matthews": None}}
     write_scores(tmp_path, build_scores({"rte": result}, checkpoint="a + b", step=7, model={}))
     assert scores_by_step(tmp_path) == {7: {"rte/accuracy": 70.0}}
+
+
+def test_a_comparison_keeps_the_published_scores_of_its_size() -> None:
+    compared = Comparison(
+        settings={"5": (), "21": ()},
+        published={"5": 1.0, "32": 2.0},
+        source="table 10",
+        full_size=FullSize(recipes=("a.gin",), settings={"32": (), "128": ()}, metric="accuracy"),
+    )
+    toy, full = compared.as_toy(), compared.at_full_size()
+    assert (list(toy.settings), dict(toy.published), toy.metric) == (["5", "21"], {"5": 1.0}, None)
+    assert (list(full.settings), dict(full.published), full.metric) == (["32", "128"], {"32": 2.0}, "accuracy")
+    with pytest.raises(ValueError, match="this comparison has no full size"):
+        toy.at_full_size()
