@@ -174,6 +174,10 @@ def test_a_comparison_keeps_the_published_scores_of_its_size() -> None:
     )
     toy, full = compared.as_toy(), compared.at_full_size()
     assert (list(toy.settings), dict(toy.published), toy.metric) == (["5", "21"], {"5": 1.0}, None)
-    assert (list(full.settings), dict(full.published), full.metric) == (["32", "128"], {"32": 2.0}, "accuracy")
+    assert (list(full.settings), dict(full.published), full.metric) == (
+        ["32", "128"],
+        {"32": 2.0},
+        "accuracy",
+    )
     with pytest.raises(ValueError, match="this comparison has no full size"):
         toy.at_full_size()
