@@ -133,7 +133,7 @@ def test_a_language_model_is_tuned_and_classifies(tmp_path: Path, capsys: pytest
     train("toy_ulmfit_pretrain", tmp_path / "general", **sizes, WARMUP_STEPS=1)
     rows = head("wordnet_definitions/validation.tsv", 60, tmp_path)
     files = dict.fromkeys(("TRAIN_FILES", "VALIDATION_FILES"), rows)
-    train("ulmfit", tmp_path / "tuned", **files, **sizes, LANGUAGE_MODEL=tmp_path / "general")
+    train("ulmfit", tmp_path / "tuned", **files, **sizes, INITIAL_CHECKPOINT=tmp_path / "general")
     run = tmp_path / "run"
     changes = {"INITIAL_CHECKPOINT": tmp_path / "tuned", "GradualUnfreezing.every_steps": 2}
     train("toy_ulmfit_classify", run, **files, **sizes, **changes)
