@@ -13,12 +13,16 @@ the model are a part of it.
 """
 
 import argparse
+import itertools
 import os
 import statistics
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import t5x_like
 from benchmarks.commands import command, only_task, scores_file
 from benchmarks.machine import about
 from t5x_like.io.files import read_json, read_jsonl, write_json
@@ -113,9 +117,21 @@ def tune(task: str, method: str, seed: int, steps: int, arguments: argparse.Name
         "steps": steps,
         "batch_size": TASKS[task]["BATCH_SIZE"],
         "learning_rate": learning_rate(task, method),
+        "pooled_deviation": pooled_deviation(run, steps, name),
         "commit": facts["commit"],
         "date": facts["date"],
     }
+
+
+def pooled_deviation(run: Path, steps: int, task: str, *, num_rows: int = 64) -> float:
+    """Return how much the pooled first token differs between texts: its standard deviation, the mean over units.
+
+    A model for which it is near 0 predicts the same for every text.
+    """
+    predictions = scores_file(run, steps).parent / task / "predictions.jsonl"
+    texts = [line["input"] for line in itertools.islice(read_jsonl(predictions), num_rows)]
+    model: Any = t5x_like.from_pretrained(str(run))
+    return round(float(np.std(model(**model.encode(texts)).pooler_output, axis=0).mean()), 4)
 
 
 def cost(task: str, method: str, seed: int, steps: int, arguments: argparse.Namespace) -> dict[str, Any]:
