@@ -40,6 +40,8 @@ from t5x_like.sweep.run_pool import (
     verb_command,
 )
 
+_THEN = "then:"  # before the name of a macro of the second run
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like sweep``."""
@@ -64,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="RECIPE",
         help="train a second run from each one's weights (its INITIAL_CHECKPOINT), whose scores count. Values of --set "
-        "go to it, too, where it leaves their macros open",
+        "go to it, too, where it leaves their macros open; --set then:NAME=VALUE to it alone",
     )
     parser.add_argument(
         "--full_size", action="store_true", help="a paper's comparison at the paper's size, not as a toy"
@@ -102,10 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"--jobs {arguments.jobs} need at least as many --devices, and there are {len(devices)}"
         )
+    arguments.overrides, then_overrides = _by_run(arguments.overrides)
     compared = _comparison(arguments)
+    if then_overrides and not arguments.then:
+        raise UserError(f"{then_overrides[0].flag}: there is no second run; --then names its recipe")
     criterion = Criterion(arguments.metric, arguments.at, arguments.lowest)
     points = grid_points(arguments.over, arguments.seeds, _chosen(compared, arguments.only))
-    runs = [_prepared(arguments, point) for point in points]
+    runs = [_prepared(arguments, point, then_overrides) for point in points]
     flags = [f"--module={name}" for name in arguments.module]
     runs += ensemble_runs(compared, runs, output=arguments.output, flags=flags)
     outcomes = {
@@ -166,7 +171,14 @@ def _chosen(compared: Comparison, only: Sequence[str]) -> Mapping[str, tuple[str
     return {name: added for name, added in compared.settings.items() if not only or name in only}
 
 
-def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
+def _by_run(overrides: Sequence[Override]) -> tuple[list[Override], list[Setting]]:
+    """Return the values of ``--set`` for the first run, and those with ``then:`` for the second."""
+    then = [each for each in overrides if isinstance(each, Setting) and each.name.startswith(_THEN)]
+    others = [each for each in overrides if each not in then]
+    return others, [each._replace(name=each.name.removeprefix(_THEN)) for each in then]
+
+
+def _prepared(arguments: argparse.Namespace, point: GridPoint, then_overrides: Sequence[Setting]) -> SweepRun:
     """Build the run's configuration, so that errors show before any run has started."""
     home = Path(arguments.output) / "runs" / point.name
     first = home / "initial" if arguments.then else home
@@ -176,6 +188,7 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
         files = [*arguments.then, *point.then_gin_files]
         overrides = [
             *_open_macros(arguments, files),
+            *then_overrides,
             *point.then_bindings,
             f"INITIAL_CHECKPOINT={str(first)!r}",
         ]

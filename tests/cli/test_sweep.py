@@ -117,6 +117,19 @@ def test_values_for_macros_that_the_second_recipe_leaves_open_go_to_it(
     assert main(["sweep", recipe, "--set", "BATCH_SIZE=16", *flags]) == 0
 
 
+def test_values_for_the_second_run_alone(recipe: str, tmp_path: Path, capsys) -> None:
+    second = tmp_path / "second.gin"
+    second.write_text(RECIPE)
+    flags = ["--output", str(tmp_path / "out"), "--dry_run", "--set", "then:BATCH_SIZE=3"]
+    assert main(["sweep", recipe, *flags]) == 2
+    assert (
+        "--set then:BATCH_SIZE=3: there is no second run; --then names its recipe" in capsys.readouterr().err
+    )
+    assert main(["sweep", recipe, "--then", str(second), *flags]) == 0
+    assert main(["sweep", recipe, "--then", str(second), *flags, "--set", "then:NOTHING=3"]) == 2
+    assert "there is no macro 'NOTHING'" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_sweep_over_real_runs_is_done_once_and_finds_the_best(recipe: str, tmp_path: Path, capsys) -> None:
     out = tmp_path / "out"
