@@ -158,9 +158,9 @@ FILES = (
         title="Ways of tuning MiniLM",
         words="MiniLM of 22.7 million parameters, tuned by the recipes in `gin/recipes/tuning`: mean of the seeds "
         "and their standard deviation. "
-        "A run takes 250 steps on SST-2 (three seeds, accuracy), 150 on STS-B (three seeds, two for unfreezing; "
-        "Pearson), 800 on CoLA (one seed, Matthews) and 200 on RTE (one seed, accuracy). Seconds of a step, memory of "
-        "the process and checkpoints are those of SST-2. See [tuning](guides/tuning.md#which-method).",
+        "A run takes 250 steps on SST-2 (accuracy), 150 on STS-B (Pearson), 800 on CoLA (Matthews), each with three "
+        "seeds, and 200 on RTE (one seed, accuracy). Seconds of a step, memory of the process and checkpoints are "
+        "those of SST-2. See [tuning](guides/tuning.md#which-method).",
         rows=("methods",),
         columns={
             "SST-2": ("sst2",),
