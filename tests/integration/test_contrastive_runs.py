@@ -114,6 +114,7 @@ def test_each_prefix_steers_what_is_written(runs: tuple[Path, Path, Finished], t
     assert 0.1 < share_of(LETTERS["steered_low"], pretrained) < 0.9
 
 
+@pytest.mark.slow
 def test_attributes_are_the_mixtures_tasks_in_their_order(
     runs: tuple[Path, Path, Finished], tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_attributes_are_the_mixtures_tasks_in_their_order(
         train(replace(wanted, model=model, train=packed))
 
 
+@pytest.mark.slow
 def test_other_runs_have_no_attribute(
     runs: tuple[Path, Path, Finished], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_characters_of_its_words_are_opened_with_it_and_never_trained(run, f
     (run / "words.json").write_text(kept)
 
 
+@pytest.mark.slow  # tests/integration/test_resume.py has other models
 def test_a_run_continues_with_the_same_bits(folder):
     whole = experiment(
         folder, "whole", total_steps=4, intervals=Intervals(log_every_steps=1, save_every_steps=2)

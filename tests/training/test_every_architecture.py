@@ -19,9 +19,9 @@ from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
 
-# These run every time, the others when slow tests do.
-ALWAYS = ("gemma2", "rnn_seq2seq")
-ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
+# One runs every time, the others when slow tests do.
+ALWAYS = "gemma2"
+ARCHITECTURES = [pytest.param(name, marks=() if name == ALWAYS else pytest.mark.slow) for name in TINY]
 
 
 def batch_for(config, seed: int) -> Batch:
