@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,9 +13,13 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
+from t5x_like.model.zoo.albert import AlbertConfig
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.distilbert import DistilBertConfig
+from t5x_like.model.zoo.ernie import ErnieConfig
 from t5x_like.model.zoo.glm_orig import GLMOrigConfig, blank_settings
 from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.weight_sources import read_config
@@ -159,7 +164,17 @@ def test_long_texts_leave_room_for_all_masks(tokenizer):
     assert examples.sizes.max() <= 13
 
 
-@pytest.mark.parametrize("architecture", [BertConfig, ModernBertConfig])
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        BertConfig,
+        RobertaConfig,
+        partial(AlbertConfig, embed_dim=8),
+        DistilBertConfig,
+        ErnieConfig,
+        ModernBertConfig,
+    ],
+)
 def test_the_output_layer_scores_the_words_at_their_masks(architecture, masked_examples):
     size = {"model_dim": 16, "mlp_dim": 32, "num_heads": 2, "num_layers": 2, "vocab_size": len(PIECES)}
     config = architecture(**size, task="masked_lm")
