@@ -223,12 +223,17 @@ class HeadsConfig:
 
 
 def candidate_scores(
-    logits: Float[Array, "B L V"], targets: Int[Array, "B L"], in_blank: Bool[Array, "B L"]
+    logits: Float[Array, "B L V"],
+    targets: Int[Array, "B L"],
+    in_blank: Bool[Array, "B L"],
+    *,
+    mean: bool = False,
 ) -> Float[Array, "B 1"]:
-    """Return the log-likelihood of each row's candidate: the sum over its tokens in the blank."""
+    """Return the log-likelihood of each row's candidate: the sum, or the mean, over its tokens in the blank."""
     log_probs = jax.nn.log_softmax(logits, axis=-1)
     chosen = jnp.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
-    return jnp.sum(jnp.where(in_blank, chosen, 0.0), axis=1, keepdims=True)
+    total = jnp.sum(jnp.where(in_blank, chosen, 0.0), axis=1, keepdims=True)
+    return total / jnp.maximum(jnp.sum(in_blank, axis=1, keepdims=True), 1) if mean else total
 
 
 class Heads(nnx.Module):

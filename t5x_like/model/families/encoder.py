@@ -89,7 +89,7 @@ class Encoder(nnx.Module):
                     "on; take MaskedClozeClassification"
                 )
             targets = batch.target_tokens
-            scores["cloze"] = candidate_scores(whole_logits(logits), targets, targets > 0)
+            scores["cloze"] = candidate_scores(whole_logits(logits), targets, targets > 0, mean=True)
             logits = None
         if self.span_boundary is not None and batch.loss_weights is not None:
             assert self.embedding.tokens is not None

@@ -135,7 +135,7 @@ def _labeled(
 ) -> HeadExamples:
     policy = RowPolicy(definition.on_bad_row)
     read = [each.row for each in definition.head_rows(config.split, policy)]
-    rows = [row for row in read if head_format.keeps_unlabeled or head_format.is_labeled(row)]
+    rows = [row for row in read if head_format.trains(row)]
     where = f"task {definition.name!r}, split {config.split!r}"
     if policy.num_skipped:
         _log.warning("%s: %s", where, policy)
@@ -147,7 +147,10 @@ def _labeled(
         )
     if len(rows) < len(read):
         _log.warning(
-            "%s: %d of %d rows have no label and are left out", where, len(read) - len(rows), len(read)
+            "%s: %d of %d rows have no label that the head learns from, and are left out",
+            where,
+            len(read) - len(rows),
+            len(read),
         )
     try:
         return make_examples(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.heads import HeadFormat
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.mixtures import Mixture
@@ -76,6 +77,7 @@ def benchmark_task(
     files: Mapping[str, str | Sequence[str]] | None = None,
     framing: InputFraming | None = None,
     max_examples: int | None = None,
+    head: HeadFormat | None = None,
 ) -> BenchmarkTask:
     """Return the task of a benchmark by its name.
 
@@ -91,6 +93,7 @@ def benchmark_task(
       files: Files in another place.
       framing: Special tokens around the texts that a head reads; None for those of the vocabulary.
       max_examples: Train on the first so many rows; None for all.
+      head: Another head format than the benchmark's, such as ``ReferentRanking``.
 
     Raises:
       ValueError: There is no such benchmark; the message suggests similar names.
@@ -105,6 +108,7 @@ def benchmark_task(
         files=files or {},
         framing=framing,
         max_examples=max_examples,
+        head=head,
         remake=benchmark_task,
     )
 

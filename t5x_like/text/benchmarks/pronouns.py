@@ -6,8 +6,10 @@ Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI 
 
 import re
 
+from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
+from t5x_like.text.heads.cloze_head import BLANK
 from t5x_like.text.tasks.rows import RowValues
 
 _BLANK = "X"
@@ -64,7 +66,42 @@ def _as_replacement(text: str, replaced: str) -> str:
     return head
 
 
+@config_function
+def wsc_referent(row: RowValues) -> RowValues:
+    """Make the columns of ``ReferentRanking`` from a row of WSC."""
+    left, right = _around_pronoun(row)
+    return {"text": f"{left} {BLANK} {right}", "referent": row["span1_text"], "label": row["label"]}
+
+
+@config_function
+def dpr_referent(row: RowValues) -> RowValues:
+    """Make the columns of ``ReferentRanking`` from a row of DPR, whose candidates are known: ``candidates``.
+
+    Raises:
+      ValueError: The sentence has no such pronoun, or the label is not that of a candidate.
+    """
+    candidates, label, pronoun = row["candidates"], row["label"], row["pronoun"]
+    if not -1 <= label < len(candidates):
+        raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
+    text, count = re.subn(rf"(?<!\w){re.escape(pronoun)}(?!\w)", BLANK, row["sentence"], count=1)
+    if not count:
+        raise ValueError(f"the pronoun {pronoun!r} is not in {row['sentence']!r}")
+    others = [each for place, each in enumerate(candidates) if place != max(label, 0)]
+    return {
+        "text": text,
+        "referent": candidates[max(label, 0)],
+        "candidates": others,
+        "label": min(label, 0) or 1,
+    }
+
+
 def _blanked(row: RowValues) -> str:
+    # Followed by a space even as the last word, or it would stay an X.
+    left, right = _around_pronoun(row)
+    return f"{left} {_BLANK} {right}"
+
+
+def _around_pronoun(row: RowValues) -> tuple[str, str]:
     text, index, pronoun = row["text"], row["span2_index"], row["span2_text"]
     words = text.split(" ")
     if index <= 0:
@@ -72,11 +109,11 @@ def _blanked(row: RowValues) -> str:
     if index >= len(words):
         raise ValueError(f"span2_index {index} is outside the text's {len(words)} words")
     if text in _PLACED:
-        return text.replace(*_PLACED[text])
+        left, right = text.replace(*_PLACED[text]).split(f" {_BLANK} ")
+        return left, right
     if words[index] != pronoun:
         raise ValueError(f"the word at span2_index {index} is {words[index]!r}, not span2_text {pronoun!r}")
-    # Followed by a space even as the last word, or it would stay an X.
-    return f"{' '.join(words[:index])} {_BLANK} {' '.join(words[index + 1 :])}"
+    return " ".join(words[:index]), " ".join(words[index + 1 :])
 
 
 def wsc_marked_spans(row: RowValues) -> list[WordedRow]:

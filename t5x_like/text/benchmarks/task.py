@@ -23,7 +23,16 @@ from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 _log = logging.getLogger(__name__)
 
 VOCABULARY = "T5X_LIKE_VOCABULARY"
-_SETTINGS = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir", "framing", "max_examples")
+_SETTINGS = (
+    "name",
+    "vocabulary",
+    "on_bad_row",
+    "num_sentinels",
+    "data_dir",
+    "framing",
+    "max_examples",
+    "head",
+)
 T5_VOCABULARY = "gs://t5-data/vocabs/cc_all.32000/sentencepiece.model"
 
 
@@ -36,12 +45,14 @@ class BenchmarkTask(PairsTask):
       benchmark: The benchmark.
       data_dir: Folder with its files; by default $T5X_LIKE_DATA, or ``data``.
       files: Files in another place, in the benchmark's official format.
+      head: Another head format than the benchmark's.
       remake: Makes the task again by its name in another process; ``None`` pickles the benchmark itself.
     """
 
     vocabulary: str = ""
     benchmark: Benchmark
     data_dir: str | None = None
+    head: HeadFormat | None = None
     remake: Callable[..., "BenchmarkTask"] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -141,8 +152,9 @@ class BenchmarkTask(PairsTask):
 
     def head_format(self) -> HeadFormat:
         """Return the head format; see ``FileTask``."""
-        if self.benchmark.head is not None:
-            return self.benchmark.head
+        head = self.head or self.benchmark.head
+        if head is not None:
+            return head
         if self.benchmark.head_task:
             raise ValueError(
                 f"{self._no_head_format()}; heads read the same rows as {self.benchmark.head_task!r}"

@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import WordedRow
+from t5x_like.text.heads.cloze_head import BLANK
 from t5x_like.text.tasks.rows import RowValues
 
 _PRONOUNS = frozenset(["he", "she", "they", "it", "her", "his", "their", "them", "him"])
@@ -38,25 +40,45 @@ def wnli_simple(row: RowValues) -> list[WordedRow]:
       ValueError: The first sentence has no pronoun, or the sentences share no words that lead to a candidate.
     """
     premise, hypothesis = row["sentence1"], row["sentence2"]
-    words, filled = _bare_words(premise), _bare_words(hypothesis)
-    places = [place for place, word in enumerate(words) if word in _PRONOUNS]
-    if not places:
-        raise ValueError(f"sentence1 has none of the pronouns {', '.join(sorted(_PRONOUNS))}: {premise!r}")
-    try:
-        best = max((_match(words, filled, place) for place in places), key=lambda match: match.agreement)
-        targets = _as_written(best.candidate, hypothesis)
-    except re.error as error:
-        raise ValueError(f"its words can't be looked for as a pattern ({error}): {premise!r}") from None
+    place, candidate = _resolved(premise, hypothesis)
     return [
         {
-            "inputs": f"wsc: {_marked(premise, best.place)}",
-            "targets": targets,
+            "inputs": f"wsc: {_replaced(premise, place, '*{}*')}",
+            "targets": candidate,
             "premise": premise,
             "hypothesis": hypothesis,
             "label": row["label"],
             "idx": row["idx"],
         }
     ]
+
+
+@config_function
+def wnli_referent(row: RowValues) -> RowValues:
+    """Make the columns of ``ReferentRanking`` from a row of WNLI.
+
+    Raises:
+      ValueError: As ``wnli_simple``.
+    """
+    place, candidate = _resolved(row["sentence1"], row["sentence2"])
+    return {
+        "text": _replaced(row["sentence1"], place, BLANK),
+        "referent": candidate,
+        "label": row["label"],
+    }
+
+
+def _resolved(premise: str, hypothesis: str) -> tuple[int, str]:
+    """Return the position of the pronoun among the words of the first sentence, and the candidate as written."""
+    words, filled = _bare_words(premise), _bare_words(hypothesis)
+    places = [place for place, word in enumerate(words) if word in _PRONOUNS]
+    if not places:
+        raise ValueError(f"sentence1 has none of the pronouns {', '.join(sorted(_PRONOUNS))}: {premise!r}")
+    try:
+        best = max((_match(words, filled, place) for place in places), key=lambda match: match.agreement)
+        return best.place, _as_written(best.candidate, hypothesis)
+    except re.error as error:
+        raise ValueError(f"its words can't be looked for as a pattern ({error}): {premise!r}") from None
 
 
 def _bare_words(sentence: str) -> list[str]:
@@ -107,10 +129,15 @@ def _as_written(candidate: str, hypothesis: str) -> str:
     return written.removesuffix("'") if written.endswith("'") else written.removesuffix("'s")
 
 
-def _marked(premise: str, place: int) -> str:
-    """Put asterisks around the word at a position, with a space before its punctuation mark.
+def _replaced(premise: str, place: int, pattern: str) -> str:
+    """Put a pattern in place of the word at a position, with a space before its punctuation mark.
 
-    Positions don't count empty words, as in T5, so after two spaces the mark is set too early.
+    Positions don't count empty words, as in T5, so after two spaces the place is too early.
+
+    Args:
+      premise: Sentence.
+      place: Position of the word.
+      pattern: Text in place of it; the word itself replaces ``{}``.
     """
     words = premise.split(" ")
     word = words[place]
@@ -118,5 +145,7 @@ def _marked(premise: str, place: int) -> str:
         raise ValueError(
             f"the pronoun can't be marked: there are two spaces in a row, or one at the start: {premise!r}"
         )
-    words[place] = f"*{word[:-1]}* {word[-1]}" if word.endswith(_MARKS) else f"*{word}*"
+    words[place] = (
+        f"{pattern.format(word[:-1])} {word[-1]}" if word.endswith(_MARKS) else pattern.format(word)
+    )
     return " ".join(words)

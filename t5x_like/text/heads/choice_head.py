@@ -106,7 +106,7 @@ class CandidateRanking(HeadFormat):
         answers = set(map(as_text, values.get(self.answers) or ()))
         return HeadRow(
             texts=tuple((context, question.replace(self.gap, candidate)) for candidate in candidates),
-            question=question,
+            description=f"{question}\n{context}",
             candidates=candidates,
             rights=tuple(int(each in answers) if answers else UNLABELED for each in candidates),
         )

@@ -1,4 +1,4 @@
-"""Classification by filling a blank: which class's word fits best (GLM, Du et al. 2022; PET, Schick et al. 2021)."""
+"""Candidates for a blank in a text, such as words of classes (GLM, Du et al. 2022; PET, Schick and Schütze 2021)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,29 +18,166 @@ BLANK = "[MASK]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClozeClassification(HeadFormat):
+class Cloze(HeadFormat):
+    """Candidates for a blank in a text, whose likelihoods a model with GLM's blank infilling compares.
+
+    A row's ``texts`` are the text before the blank and the text after it; ``candidates`` may fill the blank. Each
+    candidate has an input row: ``[CLS] left [MASK] right``, then the start of the blank and the candidate (Du et al.
+    2022, on fine-tuning, https://arxiv.org/abs/2103.10360).
+
+    Attributes:
+      special: Ids of the vocabulary's own mask and start, as in ``BlankInfilling``.
+    """
+
+    special: BlankIds = field(default_factory=BlankIds)
+
+    has_choices: ClassVar[bool] = True
+
+    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+        """Return cls before the text, the mask in the blank, and the id that starts the blank's tokens.
+
+        Raises:
+          ValueError: The vocabulary lacks one of them, or a framing is given.
+        """
+        ids, mask = self._ids_and_mask(tokenizer, framing)
+        start = ids.bos if self.special.start is None else self.special.start
+        return _special_ids(limit, cls=ids.cls, mask=mask, start=start)
+
+    def _ids_and_mask(self, tokenizer: Any, framing: InputFraming | None) -> tuple[VocabularyIds, int | None]:
+        if framing is not None:
+            raise ValueError("a cloze has the form of its pretraining; leave out the task's InputFraming")
+        ids = ids_of(tokenizer)
+        return ids, ids.mask if self.special.mask is None else self.special.mask
+
+    def encode(
+        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
+    ) -> Iterator[HeadExample]:
+        """Yield examples with an input row for each candidate; text far from the blank is cut.
+
+        The tokens of an input row are the text before the blank, the candidate, a mask, and the text after the blank.
+        ``input_row`` lays them out for the model.
+        """
+        del stride
+        # A space before the blank belongs to the candidate, as in texts.
+        spaces = [" " * row.texts[0][0].endswith(" ") for row in rows]
+        lefts = tokenizer.encode_all([row.texts[0][0].removesuffix(" ") for row in rows])
+        rights = tokenizer.encode_all([row.texts[0][1] for row in rows])
+        unique = list(
+            dict.fromkeys(
+                space + each for row, space in zip(rows, spaces, strict=True) for each in row.candidates
+            )
+        )
+        encoded = dict(zip(unique, tokenizer.encode_all(unique), strict=True))
+        before, mask, after = input_format.start, input_format.between, input_format.end
+        for origin, (row, space, left, right) in enumerate(
+            zip(rows, spaces, lefts, rights, strict=True), start=first
+        ):
+            candidates = [encoded[space + each] for each in row.candidates]
+            # All but cls, the mask, and one more special id belongs to the text and the longest candidate.
+            available = input_format.limit - 3 - max(map(len, candidates))
+            size = min(len(right), max(available - len(left), available // 2))
+            kept = left[max(len(left) - (available - size), 0) :]
+            cut = len(left) + len(right) - len(kept) - size
+            inputs = [
+                EncoderInput(
+                    np.array([*before, *kept, *candidate, *mask, *right[:size], *after], np.int32),
+                    len(before) + len(kept),
+                    cut,
+                )
+                for candidate in candidates
+            ]
+            yield from self._examples(row, origin, inputs)
+
+    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
+        """Lay out a text with a mask, and the candidate after it, whose tokens have the mask's position."""
+        (mask,), (start,) = input_format.between, input_format.end
+        left, candidate, right = _parts(tokens, second, mask)
+        text = np.concatenate([left, [mask], right[:-1]])
+        num_text, inside = len(text), np.arange(1, len(candidate) + 1)
+        return Example(
+            inputs=np.concatenate([text, [start], candidate[:-1]]).astype(np.int32),
+            targets=np.concatenate([np.zeros(num_text), candidate]).astype(np.int32),
+            weights=np.zeros(len(tokens) - 1, np.float32),
+            positions=np.concatenate([np.arange(num_text), np.full(len(candidate), second)]).astype(np.int32),
+            block_positions=np.concatenate([np.zeros(num_text), inside]).astype(np.int32),
+            prefix=(np.arange(len(tokens) - 1) < num_text).astype(np.int32),
+        )
+
+    def spec(self, num_choices: int = 0) -> ExampleSpec:
+        """Implement ``HeadFormat``."""
+        found = super().spec(num_choices)
+        return found._replace(fields=("weights", "positions", "block_positions", "prefix", "label"))
+
+
+def _special_ids(limit: int, **ids: int | None) -> InputFormat:
+    """Return the format of three ids: before the text, in the blank, and after the text."""
+    require_ids(ids)
+    before, blank, after = ((number,) for number in ids.values() if number is not None)
+    return InputFormat(limit, before, blank, after)
+
+
+def _parts(tokens: np.ndarray, start: int, mask: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the tokens before the blank, the candidate, and those after the mask that ends it."""
+    end = start + int(np.flatnonzero(tokens[start:] == mask)[0])
+    return tokens[:start], tokens[start:end], tokens[end + 1 :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedCloze(Cloze):
+    """Candidates for a blank, for masked language models such as BERT.
+
+    The blank has a mask for each token of the candidate, all of which are predicted in one pass: ``[CLS] left [MASK]
+    [MASK] right [SEP]``. A candidate's score is the mean log-likelihood of its tokens (Kocijan et al. 2019, section
+    3.1, https://arxiv.org/abs/1905.06290).
+    """
+
+    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+        """Return cls before the text, the mask in the blank, and sep after the text.
+
+        Raises:
+          ValueError: The vocabulary lacks one of them, or a framing is given.
+        """
+        ids, mask = self._ids_and_mask(tokenizer, framing)
+        return _special_ids(limit, cls=ids.cls, mask=mask, sep=ids.sep)
+
+    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
+        """Lay out a text, whose targets are the candidate's tokens at the masks."""
+        (mask,) = input_format.between
+        left, candidate, right = _parts(tokens, second, mask)
+        inputs = np.concatenate([left, np.full(len(candidate), mask), right]).astype(np.int32)
+        targets = np.zeros(len(inputs), np.int32)
+        targets[second : second + len(candidate)] = candidate
+        return Example(
+            inputs=inputs,
+            targets=targets,
+            token_types=np.zeros(len(inputs), np.int32),
+            weights=np.zeros(len(inputs), np.float32),
+        )
+
+    def spec(self, num_choices: int = 0) -> ExampleSpec:
+        """Implement ``HeadFormat``."""
+        return HeadFormat.spec(self, num_choices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClozeClassification(Cloze):
     """A class for each text, predicted by the word that fills a blank.
 
-    The model scores each class's word in the blank; a softmax over these log-likelihoods gives the classes. There are
-    no new weights: the head is the output layer over the vocabulary. Rows have the form of GLM's blank infilling, one
-    for each class: ``[CLS] left [MASK] right``, then the start of the blank and the word (Du et al. 2022, on
-    fine-tuning, https://arxiv.org/abs/2103.10360; Schick and Schütze 2021, https://arxiv.org/abs/2001.07676).
+    The model scores each class's word in the blank; a softmax over these scores gives the classes. There are no new
+    weights: the head is the output layer over the vocabulary (Du et al. 2022; Schick and Schütze 2021,
+    https://arxiv.org/abs/2001.07676).
 
     Attributes:
       pattern: Template with one ``[MASK]``, such as ``"{sentence} It was [MASK]."``.
       classes: Names of the classes by number.
       words: Verbalizer: the word or words of each class. By default the names of the classes.
       label: Column with the class, -1 for unlabeled rows.
-      special: Ids of the vocabulary's own mask and start, as in ``BlankInfilling``.
     """
 
     pattern: str
     classes: tuple[str, ...]
     words: tuple[str, ...] = ()
     label: str = "label"
-    special: BlankIds = field(default_factory=BlankIds)
-
-    has_choices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.pattern.count(BLANK) != 1:
@@ -63,89 +200,15 @@ class ClozeClassification(HeadFormat):
         """Implement ``HeadFormat``."""
         return self.classes
 
-    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
-        """Return cls before the text, the mask in the blank, and the id that starts the blank's word.
-
-        Raises:
-          ValueError: The vocabulary lacks one of them, or a framing is given.
-        """
-        ids, mask = self._ids_and_mask(tokenizer, framing)
-        start = ids.bos if self.special.start is None else self.special.start
-        return _special_ids(limit, cls=ids.cls, mask=mask, start=start)
-
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
         left, right = (filled(part, values) for part in self.pattern.split(BLANK))
-        return HeadRow(texts=((left, right),), label=class_of(values, self.label, self.classes))
-
-    def encode(
-        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
-    ) -> Iterator[HeadExample]:
-        """Yield examples with a row for each class; text far from the blank is cut."""
-        del stride
-        # A space before the blank belongs to the word, as in texts.
-        spaced = [left.endswith(" ") for (left, _), *_ in (row.texts for row in rows)]
-        lefts = tokenizer.encode_all([row.texts[0][0].removesuffix(" ") for row in rows])
-        rights = tokenizer.encode_all([row.texts[0][1] for row in rows])
-        words = self.words or self.classes
-        encoded = {
-            space: tokenizer.encode_all([" " * space + word for word in words]) for space in set(spaced)
-        }
-        for origin, (row, left, right, space) in enumerate(
-            zip(rows, lefts, rights, spaced, strict=True), start=first
-        ):
-            available = self._room(input_format.limit, max(map(len, encoded[space])))
-            size = min(len(right), max(available - len(left), available // 2))
-            kept = left[max(len(left) - (available - size), 0) :]
-            cut = len(left) + len(right) - len(kept) - size
-            texts = [self._text(kept, right[:size], len(word), input_format) for word in encoded[space]]
-            yield HeadExample(
-                tuple(
-                    EncoderInput(np.array([*text, *word], np.int32), len(text), cut)
-                    for text, word in zip(texts, encoded[space], strict=True)
-                ),
-                origin,
-                label=row.label,
-            )
-
-    def _ids_and_mask(self, tokenizer: Any, framing: InputFraming | None) -> tuple[VocabularyIds, int | None]:
-        """Return the vocabulary's ids, and that of the mask, which ``special`` may change."""
-        if framing is not None:
-            raise ValueError("a cloze has the form of its pretraining; leave out the task's InputFraming")
-        ids = ids_of(tokenizer)
-        return ids, ids.mask if self.special.mask is None else self.special.mask
-
-    def _room(self, limit: int, word_length: int) -> int:
-        """Return the tokens of a row that may be text: all but cls, the mask, and the word after the text."""
-        return limit - 2 - word_length
-
-    def _text(
-        self, left: Sequence[int], right: Sequence[int], word_length: int, input_format: InputFormat
-    ) -> list[int]:
-        """Return the tokens of a text with its blank, which is one mask however long the word is."""
-        del word_length
-        return [*input_format.start, *left, *input_format.between, *right]
-
-    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
-        """Lay out a text and the word after it, whose tokens are predicted at the blank's position."""
-        (mask,), (start,) = input_format.between, input_format.end
-        text, word = tokens[:second], tokens[second:]
-        blank = int(np.flatnonzero(text == mask)[-1])
-        is_text = np.arange(len(tokens)) < second
-        inside = np.arange(1, len(word) + 1)
-        return Example(
-            inputs=np.concatenate([text, [start], word[:-1]]).astype(np.int32),
-            targets=np.where(is_text, 0, tokens).astype(np.int32),
-            weights=np.zeros(len(tokens), np.float32),
-            positions=np.where(is_text, np.arange(len(tokens)), blank).astype(np.int32),
-            block_positions=np.concatenate([np.zeros(second), inside]).astype(np.int32),
-            prefix=is_text.astype(np.int32),
+        return HeadRow(
+            texts=((left, right),),
+            label=class_of(values, self.label, self.classes),
+            candidates=self.words or self.classes,
+            description=f"{left}{BLANK}{right}",
         )
-
-    def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Implement ``HeadFormat``."""
-        found = super().spec(num_choices)
-        return found._replace(fields=("weights", "positions", "block_positions", "prefix", "label"))
 
     @property
     def usual_num_choices(self) -> int:
@@ -161,52 +224,6 @@ class ClozeClassification(HeadFormat):
         return super().written(answer, labels or self.classes)
 
 
-def _special_ids(limit: int, **ids: int | None) -> InputFormat:
-    """Return the format of three ids: before the text, in the blank, and after the text."""
-    require_ids(ids)
-    before, blank, after = ((number,) for number in ids.values() if number is not None)
-    return InputFormat(limit, before, blank, after)
-
-
 @dataclass(frozen=True, kw_only=True)
-class MaskedClozeClassification(ClozeClassification):
-    """The same for masked language models such as BERT: a blank has a mask for each token of the class's word.
-
-    The model scores the word's tokens at the masks, all in one pass: ``[CLS] left [MASK] [MASK] right [SEP]`` (Schick
-    and Schütze 2021, https://arxiv.org/abs/2001.07676, whose words are single tokens). Fields are those of
-    ``ClozeClassification``, without ``special.start``.
-    """
-
-    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
-        """Return cls before the text, the mask in the blank, and sep after the text.
-
-        Raises:
-          ValueError: The vocabulary lacks one of them, or a framing is given.
-        """
-        ids, mask = self._ids_and_mask(tokenizer, framing)
-        return _special_ids(limit, cls=ids.cls, mask=mask, sep=ids.sep)
-
-    def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
-        """Lay out a text, whose targets are the word's tokens at the masks."""
-        text, word = tokens[:second], tokens[second:]
-        masks = np.flatnonzero(text == input_format.between[0])[-len(word) :]
-        targets = np.zeros(len(text), np.int32)
-        targets[masks] = word
-        return Example(
-            inputs=text,
-            targets=targets,
-            token_types=np.zeros(len(text), np.int32),
-            weights=np.zeros(len(text), np.float32),
-        )
-
-    def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Implement ``HeadFormat``."""
-        return HeadFormat.spec(self, num_choices)
-
-    def _room(self, limit: int, word_length: int) -> int:
-        return limit - 2 - 2 * word_length  # the masks, and the word that follows until the row is laid out
-
-    def _text(
-        self, left: Sequence[int], right: Sequence[int], word_length: int, input_format: InputFormat
-    ) -> list[int]:
-        return [*input_format.start, *left, *input_format.between * word_length, *right, *input_format.end]
+class MaskedClozeClassification(MaskedCloze, ClozeClassification):
+    """The same for masked language models such as BERT; see ``MaskedCloze``."""

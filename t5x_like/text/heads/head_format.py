@@ -46,7 +46,7 @@ class HeadRow(NamedTuple):
       answers: Spans of the second text, in characters; None for unlabeled rows.
       words: Words of a tagging task.
       tags: Class of each word.
-      question: Question with a gap.
+      description: Readable form of the row; by default its texts.
       candidates: Texts that may fill the gap.
       rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
     """
@@ -57,7 +57,7 @@ class HeadRow(NamedTuple):
     answers: tuple[tuple[int, int], ...] | None = None
     words: tuple[str, ...] = ()
     tags: tuple[int, ...] = ()
-    question: str = ""
+    description: str = ""
     candidates: tuple[str, ...] = ()
     rights: tuple[int, ...] = ()
 
@@ -66,8 +66,8 @@ class HeadRow(NamedTuple):
         """All texts in readable form."""
         if self.words:
             return " ".join(self.words)
-        if self.question:
-            return f"{self.question}\n{self.texts[0][0]}"
+        if self.description:
+            return self.description
         return "\n".join(dict.fromkeys(text for texts in self.texts for text in texts))
 
 
@@ -156,6 +156,10 @@ class HeadFormat(ABC):
     def is_labeled(self, row: HeadRow) -> bool:
         """Return whether the row has a label."""
         return row.label >= 0
+
+    def trains(self, row: HeadRow) -> bool:
+        """Return whether a model learns from the row."""
+        return self.keeps_unlabeled or self.is_labeled(row)
 
     def encode(
         self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int

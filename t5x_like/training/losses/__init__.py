@@ -1,10 +1,12 @@
 """Training losses, one file for each kind; ``total`` sums those that a batch has labels for, by head name."""
 
+from t5x_like.training.losses.sequences import MarginRanking
 from t5x_like.training.losses.tokens import LossConfig, token_losses, weigh_tokens
 from t5x_like.training.losses.total import Normalizers, measure, normalize, total, with_targets
 
 __all__ = [
     "LossConfig",
+    "MarginRanking",
     "Normalizers",
     "measure",
     "normalize",

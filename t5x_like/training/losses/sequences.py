@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
+from t5x_like.config_class import config_class
 from t5x_like.model.multiple_choice import scores_of_examples
 
 # A predicted number this near to its label counts as right; on STS-B's scale it is a tenth.
@@ -40,6 +41,36 @@ class SequenceLoss(NamedTuple):
     measure: Callable[[jax.Array, Batch], SequenceMeasures]
     head: str | None = None
     required: bool = False
+
+
+@config_class
+class MarginRanking:
+    """A loss of candidates for a blank: the right one is likely, and by a margin likelier than each other one.
+
+    ``-log p(right) + weight * sum over others of max(0, log p(other) - log p(right) + margin)`` (Kocijan et al. 2019,
+    section 3.1, https://arxiv.org/abs/1905.06290, whose examples have one other).
+
+    Attributes:
+      weight: Weight of the margin loss; the paper tried 5, 10 and 20.
+      margin: Difference of log-likelihoods that costs nothing; the paper tried 0.1, 0.2 and 0.4.
+    """
+
+    weight: float = 5.0
+    margin: float = 0.4
+
+    def __post_init__(self) -> None:
+        if self.weight < 0 or self.margin < 0:
+            raise ValueError(f"weight is {self.weight} and margin {self.margin}; give 0 or more")
+
+    def measure(self, scores: jax.Array, batch: Batch) -> SequenceMeasures:
+        """Return the loss of each example from log-likelihoods of candidates [B * C, 1]."""
+        labels = batch.sequence_labels
+        scores = scores_of_examples(scores, len(labels), are_choices=True).astype(jnp.float32)
+        right = jnp.take_along_axis(scores, jnp.maximum(labels, 0)[:, None], axis=-1)
+        others = 1.0 - jax.nn.one_hot(labels, scores.shape[-1])
+        excess = jnp.sum(others * jax.nn.relu(scores - right + self.margin), axis=-1)
+        measures = _of_classes(scores, batch)
+        return measures._replace(losses=jnp.where(labels >= 0, self.weight * excess - right[:, 0], 0.0))
 
 
 def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:

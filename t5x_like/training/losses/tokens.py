@@ -15,6 +15,7 @@ from t5x_like.model.layers.position_chunks import map_position_chunks
 from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.activations import map_tokens
+from t5x_like.training.losses.sequences import MarginRanking
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
@@ -37,6 +38,9 @@ class LossConfig:
 
     ``logits_chunk_length`` computes the logits of that many positions of each row at a time, and once more in the
     backward pass, so that memory for them doesn't grow with the length. ``None`` computes all at once.
+
+    ``ranking`` is the loss of candidates for a blank (``MaskedClozeClassification``, ``ReferentRanking``); ``None`` is
+    the cross entropy of the right one.
     """
 
     z_loss: float = 1e-4
@@ -44,6 +48,7 @@ class LossConfig:
     normalize_by: Normalization | float = "target_tokens"
     auxiliary_lm_weight: float | None = None
     logits_chunk_length: int | None = None
+    ranking: MarginRanking | None = None
 
     def __post_init__(self) -> None:
         if self.z_loss < 0:

@@ -17,6 +17,7 @@ from t5x_like.training.losses.sequences import (
     MULTIPLE_CHOICE,
     QUESTION_ANSWERING,
     REGRESSION,
+    MarginRanking,
     SequenceLoss,
     SequenceMeasures,
 )
@@ -141,18 +142,25 @@ def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_task
     return _measure(predictions, flatten_choices(batch), config, num_tasks)[1]
 
 
-def measure_sequences(batch: Batch, heads: dict[str, jax.Array]) -> SequenceMeasures | None:
+def measure_sequences(
+    batch: Batch, heads: dict[str, jax.Array], ranking: MarginRanking | None = None
+) -> SequenceMeasures | None:
     """Compare heads' scores with the labels of whole sequences; ``None`` where there is nothing to compare.
 
     Raises:
-      ValueError: the batch has labels that no head of the model predicts.
+      ValueError: the batch has labels that no head of the model predicts, or ``ranking`` is given for another head
+        than that of candidates for a blank.
     """
     for name, loss in SEQUENCE_LOSSES.items():
         if getattr(batch, loss.labels) is None:
             continue
         head = loss.head or name
         if head in heads:
-            return loss.measure(heads[head], batch)
+            if ranking is None:
+                return loss.measure(heads[head], batch)
+            if name != "cloze":
+                raise ValueError(f"LossConfig.ranking compares candidates for a blank; the head is {head!r}")
+            return ranking.measure(heads[head], batch)
         if loss.required:
             raise ValueError(f"the model has no head {head!r}, only {', '.join(heads) or 'none'}")
     return None
@@ -188,7 +196,7 @@ def _measure(
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
         measures=measures,
     )
-    of_sequences = measure_sequences(batch, heads)
+    of_sequences = measure_sequences(batch, heads, config.ranking)
     if of_sequences is not None:
         totals = totals._replace(
             sequence_loss=jnp.sum(of_sequences.losses),

@@ -269,7 +269,7 @@ def test_rows_without_tags_are_left_out_or_kept_with_loss_weights_of_zero(tmp_pa
     )
     assert found[False] == (["[CLS] a ##b c [SEP]", "", ""], [5, 0, 0], [2, 0, 0])
     assert caplog.messages == [
-        "task 'keeps_False', split 'train': 2 of 3 rows have no label and are left out"
+        "task 'keeps_False', split 'train': 2 of 3 rows have no label that the head learns from, and are left out"
     ]
 
 
