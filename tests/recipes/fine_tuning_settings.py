@@ -84,6 +84,13 @@ _ROBERTA_RACE = _ROBERTA | published(
     epochs=4,
     warmup_share=0.06,
 )
+_ROBERTA_REFERENTS = _ROBERTA | published(
+    "Lan et al. 2020, table 14",
+    learning_rate__peak=2e-5,
+    train__batch_size=16,
+    total_steps=2000,
+    learning_rate__warmup_steps=250,
+)
 
 
 def _albert(
@@ -350,6 +357,8 @@ FINE_TUNING_SETTINGS: dict[str, Settings] = {
     "roberta/squad_v1.gin": _ROBERTA_SQUAD,
     "roberta/squad_v2.gin": _ROBERTA_SQUAD,
     "roberta/race.gin": _ROBERTA_RACE,
+    "roberta/super_glue_wsc.gin": _ROBERTA_REFERENTS,
+    "roberta/glue_wnli.gin": _ROBERTA_REFERENTS,
     "albert/glue_cola.gin": _albert(1e-5, 16, 0.0, 5336, 320),
     "albert/glue_stsb.gin": _albert(2e-5, 16, 0.0, 3598, 214),
     "albert/glue_sst2.gin": _albert(1e-5, 32, 0.0, 20935, 1256),

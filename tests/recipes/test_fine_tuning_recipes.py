@@ -28,6 +28,7 @@ from tests.recipes.fine_tuning_settings import FINE_TUNING_SETTINGS, GLUE
 from tests.recipes.paper_settings import Published
 
 ONE_STEP_AND_ONE_WITH_A_RATE = 2
+RANKING = ("roberta/super_glue_wsc.gin", "roberta/glue_wnli.gin", "albert/glue_wnli.gin")
 UNTIL_ALL_THAW = 6  # an epoch of a benchmark's own examples is a step
 
 
@@ -103,6 +104,27 @@ def test_wsc_is_learned_from_one_task_and_scored_on_another() -> None:
     assert experiment.optimizer.learning_rate.peak == 1e-5
 
 
+@pytest.mark.parametrize(
+    ("name", "evaluated"),
+    [
+        ("roberta/super_glue_wsc.gin", "super_glue_wsc_v102_simple_eval"),
+        ("roberta/glue_wnli.gin", "glue_wnli_v002"),
+        ("albert/glue_wnli.gin", "glue_wnli_v002"),
+    ],
+)
+def test_referents_are_ranked(name: str, evaluated: str) -> None:
+    experiment = built(name)
+    assert experiment.train.mixture == "super_glue_wsc_v102_simple_train"
+    assert [each.mixture for each in experiment.evaluations] == [evaluated]
+    assert {task.name for task in experiment.tasks} == {experiment.train.mixture, evaluated}
+    assert experiment.loss.ranking is not None
+    for task in experiment.tasks:
+        row = task.benchmark.examples[0].row
+        read = task.head_format().read(row)
+        assert read.candidates[0] in read.input_text.split("\n")[-1]
+        assert len(read.texts[0]) == 2
+
+
 def read_rows(file: str, split: str) -> Iterator[RawRow]:
     """Read the rows of a benchmark's own examples."""
     del split
@@ -147,7 +169,8 @@ def test_a_tiny_model_learns_with_the_settings_of_a_recipe(
 ) -> None:
     monkeypatch.setattr(registry, "_tasks", {})
     monkeypatch.setattr(registry, "_mixtures", {})
-    experiment = built(name, VOCABULARY="bytes")
+    sentinels = {"NUM_SENTINELS": 100} if name in RANKING else {}  # they take the place of a mask
+    experiment = built(name, VOCABULARY="bytes", **sentinels)
     is_checkpoint = isinstance(experiment.model, CheckpointModel)
     small_enough = dataclasses.replace(
         experiment,

@@ -157,5 +157,5 @@ def test_the_margin_loss_needs_candidates_for_a_blank():
         ValueError, match="ranking compares candidates for a blank; the head is 'multiple_choice'"
     ):
         measure_sequences(batch, {"multiple_choice": jax.numpy.zeros((2, 1))}, MarginRanking())
-    with pytest.raises(ValueError, match="weight is -1.0 and margin"):
+    with pytest.raises(ValueError, match="give 0 or more"):
         MarginRanking(weight=-1.0)
