@@ -50,12 +50,14 @@ def mesh_sizes(text: str) -> dict[str, int]:
     """Return the number of devices along each axis of the mesh.
 
     >>> mesh_sizes("fsdp=4")
-    {'data': 1, 'fsdp': 4, 'context': 1, 'model': 1}
+    {'data': 1, 'fsdp': 4, 'expert': 1, 'context': 1, 'model': 1}
 
     Raises:
       UserError: An axis is unknown or given twice, or a size is no number.
     """
-    sizes = {"data": 1, "fsdp": 1, "context": 1, "model": 1}
+    from t5x_like.partitioning.mesh import MESH_AXES  # imports JAX
+
+    sizes = dict.fromkeys(MESH_AXES, 1)
     given = [part.partition("=")[::2] for part in text.replace(" ", "").split(",") if part]
     for axis, size in given:
         if axis not in sizes:

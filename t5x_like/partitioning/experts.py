@@ -17,9 +17,10 @@ def constrain_experts(tokens: jax.Array) -> jax.Array:
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
         return tokens
-    (expert_axis,) = spec_for(("experts",), tokens.shape[:1], mesh)[0]
-    row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis != expert_axis)
+    (expert_axes,) = spec_for(("experts",), tokens.shape[:1], mesh)[0]
+    taken = (expert_axes,) if isinstance(expert_axes, str) else expert_axes or ()
+    row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis not in taken)
     if tokens.shape[1] % math.prod(mesh.shape[axis] for axis in row_axes):
         return tokens
     rest = (PartitionSpec.UNCONSTRAINED,) * (tokens.ndim - 2)
-    return jax.lax.with_sharding_constraint(tokens, PartitionSpec(expert_axis, row_axes, *rest))
+    return jax.lax.with_sharding_constraint(tokens, PartitionSpec(expert_axes, row_axes, *rest))

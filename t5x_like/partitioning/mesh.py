@@ -1,4 +1,4 @@
-"""Device mesh with four named axes, which partitioning rules and batches refer to."""
+"""Device mesh with five named axes, which partitioning rules and batches refer to."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,10 @@ from jax.sharding import AxisType, Mesh
 
 from t5x_like.config_class import config_class
 
-MESH_AXES = ("data", "fsdp", "context", "model")
+MESH_AXES = ("data", "fsdp", "expert", "context", "model")
+
+# Axes that few runs have. They are shown only if their size is above 1.
+_RARE_AXES = ("expert", "context")
 
 
 @config_class
@@ -22,15 +25,18 @@ class MeshConfig:
       data: Copies the weights and splits the batch.
       fsdp: Splits the batch and the weights. Each device keeps a slice, and the full weight exists only while its layer
         runs.
+      expert: Splits the batch and the weights as ``fsdp`` does, but experts into whole ones. For models whose experts
+        are fewer than the devices of ``fsdp``.
       context: Splits each row of the batch along its length, and copies the weights. Attention sends keys and values
         around. For rows that are too long for a device.
       model: Splits weights and activations inside each layer; should stay within the fastest links.
 
-    >>> MeshConfig(data=2, model=-1).build()  # on 8 devices: data 2, fsdp 1, context 1, model 4
+    >>> MeshConfig(data=2, model=-1).build()  # on 8 devices: data 2, fsdp 1, expert 1, context 1, model 4
     """
 
     data: int = -1
     fsdp: int = 1
+    expert: int = 1
     context: int = 1
     model: int = 1
 
@@ -73,7 +79,7 @@ class MeshConfig:
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        return (self.data, self.fsdp, self.context, self.model)
+        return (self.data, self.fsdp, self.expert, self.context, self.model)
 
     @property
     def _words(self) -> str:
@@ -82,14 +88,14 @@ class MeshConfig:
 
 
 def shown_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the axes to show to people, with their sizes: ``context``, which few runs have, only if it is above 1."""
-    return {name: size for name, size in sizes.items() if name != "context" or size != 1}
+    """Return the axes to show to people, with their sizes: ``expert`` and ``context`` only if they are above 1."""
+    return {name: size for name, size in sizes.items() if name not in _RARE_AXES or size != 1}
 
 
 def mesh_text(sizes: Mapping[str, int]) -> str:
     """Return the sizes of a mesh as ``--mesh`` takes them.
 
-    >>> mesh_text({"data": 1, "fsdp": 16, "context": 1, "model": 4})
+    >>> mesh_text({"data": 1, "fsdp": 16, "expert": 1, "context": 1, "model": 4})
     'data=1,fsdp=16,model=4'
     """
     return ",".join(f"{name}={size}" for name, size in shown_sizes(sizes).items())

@@ -13,19 +13,20 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 # [embed, vocab] the embed dimension comes first and takes fsdp. Norm scales are small: cutting them would
 # cost more communication than it saves memory.
 #
-# Experts are cut along fsdp, each expert kept whole there: tokens travel to their experts within the axis that has
-# split them (see experts.py) and expert weights, the most there are, never travel. Along data weights are copies by
-# definition, and model already cuts inside each expert. Where fsdp doesn't divide the experts, "embed" takes it and
-# experts are gathered as other weights are. The router's scores are needed for every token: they stay whole.
+# Experts are cut along expert and fsdp, each expert kept whole there: tokens travel to their experts within the axes
+# that have split them (see experts.py) and expert weights, the most there are, never travel. Along data weights are
+# copies by definition, and model already cuts inside each expert. Where fsdp doesn't divide the experts, "embed" takes
+# it and experts are gathered along it as other weights are. For these the expert axis is one more fsdp. The router's
+# scores are needed for every token: they stay whole.
 RULES: dict[str, tuple[str, ...]] = {
     "layers": (),
-    "vocab": ("model", "fsdp"),
-    "embed": ("fsdp",),
+    "vocab": ("model", "fsdp", "expert"),
+    "embed": ("fsdp", "expert"),
     "mlp": ("model",),
     "joined_heads": ("model",),
     "joined_kv_heads": ("model",),
     "heads": ("model",),
-    "experts": ("fsdp",),
+    "experts": ("expert", "fsdp"),
     "experts_router": (),
     "relpos_buckets": (),
     "norm": (),
@@ -36,8 +37,8 @@ RULES: dict[str, tuple[str, ...]] = {
     "adapter": (),
 }
 
-# Activations and batches: rows are cut along both axes that carry data, and along their length.
-BATCH_MESH_AXES = ("data", "fsdp")
+# Activations and batches: rows are cut along all axes that carry data, and along their length.
+BATCH_MESH_AXES = ("data", "fsdp", "expert")
 CONTEXT_MESH_AXIS = "context"
 
 

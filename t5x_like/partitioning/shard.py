@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from t5x_like.batch import token_axis
+from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, UnsplitDimension, spec_for
 
 Tree = TypeVar("Tree")
@@ -99,7 +100,8 @@ def check_batch_size(batch_size: int, mesh: Mesh) -> None:
     if batch_size > 0 and batch_size % groups == 0:
         return
     below, above = batch_size // groups * groups, (batch_size // groups + 1) * groups
-    sizes = " × ".join(f"{axis} {mesh.shape[axis]}" for axis in BATCH_MESH_AXES)
+    batch_sizes = shown_sizes({axis: mesh.shape[axis] for axis in BATCH_MESH_AXES})
+    sizes = " × ".join(f"{axis} {size}" for axis, size in batch_sizes.items())
     nearest = f"{below} or {above}" if below > 0 else f"{above}"
     raise ValueError(
         f"a batch of {batch_size} rows can't be shared out evenly over {sizes} = {groups} groups of devices; "

@@ -7,7 +7,7 @@ from typing import Any
 from jax.sharding import AbstractMesh
 
 from t5x_like.model import parameters
-from t5x_like.partitioning.mesh import MESH_AXES, mesh_text
+from t5x_like.partitioning.mesh import MESH_AXES, mesh_text, shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, RULES
 from t5x_like.partitioning.shard import check_sequence_length
 from t5x_like.planning.search import meshes
@@ -40,7 +40,8 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
     rows = experiment.train.batch_size // experiment.num_microbatches
     named = dict(zip(MESH_AXES, sizes, strict=True))
     if rows % math.prod(named[axis] for axis in BATCH_MESH_AXES):
-        groups = " x ".join(f"{axis} {named[axis]}" for axis in BATCH_MESH_AXES)
+        batch_sizes = shown_sizes({axis: named[axis] for axis in BATCH_MESH_AXES})
+        groups = " x ".join(f"{axis} {size}" for axis, size in batch_sizes.items())
         raise ValueError(
             f"{rows} rows of a {'micro' * (experiment.num_microbatches > 1)}batch can't be shared out evenly over "
             f"{groups} devices. {_suggestion(fitting, sizes)}"

@@ -120,7 +120,7 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
     try:
         own_mesh = experiment.mesh.sizes(num_devices)
     except ValueError:  # the recipe is for other devices
-        own_mesh = (1, num_devices, 1, 1)
+        own_mesh = (1, num_devices, 1, 1, 1)
     own_remat, own_parts = remat_of(experiment), experiment.num_microbatches
     remats = [each for each in get_args(Remat) if each not in _NOT_RANKED or each == own_remat]
     remats = remats if _has_remat(experiment) else [""]
@@ -155,13 +155,20 @@ def meshes(experiment: Experiment, num_devices: int) -> Iterator[tuple[int, ...]
     divisors = [size for size in range(1, num_devices + 1) if num_devices % size == 0]
     lengths, rows = row_lengths(experiment), experiment.train.batch_size // experiment.num_microbatches
     max_context = max(experiment.mesh.context, max(lengths) // _MIN_TOKENS_OF_PART)
-    for model, context, data in itertools.product(divisors, repeat=3):
-        fsdp, left = divmod(num_devices, model * context * data)
+    num_experts = _num_experts(experiment)
+    experts = [size for size in divisors if num_experts % size == 0]
+    for model, context, data, expert in itertools.product(divisors, divisors, divisors, experts):
+        fsdp, left = divmod(num_devices, model * context * data * expert)
         if left or model > _MAX_MODEL_AXIS or (context > 1 and context > max_context):
             continue
         divides_lengths = context == 1 or not any(length % (context * model) for length in lengths)
-        if rows % (data * fsdp) == 0 and divides_lengths:
-            yield data, fsdp, context, model
+        if rows % (data * fsdp * expert) == 0 and divides_lengths:
+            yield data, fsdp, expert, context, model
+
+
+def _num_experts(experiment: Experiment) -> int:
+    """Return the number of experts in a layer; 1 without experts."""
+    return getattr(resolved(experiment).model, "num_experts", 1) or 1
 
 
 def _has_remat(experiment: Experiment) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.reports.weight_table import weight_table
@@ -99,7 +99,7 @@ def test_a_device_holds_as_many_bytes_as_the_table_says() -> None:
 
 
 def test_what_a_mesh_cannot_cut_is_reported() -> None:
-    mesh = jax.sharding.AbstractMesh((1, 1, 16), ("data", "fsdp", "model"))
+    mesh = jax.sharding.AbstractMesh((1, 1, 1, 1, 16), MESH_AXES)
     assert "note: mlp of 24 can't be cut into model=16 equal parts" in weight_table(TINY, mesh)
 
 
@@ -124,7 +124,10 @@ def test_a_hugging_face_directory_tells_its_model_without_weights(
     ("arguments", "parts"),
     [
         (["--mesh=fdsp=2"], ["there is no mesh axis 'fdsp'", "did you mean 'fsdp'?"]),
-        (["--mesh=expert=2"], ["there is no mesh axis 'expert'", "choose from: context, data, fsdp, model"]),
+        (
+            ["--mesh=rows=2"],
+            ["there is no mesh axis 'rows'", "choose from: context, data, expert, fsdp, model"],
+        ),
         (["--mesh=data=0"], ["data is 0", "at least 1"]),
         (["--mesh=data=-1"], ["data is -1", "at least 1"]),
         (["--mesh=data"], ["data is not given"]),

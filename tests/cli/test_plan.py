@@ -39,7 +39,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "--gin_file", T5, "--mesh", "fsdp=4,model=2")
-    assert plan["mesh"] == {"data": 1, "fsdp": 4, "context": 1, "model": 2}
+    assert plan["mesh"] == {"data": 1, "fsdp": 4, "expert": 1, "context": 1, "model": 2}
     assert plan["positions_per_step"] == 8 * (64 + 24)
     assert plan["memory"]["fits"]
     sizes = plan["memory"]["bytes"]
@@ -58,7 +58,7 @@ def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str
 @pytest.mark.slow
 def test_rows_that_devices_share_send_keys_and_values_around(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "--gin_file", GPT, "--mesh", "data=2,context=4", "--search", "--max_programs", "1")
-    assert plan["mesh"] == {"data": 2, "fsdp": 1, "context": 4, "model": 1}
+    assert plan["mesh"] == {"data": 2, "fsdp": 1, "expert": 1, "context": 4, "model": 1}
     assert plan["program"]["loops_without_trip_count"] == 0
     along = {(each["kind"], *each["axes"]) for each in plan["program"]["collectives"]}
     assert ("collective-permute", "context") in along
@@ -83,7 +83,7 @@ def test_a_length_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
 @pytest.mark.parametrize("recipe", [GPT, BERT])
 def test_a_decoder_and_an_encoder_are_counted(capsys: pytest.CaptureFixture[str], recipe: str) -> None:
     plan = planned(capsys, "--gin_file", recipe)
-    assert plan["mesh"] == {"data": 8, "fsdp": 1, "context": 1, "model": 1}
+    assert plan["mesh"] == {"data": 8, "fsdp": 1, "expert": 1, "context": 1, "model": 1}
     assert plan["positions_per_step"] == 8 * 64
     assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=0.05)
     (gradients,) = [each for each in plan["program"]["collectives"] if each["payload_bytes"] > 1e5]

@@ -226,11 +226,19 @@ def test_every_expert_is_drawn_like_a_layer_by_itself_and_names_its_axes():
     np.testing.assert_allclose(np.std(kernel, axis=(1, 2)), 64**-0.5, rtol=0.05)
 
 
-@pytest.mark.parametrize("num_experts", [4, 3])
-def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts):
+@pytest.mark.parametrize(
+    ("num_experts", "sizes"),
+    [
+        (4, {"data": 2, "fsdp": 2, "model": 2}),
+        (3, {"data": 2, "fsdp": 2, "model": 2}),
+        (4, {"data": 1, "fsdp": 2, "expert": 2, "model": 2}),  # one expert on each of four groups
+        (2, {"data": 1, "fsdp": 2, "expert": 2, "model": 2}),  # two halves of an expert, joined along fsdp
+    ],
+)
+def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts, sizes):
     layer = _layer(num_experts=num_experts, num_experts_per_token=2)
     graphdef, params = split(layer)
-    mesh = MeshConfig(data=2, fsdp=2, model=2).build()
+    mesh = MeshConfig(**sizes).build()
     mask = jnp.asarray(np.random.default_rng(0).random((4, 12)) < 0.9)
 
     def loss(params, x, mask):
@@ -249,8 +257,9 @@ def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), alone, together)
     gathered = re.findall(r"= \w+\[([\d,]+)\]\S* all-gather\(", program)
     largest = max(math.prod(map(int, shape.split(","))) for shape in gathered)
-    if num_experts == 4:  # which fsdp divides
+    if num_experts != 3:  # which no axis divides
         assert "all-to-all" in program
+    if num_experts == 4:
         assert largest == 8 * 4  # the router's kernel
 
 

@@ -13,7 +13,7 @@ from t5x_like.model.layers import blockwise_attention
 from t5x_like.model.layers.attention_blocks import BlockSizes
 from t5x_like.model.layers.attention_ring import Visit, visits_of
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow
-from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
 from t5x_like.partitioning.shard import batch_shardings
 from t5x_like.planning.device_groups import MeshShape
 from t5x_like.planning.program_counts import CollectiveKind, count
@@ -110,7 +110,7 @@ def test_a_device_needs_memory_for_its_part_and_only_keys_and_values_travel(monk
     )
     sizes = [each.memory_analysis().temp_size_in_bytes for each in (whole, parts)]
     assert sizes[1] < 0.4 * sizes[0]
-    found = count(parts.as_text(), MeshShape(("data", "fsdp", "context", "model"), (1, 1, 4, 1))).collectives
+    found = count(parts.as_text(), MeshShape(MESH_AXES, (1, 1, 1, 4, 1))).collectives
     ring = CollectiveKind("collective-permute", ("context",))
     # Each of 4 steps sends keys and values on, in both passes of a layer; their gradients travel, and then home.
     keys_values = 2 * config.num_kv_heads * config.model_dim // config.num_heads * length // 4 * 4

@@ -9,22 +9,22 @@ from t5x_like.partitioning.mesh import MeshConfig
 
 def test_minus_one_takes_the_rest_of_the_devices():
     mesh = MeshConfig(data=-1, fsdp=2, model=2).build()
-    assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "context": 1, "model": 2}
-    assert mesh.axis_types == (AxisType.Auto,) * 4
+    assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "expert": 1, "context": 1, "model": 2}
+    assert mesh.axis_types == (AxisType.Auto,) * 5
 
 
 def test_parts_of_a_row_lie_next_to_each_other_outside_of_the_model_axis():
     mesh = MeshConfig(fsdp=2, context=2, model=2).build()
-    assert [device.id for device in mesh.devices[0, 0].flat] == [0, 1, 2, 3]
-    assert [device.id for device in mesh.devices[0, 0, :, 0]] == [0, 2]
+    assert [device.id for device in mesh.devices[0, 0, 0].flat] == [0, 1, 2, 3]
+    assert [device.id for device in mesh.devices[0, 0, 0, :, 0]] == [0, 2]
 
 
 def test_the_default_mesh_is_data_parallel():
-    assert dict(MeshConfig().build().shape) == {"data": 8, "fsdp": 1, "context": 1, "model": 1}
+    assert dict(MeshConfig().build().shape) == {"data": 8, "fsdp": 1, "expert": 1, "context": 1, "model": 1}
 
 
 def test_a_mesh_can_use_some_devices_only():
-    assert MeshConfig(fsdp=-1, data=1).build(jax.devices()[:3]).devices.shape == (1, 3, 1, 1)
+    assert MeshConfig(fsdp=-1, data=1).build(jax.devices()[:3]).devices.shape == (1, 3, 1, 1, 1)
 
 
 @dataclass(frozen=True)

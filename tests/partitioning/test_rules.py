@@ -5,7 +5,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.rules import UnsplitDimension, sharding_for, spec_for
+from t5x_like.partitioning.rules import BATCH_MESH_AXES, UnsplitDimension, sharding_for, spec_for
 
 MESH = MeshConfig(data=2, fsdp=2, model=2).build()
 
@@ -51,7 +51,7 @@ def test_each_dimension_needs_a_name():
 
 
 def test_looking_up_a_cut_table_never_gathers_all_of_it():
-    rows = NamedSharding(MESH, P(("data", "fsdp")))
+    rows = NamedSharding(MESH, P(BATCH_MESH_AXES))
 
     def loss(table, tokens):
         return jnp.sum(jax.lax.with_sharding_constraint(jnp.take(table, tokens, axis=0), rows) ** 2)
@@ -63,3 +63,17 @@ def test_looking_up_a_cut_table_never_gathers_all_of_it():
     compiled = jax.jit(jax.grad(loss), out_shardings=table.sharding).lower(table, tokens).compile()
     assert "f32[16,6]" in compiled.as_text()
     assert "f32[64,6]" not in compiled.as_text()
+
+
+@pytest.mark.parametrize(
+    ("num_experts", "spec"),
+    [
+        (8, P(("expert", "fsdp"), None, "model")),
+        (2, P("expert", "fsdp", "model")),  # fsdp cuts each expert, too
+        (3, P(None, ("fsdp", "expert"), "model")),
+    ],
+)
+def test_experts_are_cut_along_expert_first(num_experts, spec):
+    mesh = MeshConfig(data=1, fsdp=2, expert=2, model=2).build()
+    assert spec_for(("experts", "embed", "mlp"), (num_experts, 8, 8), mesh)[0] == spec
+    assert spec_for(("embed", "mlp"), (8, 8), mesh)[0] == P(("fsdp", "expert"), "model")

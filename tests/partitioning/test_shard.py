@@ -8,6 +8,7 @@ from jax.sharding import PartitionSpec as P
 
 from t5x_like.batch import Batch
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.rules import BATCH_MESH_AXES
 from t5x_like.partitioning.shard import (
     RowShare,
     batch_sharding,
@@ -88,7 +89,7 @@ def test_tokens_of_a_batch_are_cut_along_context():
         sequence_labels=np.zeros(8, np.int32),
         sequence_spans=np.zeros((8, 2), np.int32),
     )
-    rows = ("data", "fsdp")
+    rows = BATCH_MESH_AXES
     assert jax.tree.map(lambda sharding: sharding.spec, batch_shardings(batch, LONG)) == Batch(
         decoder_input_tokens=P(rows, "context"),
         encoder_input_tokens=P(rows, None, "context"),

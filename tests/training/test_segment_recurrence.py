@@ -14,6 +14,7 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.rules import BATCH_MESH_AXES
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import zero_totals
@@ -100,7 +101,7 @@ def close(left: Any, right: Any, atol: float = 1e-5) -> None:
 )
 def test_eight_devices_remember_as_one(model: Any) -> None:
     runs = Run(model), Run(model, num_devices=8, mesh=MeshConfig(data=2, fsdp=2, model=2))
-    assert runs[1].plan.abstract["memory"].states.sharding.spec == jax.P(None, ("data", "fsdp"))
+    assert runs[1].plan.abstract["memory"].states.sharding.spec == jax.P(None, BATCH_MESH_AXES)
     # Later memories differ by what Adam makes of rounding; what losses they lead to shows that they are read alike.
     (one, _), (eight, _) = (run.go(last=1) for run in runs)
     close(eight["memory"].states, one["memory"].states)

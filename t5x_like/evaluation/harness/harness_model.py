@@ -14,6 +14,7 @@ from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, roll
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import row_groups
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
 _NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, for models without a limit
@@ -99,7 +100,7 @@ class HarnessModel(TemplateLM):
         self._checkpoint = checkpoint
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
         self._max_gen_toks = max_gen_toks
-        rows = mesh.shape["data"] * mesh.shape["fsdp"]
+        rows = row_groups(mesh)
         # "auto" gives our default.
         requested = int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
         self.batch_size = max(-(-requested // rows) * rows, rows)
