@@ -158,8 +158,8 @@ FILES = (
         title="Ways of tuning MiniLM",
         words="MiniLM of 22.7 million parameters, tuned by the recipes in `gin/recipes/tuning`: mean of the seeds "
         "and their standard deviation. "
-        "A run takes 250 steps on SST-2 (accuracy), 150 on STS-B (Pearson), 800 on CoLA (Matthews), each with three "
-        "seeds, and 200 on RTE (one seed, accuracy). Seconds of a step, memory of the process and checkpoints are "
+        "A run takes 250 steps on SST-2 (accuracy), 150 on STS-B (Pearson), 800 on CoLA (Matthews) and 200 on RTE "
+        "(accuracy), each with three seeds. Seconds of a step, memory of the process and checkpoints are "
         "those of SST-2. See [tuning](guides/tuning.md#which-method).",
         rows=("methods",),
         columns={
