@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mesh",
         default="",
         metavar="AXIS=N,…",
-        help="the devices along data, fsdp and model (1 where not given), which need not be here",
+        help="the devices along data, fsdp, expert, context and model (1 where not given), which need not be here",
     )
     add_gin_arguments(show)
 
@@ -55,9 +55,7 @@ def mesh_sizes(text: str) -> dict[str, int]:
     Raises:
       UserError: An axis is unknown or given twice, or a size is no number.
     """
-    from t5x_like.partitioning.mesh import MESH_AXES  # imports JAX
-
-    sizes = dict.fromkeys(MESH_AXES, 1)
+    sizes = {"data": 1, "fsdp": 1, "expert": 1, "context": 1, "model": 1}
     given = [part.partition("=")[::2] for part in text.replace(" ", "").split(",") if part]
     for axis, size in given:
         if axis not in sizes:

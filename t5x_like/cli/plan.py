@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mesh",
         default="",
         metavar="AXIS=N,…",
-        help="devices along data, fsdp and model (1 where not given) instead of the recipe's",
+        help="devices along data, fsdp, expert, context and model (1 where not given) instead of the recipe's",
     )
     parser.add_argument(
         "--search",

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from t5x_like.cli.main import main
+from t5x_like.cli.model import mesh_sizes
 from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
@@ -149,3 +150,8 @@ def test_a_users_mistake_ends_with_2(
     assert captured.out == ""
     for part in parts:
         assert part in captured.err
+
+
+def test_a_mesh_is_given_by_its_axes():
+    assert tuple(mesh_sizes("")) == MESH_AXES
+    assert mesh_sizes("fsdp=2, expert=4") == {**dict.fromkeys(MESH_AXES, 1), "fsdp": 2, "expert": 4}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.text.benchmarks.source import BenchmarkSource, Kind
 from t5x_like.text.heads import HeadFormat
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 # A worded row: "inputs" and "targets", and further fields for postprocessing and submissions.
 WordedRow = dict[str, Any]

@@ -18,7 +18,7 @@ from t5x_like.text.benchmarks.tagging import tagging_benchmark
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import cmrc
 from t5x_like.text.postprocessing import qa
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 # PaddlePaddle/ERNIE's copy of the tasks: tables with a header, in which this sign separates characters.

@@ -9,7 +9,7 @@ from t5x_like.text.benchmarks.benchmark import GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import keyed_text, label_word
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 
 @dataclass(frozen=True, kw_only=True)

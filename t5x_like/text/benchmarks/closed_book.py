@@ -13,7 +13,8 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, list_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import squad, trivia_qa
 from t5x_like.text.postprocessing import qa
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 
 def word_nq(row: RowValues) -> list[WordedRow]:

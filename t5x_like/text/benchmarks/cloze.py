@@ -9,7 +9,7 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renam
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _MARKS = ".,;:!?\"'`“”‘’()[]"
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 BLANK = "XXXXX"
 NUM_SENTENCES, NUM_OPTIONS = 20, 10

@@ -9,7 +9,8 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, list_
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import coqa
 from t5x_like.text.postprocessing import qa
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 
 def read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:

@@ -25,7 +25,7 @@ from t5x_like.text.benchmarks.squad import ALL_ANSWERS
 from t5x_like.text.benchmarks.summarization import CNN_DAILYMAIL
 from t5x_like.text.benchmarks.translation import WMT14_ENDE
 from t5x_like.text.postprocessing import qa, string_label_to_class_id
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 
 def _label(row: RowValues, labels: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.metrics.structured_answers import joint_goal_em
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 QUESTION = "What is the change in state?"
 NO_CHANGE = "None"

@@ -12,7 +12,8 @@ from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
 from t5x_like.text.benchmarks.record_files import RecordFiles, json_objects
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.metrics.structured_answers import logical_form_em
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 QUESTION = "What is the translation from English to SQL?"
 AGGREGATES = ("", "MAX", "MIN", "COUNT", "SUM", "AVG")

@@ -12,7 +12,9 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayou
 from t5x_like.text.metrics import accuracy, squad
 from t5x_like.text.metrics.structured_answers import UNANSWERABLE, relation_f1
 from t5x_like.text.postprocessing import qa
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 _PAPER = "McCann et al. 2018, https://arxiv.org/abs/1806.08730"
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LAB-": "<", "-RAB-": ">", "-AMP-": "&", "%pw": " "}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from t5x_like.text.benchmarks.benchmark import WordedRow, Wording
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 
 class Asked(NamedTuple):

@@ -10,7 +10,8 @@ from t5x_like.text.benchmarks.pronouns import dpr_simple
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 

@@ -8,7 +8,8 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedR
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, archive, files_in
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 _LABELS = ("entailment", "neutral", "contradiction")
 _SHORT = {"train": "train", "validation": "dev", "test": "test"}  # splits as the files name them

@@ -50,7 +50,7 @@ from t5x_like.text.benchmarks.super_glue import WIC
 from t5x_like.text.benchmarks.super_glue_inference import CB, RTE
 from t5x_like.text.benchmarks.super_glue_questions import BOOLQ, COPA, MULTIRC, RECORD, without_markup
 from t5x_like.text.benchmarks.translation import WMT14_ENDE, WMT14_ENFR, WMT15_ENCS, WMT16_ENRO
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 MAX_RATE = 3_000  # of a task in the mixture, section 2.4
 

@@ -28,7 +28,7 @@ from t5x_like.text.metrics import (
     spearman_corrcoef,
 )
 from t5x_like.text.postprocessing import string_to_float
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _COLA_COLUMNS = ("source", "label", "mark", "sentence")
 COLA = glue_task(

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
-from t5x_like.text.tasks.rows import BadRow, RawRow, table_batches
+from t5x_like.text.tasks.row_files import table_batches
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:

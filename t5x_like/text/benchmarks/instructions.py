@@ -12,8 +12,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, Postprocess, WordedRow, Wording
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import RowValues
-from t5x_like.text.templates import Template
+from t5x_like.text.templates import RowValues, Template
 
 Cells = Callable[[RowValues], Mapping[str, str]]
 # The other task's target -> the answer in words, in the order in which options are listed; empty for open answers.

@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.source import BenchmarkSource
 from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 UNLABELED = "<unk>"  # the target of rows without a label
 

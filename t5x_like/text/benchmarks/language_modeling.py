@@ -13,7 +13,9 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 

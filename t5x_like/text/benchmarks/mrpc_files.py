@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.tsv import class_number
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row, read_rows
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row
 
 TRAIN, TEST, LISTED = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"
 

@@ -17,7 +17,7 @@ from t5x_like.text.benchmarks.span_text import LabeledSpan, escaped, read_spans,
 from t5x_like.text.benchmarks.tagging import tagging_benchmark
 from t5x_like.text.metrics import coreference_f1
 from t5x_like.text.postprocessing import texts_of
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _FOLDERS = ("conll-2012", "conll2012", "ontonotes")
 # Releases name the splits differently; the shared task's own test documents come first.

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from t5x_like.text.benchmarks.tagged_files import bracket_tags
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _BEGIN = re.compile(r"#begin document \((.*)\)(?:; part (\d+))?\s*")
 _END = "#end document"

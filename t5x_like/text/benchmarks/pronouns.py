@@ -10,7 +10,7 @@ from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
 from t5x_like.text.heads.cloze_head import BLANK
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _BLANK = "X"
 # Two rows of WSC with a wrong index of the pronoun.

@@ -10,7 +10,8 @@ from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.hugging_face_files import hub_patterns, read_columns
 from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.super_glue_json import object_of
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.row_files import decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row
 
 # Converts one record to rows.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]

@@ -10,7 +10,8 @@ from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels

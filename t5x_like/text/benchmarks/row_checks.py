@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.source import Columns, Kind
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _LISTS: dict[str, Kind] = {"texts": "text", "ints": "int"}
 _CALLED = {

@@ -15,7 +15,9 @@ from t5x_like.text.benchmarks.tagged_files import bracket_tags
 from t5x_like.text.benchmarks.tagging import tagging_benchmark
 from t5x_like.text.metrics import argument_f1
 from t5x_like.text.postprocessing import texts_of
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 _ADJUNCTS = ("ADV", "CAU", "DIR", "DIS", "EXT", "LOC", "MNR", "MOD", "NEG", "PNC", "PRD", "REC", "TM", "TMP")
 _ROLES = (*(f"A{number}" for number in range(6)), "AA", "AM", *(f"AM-{kind}" for kind in _ADJUNCTS))

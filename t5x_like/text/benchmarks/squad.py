@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import bleu, rouge, span_squad, squad
 from t5x_like.text.postprocessing import qa, span_qa
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 UNANSWERABLE = "unanswerable"
 

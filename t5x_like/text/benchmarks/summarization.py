@@ -14,7 +14,9 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_i
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
 from t5x_like.text.tasks.documents import split_sentences
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 _HIGHLIGHT = "@highlight"
 # Line endings; other lines get a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.io.files import json_value
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 # Converts the object of one line to rows.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]

@@ -17,7 +17,7 @@ from t5x_like.text.metrics import (
     multirc_f1_over_all_answers,
     squad,
 )
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _ANSWER_INDEX: Columns = {"idx": {"paragraph": "int", "question": "int", "answer": "int"}}
 _QUERY_INDEX: Columns = {"idx": {"passage": "int", "query": "int"}}

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _DOCUMENT = "-DOCSTART-"
 _WORD_ID = re.compile(r"\d+")

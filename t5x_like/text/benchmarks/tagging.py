@@ -15,7 +15,7 @@ from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import TokenClassification
 from t5x_like.text.metrics import chunk_f1
 from t5x_like.text.metrics.classification import Scores, require_pairs
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _OTHER = "O"
 

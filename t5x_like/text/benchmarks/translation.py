@@ -7,7 +7,7 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, archive, plain_files
 from t5x_like.text.benchmarks.translation_files import PairedFiles, translations
 from t5x_like.text.metrics import bleu
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _LANGUAGES = {
     "en": "English", "de": "German", "fr": "French", "ro": "Romanian", "cs": "Czech", "vi": "Vietnamese",

@@ -10,7 +10,8 @@ from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import refuse_foreign, text_of
-from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")

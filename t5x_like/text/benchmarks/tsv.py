@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row, read_rows
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row
 
 _log = logging.getLogger(__name__)
 _INDEX = "index"

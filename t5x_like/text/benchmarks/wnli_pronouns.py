@@ -12,7 +12,7 @@ from typing import NamedTuple
 from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.heads.cloze_head import BLANK
-from t5x_like.text.tasks.rows import RowValues
+from t5x_like.text.templates import RowValues
 
 _PRONOUNS = frozenset(["he", "she", "they", "it", "her", "his", "their", "them", "him"])
 _ARTICLES = ("a", "an", "the")

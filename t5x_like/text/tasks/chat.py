@@ -12,7 +12,8 @@ from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
-from t5x_like.text.tasks.rows import BadRow, Row, read_rows
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow, Row
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.io.files import as_path, read_json
-from t5x_like.text.tasks.rows import ROW_ENDINGS
+from t5x_like.text.tasks.row_files import ROW_ENDINGS
 
 _MANIFEST = "manifest.json"
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<of>\d{5})(?P<ending>\.[a-z_.]+)")

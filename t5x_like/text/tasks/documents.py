@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.io.files import json_value
-from t5x_like.text.tasks.rows import FORMATS, BadRow, Row, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.rows import BadRow, Row
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 

@@ -12,7 +12,8 @@ from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, describe_invalid_json
+from t5x_like.text.tasks.row_files import describe_invalid_json
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 
 PAIRS = ExampleSpec(layout="encoder_decoder")
 

@@ -8,17 +8,8 @@ from t5x_like.config_class import config_class
 from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
-from t5x_like.text.tasks.rows import (
-    FORMATS,
-    BadRow,
-    Format,
-    RawRow,
-    Row,
-    RowPolicy,
-    ending_of,
-    read_rows,
-    separator_hint,
-)
+from t5x_like.text.tasks.row_files import FORMATS, Format, ending_of, read_rows, separator_hint
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy
 from t5x_like.text.templates import Template
 
 

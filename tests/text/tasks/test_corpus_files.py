@@ -18,7 +18,8 @@ from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.record_rows import texts_of
-from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy, read_rows
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy
 from t5x_like.text.tasks.text_task import TextTask
 
 TEXTS = {

@@ -7,7 +7,8 @@ import pytest
 
 import t5x_like
 from t5x_like.text.tasks.dataset_files import dataset_files
-from t5x_like.text.tasks.rows import BadRow, read_rows
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow
 
 datasets = pytest.importorskip("datasets")
 datasets.disable_progress_bars()

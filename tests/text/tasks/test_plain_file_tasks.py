@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text import registry
-from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy, read_rows
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy
 from t5x_like.text.tasks.text_task import TextPair, TextTask
 from t5x_like.text.templates import Template
 

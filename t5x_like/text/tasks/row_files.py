@@ -1,0 +1,312 @@
+"""Rows of plain files as dictionaries of strings; bad rows are located by file and line."""
+
+import csv
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, Literal, get_args
+
+from t5x_like.io.decompression import MissingBytes, decompress, split_lines
+from t5x_like.io.files import as_path, json_value
+from t5x_like.io.text_encoding import refuse_foreign
+from t5x_like.text.tasks.record_rows import read_examples
+from t5x_like.text.tasks.rows import BadRow, Row
+
+_log = logging.getLogger(__name__)
+
+Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
+FORMATS: tuple[str, ...] = get_args(Format)
+_PACKED = (".gz", ".zst")
+_RECORDS = ("tfrecord", "array_record")
+_TABLES = ("parquet", "arrow")
+# Extensions of files that name their columns.
+ROW_ENDINGS = (
+    ".jsonl",
+    *(f".jsonl{packing}" for packing in _PACKED),
+    *(f".{name}" for name in _TABLES),
+    *(f".{name}" for name in _RECORDS),
+)
+_WARNED_OF_NUL: set[str] = set()
+_MAX_PACKED_LINE = 2**30  # bytes, because a small compressed file may hold a line of any length
+
+
+def read_rows(
+    file: str, format: str, *, columns: Sequence[str] = (), delimiter: str = ","
+) -> Iterator[Row | BadRow]:
+    """Yield the rows of one file, good and bad, in order; blank lines are ignored.
+
+    A TSV file has no quoting; in CSV a cell in double quotes may contain delimiters, quotes and line breaks.
+
+    Args:
+      file: Path.
+      format: Format, one of ``FORMATS``.
+      columns: Names of the columns of a TSV or CSV file without a header line.
+      delimiter: Character between the cells of a CSV file.
+    """
+    if format in _TABLES:
+        yield from _read_table(file, format)
+        return
+    if format in _RECORDS:
+        yield from _read_records(file, format)
+        return
+    lines = _Lines(file)
+    if format == "jsonl":
+        rows = _parse_jsonl(lines)
+    else:
+        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines, delimiter)
+        rows = _with_columns(file, cells, columns, format)
+    found = False
+    for row in rows:
+        found = True
+        yield row
+    if not found and lines.is_blank:
+        yield BadRow("the file is empty", file)
+
+
+def ending_of(file: str) -> str:
+    """Return the extension that identifies a file's format, without compression: ``jsonl`` for ``rows.jsonl.zst``."""
+    path = PurePath(file.lower())
+    ending = (path.with_suffix("") if path.suffix in _PACKED else path).suffix.removeprefix(".")
+    return {"json": "jsonl"}.get(ending, ending)
+
+
+def lines_of(file: str) -> Iterator[tuple[int, bytes | BadRow]]:
+    """Yield the numbered lines of a file, which may be compressed by gzip or zstd; lost lines are BadRow.
+
+    A compressed file may be empty, as a shard of a small corpus is.
+    """
+    with as_path(file).open("rb") as stream:
+        if not file.lower().endswith(_PACKED):
+            yield from enumerate(stream, start=1)
+            return
+        for number, line in split_lines(decompress(stream), max_bytes=_MAX_PACKED_LINE):
+            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, MissingBytes) else line
+
+
+class _Lines:
+    """Decoded lines of a file with their numbers; undecodable ones are BadRow.
+
+    Attributes:
+      file: Path.
+      is_blank: Whether no line held text so far.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.is_blank = not file.lower().endswith(_PACKED) or not as_path(file).stat().length
+
+    def __iter__(self) -> Iterator[tuple[int, str | BadRow]]:
+        for number, line in lines_of(self.file):
+            text = decode_line(line, self.file, number)
+            self.is_blank = self.is_blank and text == ""
+            yield number, text
+
+
+def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
+    """Return a line as text without its line break and without a byte order mark.
+
+    Args:
+      line: Line as bytes.
+      file: Path of the file.
+      number: Number of the line, from 1.
+
+    Raises:
+      ValueError: The file is UTF-16 or compressed, so that no line can be used.
+    """
+    if isinstance(line, BadRow):
+        return line
+    if number == 1:
+        refuse_foreign(line, file)
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    try:
+        text = line.decode("utf-8").rstrip("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        return BadRow(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
+    if "\0" in text:
+        _warn_of_nul(file, f"{file}:{number}")
+    return text
+
+
+def _warn_of_nul(file: str, place: str) -> None:
+    """Warn once for each file: a copy that failed, or a disk that was full, leaves NUL bytes."""
+    if file not in _WARNED_OF_NUL:
+        _WARNED_OF_NUL.add(file)
+        _log.warning("%s holds NUL bytes, which are kept; is the file damaged?", place)
+
+
+def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
+    for number, text in lines:
+        if text:
+            yield number, text if isinstance(text, BadRow) else text.split("\t")
+
+
+def _split_csv(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
+    """Yield the cells of CSV records with the number of their first lines; an open quote continues a record."""
+    record: list[str] = []
+    is_open, start = False, 0
+    for number, text in lines:
+        if isinstance(text, BadRow):
+            yield number, text
+            record, is_open = [], False
+            continue
+        if not record:
+            start = number
+        if not record and not text:
+            continue
+        record.append(text)
+        is_open ^= text.count('"') % 2 == 1
+        if not is_open:
+            yield start, _parse_csv_record(record, f"{lines.file}:{start}", delimiter)
+            record = []
+    if record:
+        yield (
+            start,
+            BadRow("a double quote that starts in this record is never closed", f"{lines.file}:{start}"),
+        )
+
+
+def _parse_csv_record(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
+    csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
+    try:
+        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        return BadRow(f"not CSV: {error}", place)
+
+
+def _with_columns(
+    file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
+) -> Iterator[Row | BadRow]:
+    names = list(columns)
+    for number, cells in records:
+        if isinstance(cells, BadRow):
+            if not names:
+                raise ValueError(f"{cells}. It should name the columns; without it no row can be read")
+            yield cells
+        elif not names:
+            names = cells
+            if len(set(names)) < len(names):
+                raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
+        elif len(cells) != len(names):
+            reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})."
+            yield BadRow((reason + separator_hint(names, format)).removesuffix("."), f"{file}:{number}")
+        else:
+            yield Row(dict(zip(names, cells, strict=True)), f"{file}:{number}")
+
+
+def separator_hint(columns: Sequence[str], format: str) -> str:
+    """Return advice for a table whose only column name contains another separator; empty for other tables.
+
+    Args:
+      columns: Names of the columns.
+      format: Format by which the table was read.
+    """
+    if len(columns) != 1:
+        return ""
+    separator = max(";|\t,", key=columns[0].count)
+    if separator not in columns[0]:
+        return ""
+    advice = {"\t": "format='tsv'", ",": "format='csv'"}.get(
+        separator, f"format='csv' and {separator!r} as delimiter"
+    )
+    if format == "csv" and separator in ";|":
+        advice = f"delimiter={separator!r}"
+    return f" Are the columns separated by {separator!r}? Then set {advice}."
+
+
+def describe_invalid_json(error: json.JSONDecodeError) -> str:
+    """Return the problem, its position, and the text there."""
+    rest = error.doc[error.pos : error.pos + 20]
+    return (
+        f"invalid JSON: {error.msg} at column {error.colno}, {f'before {rest!r}' if rest else 'at the end'}"
+    )
+
+
+def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
+    for number, text in lines:
+        place = f"{lines.file}:{number}"
+        if not text:
+            continue
+        if isinstance(text, BadRow):
+            yield text
+            continue
+        try:
+            value = json_value(text)
+        except json.JSONDecodeError as error:
+            is_one_document = number == 1 and text.strip() in ("[", "{", "[{")
+            program = ".[]" if text.startswith("[") else "."
+            hint = (
+                f"; JSONL has one object on each line: jq -c '{program}' {lines.file}"
+                if is_one_document
+                else ""
+            )
+            yield BadRow(describe_invalid_json(error) + hint, place)
+            continue
+        if isinstance(value, dict):
+            yield _cells_of(value, place)
+        else:
+            yield BadRow(f"an object {{…}} is expected, found {type(value).__name__}", place)
+
+
+def _cells_of(value: dict, place: str) -> Row | BadRow:
+    """Convert JSON and parquet values to text. Null counts as missing; lists and objects become JSON."""
+    cells = {}
+    for name, cell in value.items():
+        if cell is None:
+            continue
+        text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False, default=str)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            return BadRow(f"column {name!r} holds a lone surrogate at character {error.start}", place)
+        if "\0" in text:
+            _warn_of_nul(place.rpartition(":")[0], place)
+        cells[str(name)] = text
+    return Row(cells, place)
+
+
+def _read_table(file: str, format: str) -> Iterator[Row | BadRow]:
+    import pyarrow
+
+    with as_path(file).open("rb") as stream:
+        number = 0
+        try:
+            for batch in table_batches(stream, is_parquet=format == "parquet"):
+                for value in batch.to_pylist():
+                    number += 1
+                    yield _cells_of(value, f"{file}:row {number}")
+        # pyarrow raises OSError for cut or damaged files.
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            kind = "a parquet" if format == "parquet" else "an Arrow"
+            yield BadRow(f"not {kind} file of UTF-8 text: {error}", file)
+            return
+    if not number:
+        yield BadRow("the file is empty", file)
+
+
+def table_batches(stream: Any, *, is_parquet: bool) -> Iterable[Any]:
+    """Return the record batches of a parquet or Arrow file; the latter as a stream or with a footer.
+
+    Raises:
+      pyarrow.ArrowException, OSError: It is another kind of file, or damaged.
+    """
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    if is_parquet:
+        return pyarrow.parquet.ParquetFile(stream).iter_batches()
+    try:
+        return pyarrow.ipc.open_stream(stream)
+    except pyarrow.ArrowInvalid:
+        stream.seek(0)
+        opened = pyarrow.ipc.open_file(stream)
+        return (opened.get_batch(number) for number in range(opened.num_record_batches))
+
+
+def _read_records(file: str, format: str) -> Iterator[Row | BadRow]:
+    number = 0
+    try:
+        for number, cells in enumerate(read_examples(file, format), start=1):
+            yield Row(cells, f"{file}:record {number}")
+    except ValueError as error:
+        yield BadRow(str(error), f"{file}:record {number + 1}")
