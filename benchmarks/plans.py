@@ -151,10 +151,22 @@ def _weak_scaling() -> dict[str, Program]:
     }
 
 
+def _experts() -> dict[str, Program]:
+    """Return Switch-Base with 8 experts on 64 chips: experts gathered along fsdp, and whole along expert."""
+    recipe = ("gin/recipes/switch_transformer/pretrain_base.gin",)
+    return {
+        f"Switch-Base, 8 experts, {mesh}": Program(
+            recipe, "v5e:8x8", mesh, ("SwitchTransformerConfig.num_experts=8",)
+        )
+        for mesh in ("fsdp=64", "fsdp=8,expert=8")
+    }
+
+
 # By the file of their results.
 PROGRAM_SETS = {
     "plans": PROGRAMS,
     "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")},
+    "expert_plans": _experts(),
     "family_plans": {**_OTHER_FAMILIES, **_sizes()},
     "weak_scaling": _weak_scaling(),
 }

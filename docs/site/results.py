@@ -240,6 +240,19 @@ FILES = (
         },
     ),
     ResultFile(
+        name="expert_plans",
+        title="Fewer experts than chips",
+        words="What [`t5x-like plan`](guides/plan.md) says of one of 64 chips (v5e:8x8) in a step of 1,282,048 positions: "
+        "Switch-Base with 8 experts a layer. See [experts](sharding.md#experts). Compiled, never run.",
+        rows=(),
+        columns={
+            "peak, bytes": ("plan", "memory", "peak_bytes"),
+            "bytes sent": ("plan", "program", "sent_bytes"),
+            "seconds, at least": ("plan", "time", "overlapped", "seconds_per_step"),
+            "without overlap": ("plan", "time", "not_overlapped", "seconds_per_step"),
+        },
+    ),
+    ResultFile(
         name="against_pytorch_cpu",
         title="Compared with PyTorch",
         words="How many times as fast as transformers in PyTorch: the same weights and tokens in one run, in "
