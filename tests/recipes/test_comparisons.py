@@ -6,6 +6,7 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.io.files import shipped_directory
+from t5x_like.text.vocabularies.opening import open_tokenizer
 
 FOLDER = shipped_directory("gin") / "recipes" / "comparisons"
 RECIPES = sorted(file for file in FOLDER.glob("*.gin") if "\nCOMPARISON = " in file.read_text())
@@ -33,6 +34,21 @@ def test_every_setting_builds_at_full_size(recipe: Path, tmp_path: Path, capsys)
         data = ["--set=INITIAL_CHECKPOINT=pretrained", *data]
     assert main(["sweep", str(recipe), "--full_size", *data, "--dry_run", f"--output={tmp_path}"]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 2
+
+
+def test_most_pieces_of_phonemes_are_not_in_the_pretraining_text() -> None:
+    # The header of TABLE_10 says why its adapters learn nearly nothing.
+    data = shipped_directory("data")
+    tokenizer = open_tokenizer(str(data / "vocabulary/spiece.model"), 100)
+    known = {number for row in tokenizer.encode_all(lines(data / "king_james/train.txt")) for number in row}
+    words = [line.split("\t")[1] for line in lines(data / "cmudict/train.tsv")[1:]]
+    pieces = {number for row in tokenizer.encode_all(words) for number in row}
+    assert (len(pieces - known), len(pieces)) == (22, 39)
+    assert "22 of the 39 pieces of phonemes aren't in it" in TABLE_10.read_text()
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines()
 
 
 def test_a_second_recipe_may_change_the_size(tmp_path: Path) -> None:
