@@ -171,7 +171,8 @@ def _public(module: Any, prefix: str) -> Iterator[tuple[str, Target]]:
     for name, value in vars(module).items():
         if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
             home = getattr(value, "__module__", "")
-            if home == getattr(module, "__name__", home):
+            own = getattr(module, "__name__", home)
+            if home == own or home.startswith(f"{own}."):  # a package's names may come from its modules
                 yield f"{prefix}.{name}", value
 
 

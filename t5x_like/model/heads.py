@@ -229,11 +229,16 @@ def candidate_scores(
     *,
     mean: bool = False,
 ) -> Float[Array, "B 1"]:
-    """Return the log-likelihood of each row's candidate: the sum, or the mean, over its tokens in the blank."""
+    """Return the log-likelihood of each row's candidate: the sum, or the mean, over its tokens in the blank.
+
+    Rows without a blank, which fill up an example with few candidates, are never likelier than others.
+    """
     log_probs = jax.nn.log_softmax(logits, axis=-1)
     chosen = jnp.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
-    total = jnp.sum(jnp.where(in_blank, chosen, 0.0), axis=1, keepdims=True)
-    return total / jnp.maximum(jnp.sum(in_blank, axis=1, keepdims=True), 1) if mean else total
+    total, size = (
+        jnp.sum(each, axis=1, keepdims=True) for each in (jnp.where(in_blank, chosen, 0.0), in_blank)
+    )
+    return jnp.where(size > 0, total / jnp.maximum(size, 1) if mean else total, MASKED)
 
 
 class Heads(nnx.Module):

@@ -39,7 +39,7 @@ def constrain_state(state: Tree) -> Tree:
 
 
 def gather_weight(weight: jax.Array, axes: tuple[str, ...]) -> jax.Array:
-    """Gather a weight along ``data`` and ``fsdp`` before a recurrent loop, which would do so in each pass; inside jit.
+    """Gather a weight along the batch's axes before a recurrent loop, which would do so in each pass; inside jit.
 
     Left to the compiler, gradients of layers that read in both directions are wrong on a mesh of data 2, fsdp 2 and
     model 2 (JAX 0.10.2 with Shardy). This and ``constrain_state`` together mend them.
@@ -125,7 +125,7 @@ def _constrain(activations: jax.Array, *rest: Any) -> jax.Array:
 def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -> Tree:
     """Return ``function(shared, *tokens)``, run on every group of devices for its own rows and tokens; inside jit.
 
-    ``shared`` is gathered along ``data`` and ``fsdp`` once, and its gradient is summed over them and ``context`` once.
+    ``shared`` is gathered along the batch's axes once, and its gradient is summed over them and ``context`` once.
     The compiler would do both in each pass of a loop in ``function``. Without a mesh, or where the rows don't divide,
     the function runs as it is.
 

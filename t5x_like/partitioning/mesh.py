@@ -25,8 +25,8 @@ class MeshConfig:
       data: Copies the weights and splits the batch.
       fsdp: Splits the batch and the weights. Each device keeps a slice, and the full weight exists only while its layer
         runs.
-      expert: Splits the batch and the weights as ``fsdp`` does, but experts into whole ones. For models whose experts
-        are fewer than the devices of ``fsdp``.
+      expert: Splits the batch and the weights as ``fsdp`` does, and gives each group of devices experts of its own. For
+        models with fewer experts than devices: those of a group may still be cut along ``fsdp``.
       context: Splits each row of the batch along its length, and copies the weights. Attention sends keys and values
         around. For rows that are too long for a device.
       model: Splits weights and activations inside each layer; should stay within the fastest links.
@@ -108,7 +108,7 @@ def _arrange(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
     num_slices = len({getattr(device, "slice_index", 0) for device in devices})
     if num_slices == 1:
         return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
-    for axis in (0, 1):
+    for axis in (0, 1, 2):
         if sizes[axis] % num_slices == 0:
             across = tuple(num_slices if index == axis else 1 for index in range(len(sizes)))
             within = tuple(size // pieces for size, pieces in zip(sizes, across, strict=True))
@@ -116,6 +116,6 @@ def _arrange(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
                 within, across, devices, allow_split_physical_axes=True
             )
     raise ValueError(
-        f"{num_slices} TPU slices are joined along data or fsdp; make one of them ({sizes[0]}, {sizes[1]}) "
-        f"a multiple of {num_slices}"
+        f"{num_slices} TPU slices are joined along data, fsdp or expert; make one of them {sizes[:3]} a multiple of "
+        f"{num_slices}"
     )

@@ -1,26 +1,28 @@
 """Partitioning rules: from axis names of weights to axes of the mesh."""
 
 import difflib
+import math
 from typing import NamedTuple
 
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 # Mesh axes a dimension may be cut along, in order of preference. An array uses each mesh axis once: its first
-# dimension that names the mesh axis, and that the axis divides, takes it.
+# dimension that names the mesh axis, and that the axis divides, takes it. Axes in parentheses cut a dimension together
+# or not at all.
 #
-# Rows of an embedding table are cut over both axes, not rows over one and columns over the other, which makes
+# Rows of an embedding table are cut over all axes, not rows over one and columns over the other, which makes
 # XLA rebuild the whole table at every lookup ("involuntary full rematerialization"). In the head's kernel
-# [embed, vocab] the embed dimension comes first and takes fsdp. Norm scales are small: cutting them would
+# [embed, vocab] the embed dimension comes first and takes fsdp and expert. Norm scales are small: cutting them would
 # cost more communication than it saves memory.
 #
 # Experts are cut along expert and fsdp, each expert kept whole there: tokens travel to their experts within the axes
 # that have split them (see experts.py) and expert weights, the most there are, never travel. Along data weights are
-# copies by definition, and model already cuts inside each expert. Where fsdp doesn't divide the experts, "embed" takes
-# it and experts are gathered along it as other weights are. For these the expert axis is one more fsdp. The router's
-# scores are needed for every token: they stay whole.
-RULES: dict[str, tuple[str, ...]] = {
+# copies by definition, and model already cuts inside each expert. Where fsdp doesn't divide what expert leaves, "embed"
+# takes it and experts are gathered along it as other weights are. For other weights the expert axis is one more fsdp.
+# The router's scores are needed for every token: they stay whole.
+RULES: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "layers": (),
-    "vocab": ("model", "fsdp", "expert"),
+    "vocab": ("model", ("fsdp", "expert")),
     "embed": ("fsdp", "expert"),
     "mlp": ("model",),
     "joined_heads": ("model",),
@@ -67,20 +69,25 @@ def spec_for(
     if len(axes) != len(shape):
         raise ValueError(f"axes {axes} name {len(axes)} dimensions of an array of shape {shape}")
     used: list[tuple[str, ...]] = []
-    dropped: list[UnsplitDimension] = []
+    dropped: list[tuple[UnsplitDimension, tuple[str, ...]]] = []
     for axis, size in zip(axes, shape, strict=True):
         taken: tuple[str, ...] = ()
         pieces = 1
-        for mesh_axis in _rule(axis):
-            mesh_size = mesh.shape[mesh_axis]
-            if mesh_size == 1 or any(mesh_axis in earlier for earlier in used):
+        for group in _rule(axis):
+            names = tuple(
+                name
+                for name in ((group,) if isinstance(group, str) else group)
+                if mesh.shape[name] > 1 and not any(name in earlier for earlier in used)
+            )
+            parts = math.prod(mesh.shape[name] for name in names)
+            if size % (pieces * parts):
+                dropped.append((UnsplitDimension(axis, size, " x ".join(names), parts), names))
                 continue
-            if size % (pieces * mesh_size):
-                dropped.append(UnsplitDimension(axis, size, mesh_axis, mesh_size))
-                continue
-            taken, pieces = (*taken, mesh_axis), pieces * mesh_size
+            taken, pieces = (*taken, *names), pieces * parts
         used.append(taken)
-    still_whole = [drop for drop in dropped if not any(drop.mesh_axis in taken for taken in used)]
+    still_whole = [
+        drop for drop, names in dropped if not any(name in taken for name in names for taken in used)
+    ]
     return PartitionSpec(*(taken[0] if len(taken) == 1 else taken or None for taken in used)), still_whole
 
 
@@ -89,7 +96,7 @@ def sharding_for(axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> N
     return NamedSharding(mesh, spec_for(axes, shape, mesh)[0])
 
 
-def _rule(axis: str) -> tuple[str, ...]:
+def _rule(axis: str) -> tuple[str | tuple[str, ...], ...]:
     if axis in RULES:
         return RULES[axis]
     near = difflib.get_close_matches(axis, RULES, n=1)

@@ -65,7 +65,7 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def batch_sharding(mesh: Mesh, *, axis: int = 0) -> NamedSharding:
-    """Return the sharding of a batch: rows, on ``axis``, are split along ``data`` and ``fsdp``."""
+    """Return the sharding of a batch: rows, on ``axis``, are split along the batch's axes."""
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, BATCH_MESH_AXES))
 
 
@@ -107,6 +107,26 @@ def check_batch_size(batch_size: int, mesh: Mesh) -> None:
         f"a batch of {batch_size} rows can't be shared out evenly over {sizes} = {groups} groups of devices; "
         f"use {nearest} rows, or other mesh sizes"
     )
+
+
+def check_experts(num_experts: int, parts: int) -> None:
+    """Refuse an ``expert`` axis that doesn't divide a model's experts.
+
+    Args:
+      num_experts: Experts of a layer; 0 for a model without.
+      parts: Devices along ``expert``.
+
+    Raises:
+      ValueError: With the sizes that divide them.
+    """
+    if parts == 1 or (num_experts and num_experts % parts == 0):
+        return
+    if not num_experts:
+        raise ValueError(
+            f"the mesh has expert={parts}, and the model has no experts; use fsdp={parts} instead"
+        )
+    sizes = ", ".join(str(size) for size in range(1, num_experts + 1) if num_experts % size == 0)
+    raise ValueError(f"expert={parts} can't share out {num_experts} experts evenly; use one of {sizes}")
 
 
 def check_sequence_length(length: int, mesh: Mesh | AbstractMesh) -> None:

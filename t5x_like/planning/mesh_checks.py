@@ -9,8 +9,8 @@ from jax.sharding import AbstractMesh
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MESH_AXES, mesh_text, shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, RULES
-from t5x_like.partitioning.shard import check_sequence_length
-from t5x_like.planning.search import meshes
+from t5x_like.partitioning.shard import check_experts, check_sequence_length
+from t5x_like.planning.search import meshes, num_experts_of
 from t5x_like.planning.step_plan import resolved
 from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
@@ -51,6 +51,10 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
             check_sequence_length(length, AbstractMesh(sizes, MESH_AXES))
         except ValueError as error:
             raise ValueError(f"{error}. {_suggestion(fitting, sizes)}") from None
+    try:
+        check_experts(num_experts_of(experiment), named["expert"])
+    except ValueError as error:
+        raise ValueError(f"{error}. {_suggestion(fitting, sizes)}") from None
     if not is_given:
         return
     dimensions = _cut_along_model(experiment)

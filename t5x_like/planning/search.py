@@ -155,20 +155,22 @@ def meshes(experiment: Experiment, num_devices: int) -> Iterator[tuple[int, ...]
     divisors = [size for size in range(1, num_devices + 1) if num_devices % size == 0]
     lengths, rows = row_lengths(experiment), experiment.train.batch_size // experiment.num_microbatches
     max_context = max(experiment.mesh.context, max(lengths) // _MIN_TOKENS_OF_PART)
-    num_experts = _num_experts(experiment)
-    experts = [size for size in divisors if num_experts % size == 0]
+    num_experts = num_experts_of(experiment)
+    experts = [size for size in divisors if size == 1 or (num_experts and num_experts % size == 0)]
     for model, context, data, expert in itertools.product(divisors, divisors, divisors, experts):
         fsdp, left = divmod(num_devices, model * context * data * expert)
         if left or model > _MAX_MODEL_AXIS or (context > 1 and context > max_context):
             continue
+        if expert > 1 and expert != experiment.mesh.expert and num_experts % (fsdp * expert) == 0:
+            continue  # fsdp alone shares the experts out
         divides_lengths = context == 1 or not any(length % (context * model) for length in lengths)
         if rows % (data * fsdp * expert) == 0 and divides_lengths:
             yield data, fsdp, expert, context, model
 
 
-def _num_experts(experiment: Experiment) -> int:
-    """Return the number of experts in a layer; 1 without experts."""
-    return getattr(resolved(experiment).model, "num_experts", 1) or 1
+def num_experts_of(experiment: Experiment) -> int:
+    """Return the number of experts in a layer; 0 without experts."""
+    return getattr(resolved(experiment).model, "num_experts", 0)
 
 
 def _has_remat(experiment: Experiment) -> bool:

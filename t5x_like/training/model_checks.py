@@ -7,12 +7,13 @@ from jax.sharding import Mesh
 
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
-from t5x_like.partitioning.shard import check_batch_size, check_sequence_length
+from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.loader import Loader, empty_row
+from t5x_like.text.heads.head_format import Head
 from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
@@ -26,7 +27,7 @@ _LABEL_TASKS = tuple(task for task in HEAD_TASKS if task != "cloze")
 
 
 def check_split(experiment: Experiment, mesh: Mesh) -> None:
-    """Check that a mesh divides the rows of training batches, and their lengths along ``context``.
+    """Check that a mesh divides the rows of training batches, their lengths along ``context``, and the experts.
 
     Args:
       experiment: The configuration, whose tasks are registered.
@@ -38,6 +39,7 @@ def check_split(experiment: Experiment, mesh: Mesh) -> None:
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
     for length in row_lengths(experiment) if mesh.shape["context"] > 1 else ():
         check_sequence_length(length, mesh)
+    check_experts(getattr(experiment.model, "num_experts", 0), mesh.shape["expert"])
 
 
 def row_lengths(experiment: Experiment) -> list[int]:
@@ -58,6 +60,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
         what = f"mixture {experiment.train.mixture!r}"
         check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
         _check_unlabeled(experiment)
+        _check_ranking(experiment, loader.head)
     elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
         raise ValueError(
             f"mixture {experiment.train.mixture!r} has tokens to predict, and the model has a head for "
@@ -122,6 +125,19 @@ def _check_unlabeled(experiment: Experiment) -> None:
             "as BiLSTMConfig.cross_view_weight=1; nothing is learned from these rows",
             experiment.train.mixture,
             ", ".join(keeping),
+        )
+
+
+def _check_ranking(experiment: Experiment, head: Head) -> None:
+    """Check that a loss of candidates is given for candidates.
+
+    Raises:
+      ValueError: The head has none.
+    """
+    if experiment.loss.ranking is not None and head.kind != "cloze":
+        raise ValueError(
+            f"LossConfig.ranking compares candidates for a blank, as ReferentRanking reads them; mixture "
+            f"{experiment.train.mixture!r} is for {head.kind}. Leave it out"
         )
 
 

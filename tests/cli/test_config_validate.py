@@ -275,6 +275,15 @@ def test_rows_without_labels_need_a_loss_of_their_own(
     assert warning in caplog.text
 
 
+def test_a_loss_of_candidates_needs_candidates(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = ["--gin_file=gin/recipes/comparisons/toy_tagging.gin", "--model_dir=run"]
+    data = "--set=TRAIN_FILES=data/oanc_tags/validation.tsv"
+    ranking = "--gin.losses.LossConfig.ranking=@losses.MarginRanking()"
+    assert main(["config", "validate", *recipe, data, ranking]) == 2
+    message = "LossConfig.ranking compares candidates for a blank, as ReferentRanking reads them; mixture"
+    assert message in capsys.readouterr().err
+
+
 def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     recipe = "--gin_file=gin/recipes/objectives/causal_lm.gin"
     assert main(["config", "validate", recipe, *TEXT, "--set=MIXTURE=bible"]) == 0

@@ -4,12 +4,19 @@ import importlib.util
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from t5x_like.cli.main import main
+from t5x_like.gin_config.configuration import load
+from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
+from t5x_like.partitioning.mesh import MESH_AXES
+from t5x_like.planning.search import meshes
+from t5x_like.text import registry
+from t5x_like.training.experiment import Experiment
 
 T5 = "gin/recipes/objectives/span_corruption.gin"
 GPT = "gin/recipes/objectives/causal_lm.gin"
@@ -168,6 +175,39 @@ def test_a_batch_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
     message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--set", "BATCH_SIZE=6")
     assert "6 rows of a batch can't be shared out evenly" in message
     assert "--mesh data=2,fsdp=1,model=4" in message
+
+
+def test_experts_that_the_mesh_does_not_divide_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal(
+        capsys, "--gin_file", T5, "--topology", "cpu:8", "--mesh", "expert=8", "--set", "BATCH_SIZE=8"
+    )
+    assert "the mesh has expert=8, and the model has no experts; use fsdp=8 instead" in message
+
+
+@pytest.mark.parametrize(
+    ("num_experts", "with_axis"),
+    [(4, {2, 4}), (16, set())],  # fsdp alone shares out 16 on 8 devices
+)
+def test_the_search_tries_the_expert_axis_where_fsdp_does_not_divide_the_experts(
+    num_experts: int, with_axis: set[int]
+) -> None:
+    size = {
+        "model_dim": 8,
+        "mlp_dim": 8,
+        "num_heads": 2,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "vocab_size": 384,
+    }
+    experiment = load(
+        ["gin/recipes/objectives/span_corruption.gin"],
+        ["MODEL_DIR='unused'", "MIXTURE='experts'", "BATCH_SIZE=8", "INPUTS_LENGTH=16", "TARGETS_LENGTH=16"],
+        roots=[Experiment],
+    ).value
+    model = SwitchTransformerConfig(**size, num_experts=num_experts)
+    registry.register(experiment.tasks)
+    found = {sizes[MESH_AXES.index("expert")] for sizes in meshes(replace(experiment, model=model), 8)}
+    assert found == {1} | with_axis
 
 
 def test_heads_and_vocabulary_that_the_mesh_does_not_divide_are_refused(

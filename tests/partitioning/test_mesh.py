@@ -44,7 +44,9 @@ def test_tpu_slices_are_joined_along_a_batch_axis_and_share_no_row():
     chips = [Chip(number, number // 4, (number // 2 % 2, number % 2, 0)) for number in range(8)]
     devices = MeshConfig(data=2, context=2, model=2).build(chips).devices
     assert [{chip.slice_index for chip in rows.flat} for rows in devices] == [{0}, {1}]
-    with pytest.raises(ValueError, match=r"2 TPU slices are joined along data or fsdp; .* \(1, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"2 TPU slices are joined along data, fsdp or expert; .* \(1, 1, 1\)"
+    ):
         MeshConfig(data=1, context=4, model=2).build(chips)
 
 

@@ -77,3 +77,13 @@ def test_experts_are_cut_along_expert_first(num_experts, spec):
     mesh = MeshConfig(data=1, fsdp=2, expert=2, model=2).build()
     assert spec_for(("experts", "embed", "mlp"), (num_experts, 8, 8), mesh)[0] == spec
     assert spec_for(("embed", "mlp"), (8, 8), mesh)[0] == P(("fsdp", "expert"), "model")
+
+
+def test_rows_of_a_table_are_cut_along_fsdp_and_expert_together_or_not_at_all():
+    mesh = MeshConfig(data=2, fsdp=2, expert=2).build()
+    assert spec_for(("vocab", "embed"), (8, 8), mesh) == (P(("fsdp", "expert"), None), [])
+    assert spec_for(("vocab", "embed"), (6, 8), mesh) == (P(None, ("fsdp", "expert")), [])
+    assert spec_for(("vocab", "norm"), (6, 8), mesh) == (
+        P(None, None),
+        [UnsplitDimension("vocab", 6, "fsdp x expert", 4)],
+    )

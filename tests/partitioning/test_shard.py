@@ -14,6 +14,7 @@ from t5x_like.partitioning.shard import (
     batch_sharding,
     batch_shardings,
     check_batch_size,
+    check_experts,
     check_sequence_length,
     place,
     replicated,
@@ -102,6 +103,15 @@ def test_tokens_of_a_batch_are_cut_along_context():
     placed = place(Batch(target_tokens=tokens), LONG).target_tokens
     assert {shard.data.shape for shard in placed.addressable_shards} == {(4, 2)}
     np.testing.assert_array_equal(placed, tokens)
+
+
+def test_an_expert_axis_that_does_not_divide_the_experts_names_the_sizes_that_do():
+    with pytest.raises(ValueError, match="expert=3 can't share out 8 experts evenly; use one of 1, 2, 4, 8"):
+        check_experts(8, 3)
+    with pytest.raises(ValueError, match="the mesh has expert=2, and the model has no experts; use fsdp=2"):
+        check_experts(0, 2)
+    for num_experts, parts in ((8, 4), (0, 1), (3, 1)):
+        check_experts(num_experts, parts)
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,13 @@ _ROBERTA_RACE = _ROBERTA | published(
     warmup_share=0.06,
 )
 _ROBERTA_REFERENTS = _ROBERTA | published(
-    "Lan et al. 2020, table 14",
+    "fairseq, examples/roberta/wsc/README.md",
     learning_rate__peak=2e-5,
-    train__batch_size=16,
+    train__batch_size=64,
+    optimizer__weight_decay_rate=0.01,
     total_steps=2000,
     learning_rate__warmup_steps=250,
+    loss__ranking=None,
 )
 
 

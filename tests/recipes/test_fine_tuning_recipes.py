@@ -22,12 +22,14 @@ from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.losses import MarginRanking
 from t5x_like.training.train import train
 from tests.recipes.built_recipes import RECIPES, built, config_class, described, small
 from tests.recipes.fine_tuning_settings import FINE_TUNING_SETTINGS, GLUE
 from tests.recipes.paper_settings import Published
 
 ONE_STEP_AND_ONE_WITH_A_RATE = 2
+UNREAD = ("MODEL_DIR='unused'", "INITIAL_CHECKPOINT='unused'")
 RANKING = ("roberta/super_glue_wsc.gin", "roberta/glue_wnli.gin", "albert/glue_wnli.gin")
 UNTIL_ALL_THAW = 6  # an epoch of a benchmark's own examples is a step
 
@@ -117,7 +119,10 @@ def test_referents_are_ranked(name: str, evaluated: str) -> None:
     assert experiment.train.mixture == "super_glue_wsc_v102_simple_train"
     assert [each.mixture for each in experiment.evaluations] == [evaluated]
     assert {task.name for task in experiment.tasks} == {experiment.train.mixture, evaluated}
-    assert experiment.loss.ranking is not None
+    changed = load(
+        [str(RECIPES / name)], [*UNREAD, "RANKING=@losses.MarginRanking()"], roots=[Experiment]
+    ).value
+    assert (experiment.loss.ranking, changed.loss.ranking) == (None, MarginRanking())
     for task in experiment.tasks:
         row = task.benchmark.examples[0].row
         read = task.head_format().read(row)

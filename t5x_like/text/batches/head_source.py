@@ -141,16 +141,14 @@ def _labeled(
         _log.warning("%s: %s", where, policy)
     if not rows:
         raise ValueError(
-            f"{where}: none of its {len(read):,} rows has a label, so nothing can be learned or measured there; its "
-            "answers can be predicted: t5x-like evaluate. Models that learn from rows without labels need "
-            f"{type(head_format).__name__}(keeps_unlabeled=True)"
+            f"{where}: all of its {len(read):,} rows {head_format.why_left_out}, so nothing can be learned or measured "
+            "there; its answers can be predicted: t5x-like evaluate"
+            + ("" if any(map(head_format.is_labeled, read)) else _without_labels(head_format))
         )
     if len(rows) < len(read):
+        num_left_out = len(read) - len(rows)
         _log.warning(
-            "%s: %d of %d rows have no label that the head learns from, and are left out",
-            where,
-            len(read) - len(rows),
-            len(read),
+            "%s: %d of %d rows %s and are left out", where, num_left_out, len(read), head_format.why_left_out
         )
     try:
         return make_examples(
@@ -158,3 +156,8 @@ def _labeled(
         )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
+
+
+def _without_labels(head_format: HeadFormat) -> str:
+    name = type(head_format).__name__
+    return f". Models that learn from rows without labels need {name}(keeps_unlabeled=True)"

@@ -10,6 +10,7 @@ from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
 from t5x_like.text.heads.cloze_head import BLANK
+from t5x_like.text.heads.head_format import UNLABELED as UNKNOWN
 from t5x_like.text.templates import RowValues
 
 _BLANK = "X"
@@ -70,18 +71,24 @@ def _as_replacement(text: str, replaced: str) -> str:
 def wsc_referent(row: RowValues) -> RowValues:
     """Make the columns of ``ReferentRanking`` from a row of WSC."""
     left, right = _around_pronoun(row)
-    return {"text": f"{left} {BLANK} {right}", "referent": row["span1_text"], "label": row["label"]}
+    text = closed_up(f"{left} {BLANK} {right}")
+    return {"text": text, "referent": row["span1_text"], "label": row["label"]}
+
+
+def closed_up(text: str) -> str:
+    """Return a text without spaces before its punctuation marks, which are tokens of their own in WSC."""
+    return re.sub(r"\s+(?=[.,;:!?](?:\s|$))", "", text)
 
 
 @config_function
 def dpr_referent(row: RowValues) -> RowValues:
-    """Make the columns of ``ReferentRanking`` from a row of DPR, whose candidates are known: ``candidates``.
+    """Make the columns of ``ReferentRanking(candidates="candidates")`` from a row of DPR, which has its candidates.
 
     Raises:
       ValueError: The sentence has no such pronoun, or the label is not that of a candidate.
     """
     candidates, label, pronoun = row["candidates"], row["label"], row["pronoun"]
-    if not -1 <= label < len(candidates):
+    if not candidates or not UNKNOWN <= label < len(candidates):
         raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
     text, count = re.subn(rf"(?<!\w){re.escape(pronoun)}(?!\w)", BLANK, row["sentence"], count=1)
     if not count:
@@ -91,7 +98,7 @@ def dpr_referent(row: RowValues) -> RowValues:
         "text": text,
         "referent": candidates[max(label, 0)],
         "candidates": others,
-        "label": min(label, 0) or 1,
+        "label": label if label == UNKNOWN else 1,
     }
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from t5x_like.configuration_names import config_function
 from t5x_like.text.benchmarks.benchmark import WordedRow
+from t5x_like.text.benchmarks.pronouns import closed_up
 from t5x_like.text.heads.cloze_head import BLANK
 from t5x_like.text.templates import RowValues
 
@@ -58,11 +59,14 @@ def wnli_referent(row: RowValues) -> RowValues:
     """Make the columns of ``ReferentRanking`` from a row of WNLI.
 
     Raises:
-      ValueError: As ``wnli_simple``.
+      ValueError: As ``wnli_simple``, or no candidate is found.
     """
-    place, candidate = _resolved(row["sentence1"], row["sentence2"])
+    premise = " ".join(row["sentence1"].split())
+    place, candidate = _resolved(premise, row["sentence2"])
+    if not candidate:
+        raise ValueError(f"sentence2 has no candidate for a pronoun of {premise!r}: {row['sentence2']!r}")
     return {
-        "text": _replaced(row["sentence1"], place, BLANK),
+        "text": closed_up(_replaced(premise, place, BLANK)),
         "referent": candidate,
         "label": row["label"],
     }

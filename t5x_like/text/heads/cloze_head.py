@@ -74,7 +74,13 @@ class Cloze(HeadFormat):
         ):
             candidates = [encoded[space + each] for each in row.candidates]
             # All but cls, the mask, and one more special id belongs to the text and the longest candidate.
-            available = input_format.limit - 3 - max(map(len, candidates))
+            longest = max(map(len, candidates))
+            available = input_format.limit - 3 - longest
+            if available < 0:
+                raise ValueError(
+                    f"a candidate for the blank has {longest} tokens, and a row has {input_format.limit}; raise "
+                    f"inputs_length to more than {longest + 3}: {row.candidates}"
+                )
             size = min(len(right), max(available - len(left), available // 2))
             kept = left[max(len(left) - (available - size), 0) :]
             cut = len(left) + len(right) - len(kept) - size
@@ -141,8 +147,10 @@ class MaskedCloze(Cloze):
         return _special_ids(limit, cls=ids.cls, mask=mask, sep=ids.sep)
 
     def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
-        """Lay out a text, whose targets are the candidate's tokens at the masks."""
+        """Lay out a text, whose targets are the candidate's tokens at the masks; no tokens are an empty row."""
         (mask,) = input_format.between
+        if not len(tokens):
+            return Example(inputs=tokens, targets=tokens, token_types=tokens, weights=np.zeros(0, np.float32))
         left, candidate, right = _parts(tokens, second, mask)
         inputs = np.concatenate([left, np.full(len(candidate), mask), right]).astype(np.int32)
         targets = np.zeros(len(inputs), np.int32)

@@ -111,6 +111,7 @@ class HeadFormat(ABC):
       keeps_unlabeled: Whether a model trains on rows without a label, too, by a loss of its own.
       label_fields: Fields of ``Example`` that hold the label.
       default_metrics: Metrics of tasks that name none.
+      why_left_out: What is said of rows that don't train a model.
     """
 
     has_choices: ClassVar[bool] = False
@@ -119,6 +120,7 @@ class HeadFormat(ABC):
     keeps_unlabeled: bool = False
     label_fields: ClassVar[tuple[str, ...]] = ("label",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
+    why_left_out: ClassVar[str] = "have no label"
 
     @property
     @abstractmethod

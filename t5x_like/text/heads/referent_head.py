@@ -1,5 +1,6 @@
 """Pronoun resolution by a masked language model: the likeliest phrase in the pronoun's place is its referent."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,15 +23,17 @@ from t5x_like.text.heads.noun_phrases import noun_phrases
 from t5x_like.text.templates import RowValues
 
 _WRONG_RIGHT = ("False", "True")
+_NO_INPUT = EncoderInput(np.array([], np.int32), 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferentRanking(MaskedCloze):
     """Whether a phrase is the referent of a pronoun: yes if it is likelier in the pronoun's place than all others.
 
-    Rows with a right phrase train the model: the phrase is ranked above each of the others, one pair an example. Rows
-    with a wrong phrase are for evaluation only. That is how RoBERTa reads WSC and WNLI (Liu et al. 2019, section 5.1,
-    https://arxiv.org/abs/1907.11692), and BERT WNLI (Kocijan et al. 2019, https://arxiv.org/abs/1905.06290).
+    Rows with a right phrase train the model, as a choice between the phrase and others. Rows with a wrong phrase are
+    for evaluation only. That is how RoBERTa reads WSC and WNLI (Liu et al. 2019, section 5.1,
+    https://arxiv.org/abs/1907.11692), and BERT WNLI (Kocijan et al. 2019, https://arxiv.org/abs/1905.06290). The phrase
+    of a row without others counts as right.
 
     Attributes:
       text: Column with the text. It has ``[MASK]`` in place of the pronoun.
@@ -38,21 +41,34 @@ class ReferentRanking(MaskedCloze):
       label: Column with 1 for a right phrase, 0 for a wrong one, -1 for unlabeled rows.
       candidates: Column with a list of other phrases. None for the text's noun phrases, which need the library
         TextBlob (``pip install 't5x-like[pronouns]'``).
-      prepare: Function that makes these columns from a row, such as ``pronouns.wsc_referent``; None if rows have them.
+      num_choices: Phrases of an example: the one in question and others. More others make several examples, fewer leave
+        rows empty. 2 makes pairs.
+      prepare: Function that makes the columns from a row, such as ``pronouns.wsc_referent``; None if rows have them.
     """
 
     text: str = "text"
     referent: str = "referent"
     label: str = "label"
     candidates: str | None = None
+    num_choices: int = 8
+    why_left_out: ClassVar[str] = "have no right phrase, or no other one to compare it with"
     prepare: Callable[[RowValues], RowValues] | None = None
 
-    usual_num_choices: ClassVar[int] = 2
+    def __post_init__(self) -> None:
+        if self.num_choices < 2:
+            raise ValueError(
+                f"num_choices is {self.num_choices}; give at least 2, the phrase and another one"
+            )
 
     @property
     def head(self) -> Head:
         """Implement ``HeadFormat``."""
         return Head("cloze", 2)
+
+    @property
+    def usual_num_choices(self) -> int:
+        """Number of phrases in an example."""
+        return self.num_choices
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
@@ -62,27 +78,44 @@ class ReferentRanking(MaskedCloze):
             raise ValueError(
                 f"write {BLANK} once in column {self.text!r}, in the pronoun's place; it has {text!r}"
             )
-        left, right = text.split(BLANK)
-        if self.candidates is None:
-            others = noun_phrases(left) + noun_phrases(right)
-        else:
-            others = tuple(map(as_text, column_of(row, self.candidates)))
+        if not referent:
+            raise ValueError(f"column {self.referent!r} is empty; it needs the phrase in question")
         return HeadRow(
-            texts=((left, right),),
+            texts=(tuple(text.split(BLANK)),),
             label=class_of(row, self.label, _WRONG_RIGHT),
+            candidates=(referent, *self._others(row, text, referent)),
             description=f"{text}\n{referent}",
-            candidates=(referent, *_other_than(referent, others)),
         )
+
+    def _others(self, row: RowValues, text: str, referent: str) -> tuple[str, ...]:
+        """Return the other phrases, each once."""
+        own = _words(referent)
+        if self.candidates is None:
+            mined = (phrase for part in text.split(BLANK) for phrase in noun_phrases(part))
+            others = [each for each in mined if not _overlap(_words(each), own)]
+        else:
+            given = column_of(row, self.candidates)
+            if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+                raise ValueError(
+                    f"column {self.candidates!r} has {given!r}; give a list of phrases, in a JSONL or parquet file"
+                )
+            others = [each for each in map(as_text, given) if _words(each) != own]
+        found = dict[str, str]()
+        for each in others:
+            found.setdefault(each.lower(), each)
+        return tuple(found.values())
 
     def trains(self, row: HeadRow) -> bool:
         """Return whether the row's phrase is right, and has others to be compared with."""
         return row.label == 1 and len(row.candidates) > 1
 
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
-        """Pair the phrase with each of the others. Alone it is paired with itself, since examples have two choices."""
-        referent, others = inputs[0], inputs[1:] or inputs
-        label = 0 if self.trains(row) else UNLABELED
-        return [HeadExample((referent, other), origin, label=label) for other in others]
+        """Compare the phrase with the others, as many at a time as an example has room for."""
+        size, label = self.num_choices - 1, 0 if self.trains(row) else UNLABELED
+        for start in range(1, max(len(inputs), 2), size):
+            others = inputs[start : start + size]
+            padding = [_NO_INPUT] * (size - len(others))
+            yield HeadExample((inputs[0], *others, *padding), origin, label=label)
 
     def answers_of(
         self,
@@ -92,9 +125,9 @@ class ReferentRanking(MaskedCloze):
     ) -> list[Answer]:
         """Return 1 for each row whose phrase is at least as likely as all others, else 0."""
         del word_starts
-        is_first = np.array([pair[0] >= pair[1] for pair in scores])
-        counts = [max(len(row.candidates) - 1, 1) for row in rows]
-        return [int(each.all()) for each in np.split(is_first, np.cumsum(counts)[:-1])]
+        is_likeliest = np.array([each[0] >= max(each[1:]) for each in scores])
+        counts = [-(-max(len(row.candidates) - 1, 1) // (self.num_choices - 1)) for row in rows]
+        return [int(each.all()) for each in np.split(is_likeliest, np.cumsum(counts)[:-1])]
 
     def num_answers(self, num_choices: int) -> int:
         """Implement ``HeadFormat``."""
@@ -106,11 +139,12 @@ class ReferentRanking(MaskedCloze):
         return super().written(answer, labels or _WRONG_RIGHT)
 
 
-def _other_than(referent: str, phrases: Sequence[str]) -> tuple[str, ...]:
-    """Return the phrases that neither contain the referent nor are a part of it, each once."""
-    found, own = dict[str, str](), referent.lower()
-    for phrase in phrases:
-        lower = phrase.lower()
-        if lower not in own and own not in lower:
-            found.setdefault(lower, phrase)
-    return tuple(found.values())
+def _words(phrase: str) -> list[str]:
+    return re.findall(r"\w+", phrase.lower())
+
+
+def _overlap(first: list[str], second: list[str]) -> bool:
+    """Return whether the words of one phrase contain those of the other, in order and without gaps."""
+    shorter, longer = sorted((first, second), key=len)
+    size = len(shorter)
+    return any(longer[start : start + size] == shorter for start in range(len(longer) - size + 1))

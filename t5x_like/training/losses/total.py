@@ -147,20 +147,20 @@ def measure_sequences(
 ) -> SequenceMeasures | None:
     """Compare heads' scores with the labels of whole sequences; ``None`` where there is nothing to compare.
 
+    Args:
+      batch: Rows with labels.
+      heads: Scores by head.
+      ranking: Another loss of candidates for a blank.
+
     Raises:
-      ValueError: the batch has labels that no head of the model predicts, or ``ranking`` is given for another head
-        than that of candidates for a blank.
+      ValueError: the batch has labels that no head of the model predicts.
     """
     for name, loss in SEQUENCE_LOSSES.items():
         if getattr(batch, loss.labels) is None:
             continue
         head = loss.head or name
         if head in heads:
-            if ranking is None:
-                return loss.measure(heads[head], batch)
-            if name != "cloze":
-                raise ValueError(f"LossConfig.ranking compares candidates for a blank; the head is {head!r}")
-            return ranking.measure(heads[head], batch)
+            return (ranking or loss).measure(heads[head], batch)
         if loss.required:
             raise ValueError(f"the model has no head {head!r}, only {', '.join(heads) or 'none'}")
     return None

@@ -269,14 +269,14 @@ def test_rows_without_tags_are_left_out_or_kept_with_loss_weights_of_zero(tmp_pa
     )
     assert found[False] == (["[CLS] a ##b c [SEP]", "", ""], [5, 0, 0], [2, 0, 0])
     assert caplog.messages == [
-        "task 'keeps_False', split 'train': 2 of 3 rows have no label that the head learns from, and are left out"
+        "task 'keeps_False', split 'train': 2 of 3 rows have no label and are left out"
     ]
 
 
 def test_a_task_without_any_tag_is_refused_unless_it_keeps_such_rows(tmp_path, vocabulary):
     rows = {"train": [{"tokens": ["a", "b"]}] * 2}
     name = register(tmp_path, vocabulary, "no_tags", TokenClassification(classes=("x", "y")), rows)
-    with pytest.raises(ValueError, match=r"none of its 2 rows has a label, .*keeps_unlabeled=True"):
+    with pytest.raises(ValueError, match=r"all of its 2 rows have no label, .*keeps_unlabeled=True"):
         build_loader(config(name))
     form = TokenClassification(classes=("x", "y"), keeps_unlabeled=True)
     kept = register(tmp_path, vocabulary, "untagged", form, rows)
@@ -318,7 +318,7 @@ def test_a_split_without_labels_is_read_but_not_learned_from(tmp_path, vocabular
         "test": [{"text": "a", "label": -1}, {"text": "b", "label": -1}],
     }
     name = register(tmp_path, vocabulary, "hidden_labels", form, rows)
-    with pytest.raises(ValueError, match=r"'hidden_labels', split 'test': none of its 2 rows has a label"):
+    with pytest.raises(ValueError, match=r"'hidden_labels', split 'test': all of its 2 rows have no label"):
         build_loader(config(name, split="test"))
     questions = load_questions(name, "test", inputs_length=16)
     assert len(questions) == 2
