@@ -196,6 +196,7 @@ def test_the_search_tries_the_expert_axis_where_fsdp_does_not_divide_the_experts
         "mlp_dim": 8,
         "num_heads": 2,
         "num_encoder_layers": 2,
+        "head_dim": 4,
         "num_decoder_layers": 2,
         "vocab_size": 384,
     }
