@@ -253,6 +253,19 @@ FILES = (
         },
     ),
     ResultFile(
+        name="recipe_scores_cpu",
+        title="Small recipes of tuning",
+        words="Scores on validation rows, one for each seed, next to those of the most frequent answer. Seconds are those "
+        "of a run on one core. `after` names the run whose weights it starts from.",
+        rows=(),
+        columns={
+            "after": ("after",),
+            "seconds": ("seconds",),
+            "scores": ("scores",),
+            "baselines": ("baselines",),
+        },
+    ),
+    ResultFile(
         name="against_pytorch_cpu",
         title="Compared with PyTorch",
         words="How many times as fast as transformers in PyTorch: the same weights and tokens in one run, in "
