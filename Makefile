@@ -62,7 +62,9 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 	@echo "ready: $(BIN)/t5x-like --help"
 
-test: lint types imports spelling shell docs pytest ## lint, type-check, check import contracts, run the tests
+# Types and the site are checked by one process each, while the tests run.
+test: lint imports spelling shell ## lint, type-check, check import contracts, run the tests
+	@$(MAKE) --jobs=2 pytest types docs
 
 QUICKSTART := gin/recipes/quickstart
 

@@ -12,6 +12,7 @@ FOLDER = shipped_directory("gin") / "recipes" / "comparisons"
 RECIPES = sorted(file for file in FOLDER.glob("*.gin") if "\nCOMPARISON = " in file.read_text())
 FULL_SIZED = [file for file in RECIPES if "full_size = @" in file.read_text()]
 TABLE_10 = FOLDER.parent / "tuning" / "t5_table_10.gin"
+OFTEN_BUILT = ("t5_objectives", "roberta_inputs", "ulmfit", "t5_table_10")
 TEXT = [
     "--set=TRAIN_FILES=data/king_james/train.txt",
     "--set=VALIDATION_FILES=data/king_james/validation.txt",
@@ -27,7 +28,13 @@ def test_every_setting_of_a_comparison_builds(recipe: Path, tmp_path: Path, caps
     assert len(capsys.readouterr().out.splitlines()) > 2
 
 
-@pytest.mark.parametrize("recipe", [*FULL_SIZED, TABLE_10], ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(file, id=file.stem, marks=() if file.stem in OFTEN_BUILT else pytest.mark.slow)
+        for file in (*FULL_SIZED, TABLE_10)
+    ],
+)
 def test_every_setting_builds_at_full_size(recipe: Path, tmp_path: Path, capsys) -> None:
     data = TEXT[-1:] if recipe == TABLE_10 else TEXT
     if recipe.stem in ("t5_table_10", "ulmfit"):
