@@ -39,6 +39,7 @@ def run(name: str, folder: Path, *flags: str) -> subprocess.CompletedProcess:
     return done
 
 
+@pytest.mark.slow
 def test_t5_trains_on_a_text_file(tmp_path):
     lines = [f"the {number} kings of the land went up to the city" for number in range(300)]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")

@@ -37,6 +37,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_tokenising_at_the_start_without_tensorflow_or_seqio(directory):
     home = directory
     tiny_run.run(home, model_dir=str(home / "held"), total_steps=3)

@@ -43,6 +43,7 @@ def test_tasks_are_listed(installed, tmp_path):
     assert "glue_cola_v002" in printed
 
 
+@pytest.mark.slow
 def test_the_quickstarts_first_step_trains(installed, tmp_path):
     command = [
         *(sys.executable, str(installed / "bin/t5x-like"), "train"),
