@@ -89,7 +89,9 @@ def _draw_mesh(axes: Axes, palette: Palette) -> None:
             for model in range(2):
                 x, y = left + 0.75 + model * 0.75, bottom + 0.62 - fsdp * 0.52
                 add_box(axes, x, y, 0.62, 0.42, face=palette.paper, edge=palette.accents[2])
-                axes.text(x + 0.31, y + 0.2, str(devices[data, fsdp, 0, 0, model].id), ha="center", va="center")
+                axes.text(
+                    x + 0.31, y + 0.2, str(devices[data, fsdp, 0, 0, model].id), ha="center", va="center"
+                )
             axes.text(
                 left + 0.1,
                 bottom + 0.82 - fsdp * 0.52,
