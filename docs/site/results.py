@@ -242,8 +242,8 @@ FILES = (
     ResultFile(
         name="expert_plans",
         title="Fewer experts than chips",
-        words="What [`t5x-like plan`](guides/plan.md) says of one of 64 chips (v5e:8x8) in a step of 1,282,048 positions: "
-        "Switch-Base with 8 experts a layer. See [experts](sharding.md#experts). Compiled, never run.",
+        words="What [`t5x-like plan`](guides/plan.md) says of one of 64 chips (v5e:8x8) in a step of 1,282,048 "
+        "positions: Switch-Base with 8 experts a layer. See [experts](sharding.md#experts). Compiled, never run.",
         rows=(),
         columns={
             "peak, bytes": ("plan", "memory", "peak_bytes"),
@@ -255,8 +255,8 @@ FILES = (
     ResultFile(
         name="recipe_scores_cpu",
         title="Small recipes of tuning",
-        words="Scores on validation rows, one for each seed, next to those of the most frequent answer. Seconds are those "
-        "of a run on one core. `after` names the run whose weights it starts from.",
+        words="Scores on validation rows, one for each seed, next to those of the most frequent answer. Seconds are "
+        "those of a run on one core. `after` names the run whose weights it starts from.",
         rows=(),
         columns={
             "after": ("after",),
