@@ -1,7 +1,6 @@
 """The configuration of a run: everything that decides what is computed."""
 
 import dataclasses
-import inspect
 import re
 from dataclasses import field
 from typing import Any
@@ -200,8 +199,6 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
             for name, item in value.items()
             for key, text in describe(item, f"{prefix}{name}.").items()
         }
-    if inspect.isfunction(value):  # whose text would have its address, which differs between processes
-        value = f"{value.__module__}.{value.__qualname__}"
     plain = value if isinstance(value, str | int | float | bool | type(None)) else repr(value)
     return {prefix.removesuffix("."): plain}
 

@@ -13,7 +13,6 @@ from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.loader import Loader, empty_row
-from t5x_like.text.heads.head_format import Head
 from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
@@ -60,7 +59,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
         what = f"mixture {experiment.train.mixture!r}"
         check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
         _check_unlabeled(experiment)
-        _check_ranking(experiment, loader.head)
+        _check_ranking(experiment, loader.head[0])
     elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
         raise ValueError(
             f"mixture {experiment.train.mixture!r} has tokens to predict, and the model has a head for "
@@ -128,16 +127,16 @@ def _check_unlabeled(experiment: Experiment) -> None:
         )
 
 
-def _check_ranking(experiment: Experiment, head: Head) -> None:
+def _check_ranking(experiment: Experiment, kind: str) -> None:
     """Check that a loss of candidates is given for candidates.
 
     Raises:
       ValueError: The head has none.
     """
-    if experiment.loss.ranking is not None and head.kind != "cloze":
+    if experiment.loss.ranking is not None and kind != "cloze":
         raise ValueError(
             f"LossConfig.ranking compares candidates for a blank, as ReferentRanking reads them; mixture "
-            f"{experiment.train.mixture!r} is for {head.kind}. Leave it out"
+            f"{experiment.train.mixture!r} is for {kind}. Leave it out"
         )
 
 

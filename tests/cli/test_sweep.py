@@ -103,7 +103,7 @@ def test_t5s_comparison_of_tuning_methods_is_one_command(tmp_path: Path, capsys)
     recipe = "gin/recipes/tuning/t5_table_10.gin"
     flags = ["--set", "INITIAL_CHECKPOINT=runs/pretrain", "--seeds=3", f"--output={tmp_path}", "--dry_run"]
     assert main(["sweep", recipe, *flags]) == 0
-    assert "18 runs, 0 finished before" in capsys.readouterr().out
+    assert "21 runs, 0 finished before" in capsys.readouterr().out
 
 
 def test_values_for_macros_that_the_second_recipe_leaves_open_go_to_it(

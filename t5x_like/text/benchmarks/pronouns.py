@@ -6,7 +6,7 @@ Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI 
 
 import re
 
-from t5x_like.configuration_names import config_function
+from t5x_like.config_class import config_class
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
 from t5x_like.text.heads.cloze_head import BLANK
@@ -67,12 +67,15 @@ def _as_replacement(text: str, replaced: str) -> str:
     return head
 
 
-@config_function
-def wsc_referent(row: RowValues) -> RowValues:
-    """Make the columns of ``ReferentRanking`` from a row of WSC."""
-    left, right = _around_pronoun(row)
-    text = closed_up(f"{left} {BLANK} {right}")
-    return {"text": text, "referent": row["span1_text"], "label": row["label"]}
+@config_class
+class WscReferents:
+    """Makes the columns of ``ReferentRanking`` from rows of WSC."""
+
+    def __call__(self, row: RowValues) -> RowValues:
+        """Return text, referent and label."""
+        left, right = _around_pronoun(row)
+        text = closed_up(f"{left} {BLANK} {right}")
+        return {"text": text, "referent": row["span1_text"], "label": row["label"]}
 
 
 def closed_up(text: str) -> str:
@@ -80,26 +83,29 @@ def closed_up(text: str) -> str:
     return re.sub(r"\s+(?=[.,;:!?](?:\s|$))", "", text)
 
 
-@config_function
-def dpr_referent(row: RowValues) -> RowValues:
-    """Make the columns of ``ReferentRanking(candidates="candidates")`` from a row of DPR, which has its candidates.
+@config_class
+class DprReferents:
+    """Makes the columns of ``ReferentRanking(candidates="candidates")`` from rows of DPR."""
 
-    Raises:
-      ValueError: The sentence has no such pronoun, or the label is not that of a candidate.
-    """
-    candidates, label, pronoun = row["candidates"], row["label"], row["pronoun"]
-    if not candidates or not UNKNOWN <= label < len(candidates):
-        raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
-    text, count = re.subn(rf"(?<!\w){re.escape(pronoun)}(?!\w)", BLANK, row["sentence"], count=1)
-    if not count:
-        raise ValueError(f"the pronoun {pronoun!r} is not in {row['sentence']!r}")
-    others = [each for place, each in enumerate(candidates) if place != max(label, 0)]
-    return {
-        "text": text,
-        "referent": candidates[max(label, 0)],
-        "candidates": others,
-        "label": label if label == UNKNOWN else 1,
-    }
+    def __call__(self, row: RowValues) -> RowValues:
+        """Return text, referent, candidates and label.
+
+        Raises:
+          ValueError: The sentence has no such pronoun, or the label is not that of a candidate.
+        """
+        candidates, label, pronoun = row["candidates"], row["label"], row["pronoun"]
+        if not candidates or not UNKNOWN <= label < len(candidates):
+            raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
+        text, count = re.subn(rf"(?<!\w){re.escape(pronoun)}(?!\w)", BLANK, row["sentence"], count=1)
+        if not count:
+            raise ValueError(f"the pronoun {pronoun!r} is not in {row['sentence']!r}")
+        right = max(label, 0)
+        return {
+            "text": text,
+            "referent": candidates[right],
+            "candidates": [each for place, each in enumerate(candidates) if place != right],
+            "label": label if label == UNKNOWN else 1,
+        }
 
 
 def _blanked(row: RowValues) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from t5x_like.configuration_names import config_function
+from t5x_like.config_class import config_class
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.pronouns import closed_up
 from t5x_like.text.heads.cloze_head import BLANK
@@ -54,22 +54,22 @@ def wnli_simple(row: RowValues) -> list[WordedRow]:
     ]
 
 
-@config_function
-def wnli_referent(row: RowValues) -> RowValues:
-    """Make the columns of ``ReferentRanking`` from a row of WNLI.
+@config_class
+class WnliReferents:
+    """Makes the columns of ``ReferentRanking`` from rows of WNLI."""
 
-    Raises:
-      ValueError: As ``wnli_simple``, or no candidate is found.
-    """
-    premise = " ".join(row["sentence1"].split())
-    place, candidate = _resolved(premise, row["sentence2"])
-    if not candidate:
-        raise ValueError(f"sentence2 has no candidate for a pronoun of {premise!r}: {row['sentence2']!r}")
-    return {
-        "text": closed_up(_replaced(premise, place, BLANK)),
-        "referent": candidate,
-        "label": row["label"],
-    }
+    def __call__(self, row: RowValues) -> RowValues:
+        """Return text, referent and label.
+
+        Raises:
+          ValueError: As ``wnli_simple``, or no candidate is found.
+        """
+        premise = " ".join(row["sentence1"].split())
+        place, candidate = _resolved(premise, row["sentence2"])
+        if not candidate:
+            raise ValueError(f"sentence2 has no candidate for a pronoun of {premise!r}: {row['sentence2']!r}")
+        text = closed_up(_replaced(premise, place, BLANK))
+        return {"text": text, "referent": candidate, "label": row["label"]}
 
 
 def _resolved(premise: str, hypothesis: str) -> tuple[int, str]:

@@ -43,7 +43,7 @@ class ReferentRanking(MaskedCloze):
         TextBlob (``pip install 't5x-like[pronouns]'``).
       num_choices: Phrases of an example: the one in question and others. More others make several examples, fewer leave
         rows empty. 2 makes pairs.
-      prepare: Function that makes the columns from a row, such as ``pronouns.wsc_referent``; None if rows have them.
+      prepare: Makes the columns from a row, such as ``pronouns.WscReferents()``; None if rows have them.
     """
 
     text: str = "text"

@@ -14,8 +14,8 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.text.batches.batch_layout import make_batch_of_choices
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.benchmarks.catalogue import benchmark_task
-from t5x_like.text.benchmarks.pronouns import dpr_referent, wsc_referent
-from t5x_like.text.benchmarks.wnli_pronouns import wnli_referent
+from t5x_like.text.benchmarks.pronouns import DprReferents, WscReferents
+from t5x_like.text.benchmarks.wnli_pronouns import WnliReferents
 from t5x_like.text.heads import ReferentRanking
 from t5x_like.text.heads.noun_phrases import noun_phrases
 from t5x_like.text.objectives.objective import Lengths
@@ -161,15 +161,15 @@ def test_benchmarks_have_these_columns():
         "span2_index": 4,
         "label": 1,
     }
-    assert wsc_referent(wsc) == {"text": "Ann told Bo that [MASK] won.", "referent": "Bo", "label": 1}
+    assert WscReferents()(wsc) == {"text": "Ann told Bo that [MASK] won.", "referent": "Bo", "label": 1}
     wnli = {"sentence1": "The cup  fell, so I kept it.", "sentence2": "I kept the cup.", "label": 1}
-    assert wnli_referent(wnli) == {
+    assert WnliReferents()(wnli) == {
         "text": "The cup fell, so I kept [MASK].",
         "referent": "the cup",
         "label": 1,
     }
     with pytest.raises(ValueError, match="sentence2 has no candidate for a pronoun of"):
-        wnli_referent({"sentence1": "He saw nothing there.", "sentence2": "Green ideas sleep.", "label": 0})
+        WnliReferents()({"sentence1": "He saw nothing there.", "sentence2": "Green ideas sleep.", "label": 0})
     dpr = {"sentence": "Ann beat Bo, for she ran.", "pronoun": "she", "candidates": ["Ann", "Bo"], "label": 1}
     prepared = {
         "text": "Ann beat Bo, for [MASK] ran.",
@@ -177,21 +177,21 @@ def test_benchmarks_have_these_columns():
         "candidates": ["Ann"],
         "label": 1,
     }
-    assert dpr_referent(dpr) == prepared
-    assert ReferentRanking(prepare=dpr_referent, candidates="candidates").read(dpr).candidates == (
+    assert DprReferents()(dpr) == prepared
+    assert ReferentRanking(prepare=DprReferents(), candidates="candidates").read(dpr).candidates == (
         "Bo",
         "Ann",
     )
-    assert dpr_referent({**dpr, "label": -1})["label"] == -1
+    assert DprReferents()({**dpr, "label": -1})["label"] == -1
     for bad in ({"label": 2}, {"label": -1, "candidates": []}):
         with pytest.raises(ValueError, match="names none of the"):
-            dpr_referent({**dpr, **bad})
+            DprReferents()({**dpr, **bad})
     with pytest.raises(ValueError, match="the pronoun 'it' is not in"):
-        dpr_referent({**dpr, "pronoun": "it"})
+        DprReferents()({**dpr, "pronoun": "it"})
 
 
 def test_a_benchmark_takes_another_head():
-    form = ReferentRanking(prepare=wsc_referent)
+    form = ReferentRanking(prepare=WscReferents())
     task = benchmark_task("super_glue_wsc_v102_simple_eval", vocabulary="bytes", head=form)
     assert task.head_format() == form
     assert benchmark_task("super_glue_wsc_v102_simple_eval", vocabulary="bytes").head_format() != form
