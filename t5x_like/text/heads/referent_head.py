@@ -28,7 +28,7 @@ _NO_INPUT = EncoderInput(np.array([], np.int32), 0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class ReferentRanking(MaskedCloze):
-    """Whether a phrase is the referent of a pronoun: yes if it is likelier in the pronoun's place than all others.
+    """Pronoun resolution: a phrase is the referent if it is the likeliest of all in the pronoun's place.
 
     Rows with a right phrase train the model, as a choice between the phrase and others. Rows with a wrong phrase are
     for evaluation only. That is how RoBERTa reads WSC and WNLI (Liu et al. 2019, section 5.1,
