@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.machine import about
-from benchmarks.timed_step import compile_step, empty_rows, run_steps, time_calls
+from benchmarks.timed_step import compile_step, empty_rows, time_calls
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import write_json
 from t5x_like.model import parameters
@@ -39,9 +39,10 @@ from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.state import new_state
 
 _ROWS, _NEW_TOKENS = 16, 32
-_MEASURES = ("train", "forward", "greedy", "beam_4")
+MEASURES = ("train", "forward", "greedy", "beam_4")
 
 
 class Case(NamedTuple):
@@ -97,7 +98,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--measure", nargs="+", choices=_MEASURES, default=list(_MEASURES))
+    parser.add_argument("--measure", nargs="+", choices=MEASURES, default=list(MEASURES))
     parser.add_argument("--rounds", type=int, default=3, help="of both (3)")
     parser.add_argument("--steps", type=int, default=5, help="calls to time in each round (5)")
     parser.add_argument("--pytorch", metavar="PYTHON", help="a Python with torch and transformers")
@@ -127,9 +128,11 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         own += ["--steps", str(arguments.steps), "--measure", *measures]
         ours, theirs = [], []
         for _ in range(arguments.rounds):
-            ours.append(_last_line(own))
+            ours.append(last_line(own))
             if arguments.pytorch:
-                theirs.append(pytorch(case, Path(folder), arguments, measures))
+                theirs.append(
+                    pytorch(case, Path(folder), measures, python=arguments.pytorch, num_calls=arguments.steps)
+                )
         found: dict[str, Any] = {
             "parameters": ours[0]["parameters"],
             "inputs_length": case.inputs_length,
@@ -168,8 +171,10 @@ def write_inputs(case: Case, folder: Path) -> None:
     np.savez(folder / "generate.npz", inputs=prompts, targets=prompts)
 
 
-def pytorch(case: Case, folder: Path, arguments: argparse.Namespace, measures: list[str]) -> dict[str, float]:
-    """Return PyTorch's figures of one round."""
+def pytorch(
+    case: Case, folder: Path, measures: list[str], *, python: str, num_calls: int, profile: bool = False
+) -> dict[str, Any]:
+    """Return PyTorch's figures of one round; with ``profile`` the seconds of each of its operations, too."""
     base = {
         "fields": architecture_of(case.config).to_hugging_face(case.config),
         "directory": str(folder / "model"),
@@ -177,7 +182,8 @@ def pytorch(case: Case, folder: Path, arguments: argparse.Namespace, measures: l
         "inputs_length": case.inputs_length,
         "targets_length": case.targets_length,
         "new_tokens": _NEW_TOKENS,
-        "steps": arguments.steps,
+        "steps": num_calls,
+        "profile": profile,
         "optimizer": case.optimizer,
     }
     found: dict[str, Any] = {}
@@ -186,28 +192,49 @@ def pytorch(case: Case, folder: Path, arguments: argparse.Namespace, measures: l
         if asked:
             tokens, outputs = str(folder / f"{file}.npz"), str(folder / f"pytorch_{file}.npz")
             request = base | {"measure": asked, "tokens": tokens, "outputs": outputs}
-            found |= _last_line([arguments.pytorch, "-m", "benchmarks.pytorch_step", json.dumps(request)])
+            found |= last_line([python, "-m", "benchmarks.pytorch_step", json.dumps(request)])
     renamed = {"train": "seconds_per_step"}
     return found | {each: found[renamed.get(each, f"{each}_seconds")] for each in measures}
 
 
 def measure(case: Case, folder: Path, measures: list[str], num_calls: int) -> dict[str, Any]:
     """Return our figures of one round, and keep the outputs."""
-    config = case.config
-    mesh = MeshConfig().build(jax.devices()[:1])
-    graphdef, params = parameters.split(jax.jit(config.build)(jax.random.key(0)))
-    arrays = np.load(folder / "train.npz")
-    batch = _batch(case, arrays["inputs"].astype(np.int32), arrays["targets"].astype(np.int32))
-    found: dict[str, Any] = {"parameters": sum(leaf.size for leaf in jax.tree.leaves(params))}
+    found: dict[str, Any] = {}
     outputs = {}
+    for name in measures:
+        program = our_program(case, folder, name)
+        found |= {"parameters": program.num_parameters, name: time_calls(program.run, num_calls)}
+        if name != "train":
+            outputs[name] = np.asarray(program.run())
+    np.savez(folder / "ours.npz", **outputs)
+    return found
 
-    @jax.jit
-    def forward(params: Any) -> jax.Array:
-        return parameters.merge(graphdef, params)(batch).logits
 
+class Program(NamedTuple):
+    """A compiled program of a model.
+
+    Attributes:
+      compiled: as JAX compiled it.
+      run: runs it once.
+      num_parameters: of the model.
+    """
+
+    compiled: Any
+    run: Callable[[], Any]
+    num_parameters: int
+
+
+def our_program(case: Case, folder: Path, name: str) -> Program:
+    """Compile a measure's program for a model; its inputs are those that ``write_inputs`` wrote."""
+    config = case.config
+    if name == "train":
+        return _train_step(case, folder)
+    graphdef, params = parameters.split(jax.jit(config.build)(jax.random.key(0)))
     prompts = jnp.asarray(np.load(folder / "generate.npz")["inputs"], jnp.int32)
 
-    @partial(jax.jit, static_argnames="num_beams")
+    def forward(params: Any) -> jax.Array:
+        return parameters.merge(graphdef, params)(_batch(case, folder)).logits
+
     def generate(params: Any, num_beams: int) -> jax.Array:
         settings = GenerationConfig(max_new_tokens=_NEW_TOKENS, num_beams=num_beams).search_settings(())
         model = parameters.merge(graphdef, params)
@@ -215,27 +242,34 @@ def measure(case: Case, folder: Path, measures: list[str], num_calls: int) -> di
             0
         ]
 
-    calls: dict[str, Callable[[], jax.Array]] = {
-        "forward": lambda: forward(params),
-        "greedy": lambda: generate(params, 1),
-        "beam_4": lambda: generate(params, 4),
-    }
-    for name in measures:
-        if name != "train":
-            found[name] = time_calls(calls[name], num_calls)
-            outputs[name] = np.asarray(calls[name]())
-    if "train" in measures:
-        optimizer = (
-            Adafactor(learning_rate=1e-3) if case.optimizer == "adafactor" else AdamW(learning_rate=1e-4)
-        )
-        step = compile_step(config, optimizer, batch, mesh, loss=LossConfig(z_loss=0.0))
-        found["train"] = statistics.median(run_steps(step, config, mesh, num_calls))
-    np.savez(folder / "ours.npz", **outputs)
-    return found
+    function = forward if name == "forward" else partial(generate, num_beams=4 if name == "beam_4" else 1)
+    compiled = jax.jit(function).lower(params).compile()
+    return Program(compiled, lambda: compiled(params), _num_parameters(params))
 
 
-def _batch(case: Case, inputs: np.ndarray, targets: np.ndarray) -> Any:
+def _train_step(case: Case, folder: Path) -> Program:
+    mesh = MeshConfig().build(jax.devices()[:1])
+    optimizer = Adafactor(learning_rate=1e-3) if case.optimizer == "adafactor" else AdamW(learning_rate=1e-4)
+    step = compile_step(case.config, optimizer, _batch(case, folder), mesh, loss=LossConfig(z_loss=0.0))
+    state = new_state(step.plan, case.config, seed=0)
+
+    def run() -> Any:
+        nonlocal state
+        with jax.set_mesh(mesh):
+            state = step.program(state, step.batch)
+        return state
+
+    return Program(step.program, run, _num_parameters(step.plan.abstract["params"]))
+
+
+def _num_parameters(params: Any) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def _batch(case: Case, folder: Path) -> Any:
     """Return the batch that PyTorch makes of the same tokens."""
+    arrays = np.load(folder / "train.npz")
+    inputs, targets = arrays["inputs"].astype(np.int32), arrays["targets"].astype(np.int32)
     rows = empty_rows(case.inputs_length, case.targets_length)
     ones = {length: np.ones((_ROWS, length), np.int32) for length in (inputs.shape[1], targets.shape[1])}
     streams: dict[str, np.ndarray] = {
@@ -269,7 +303,8 @@ def _median(rounds: list[dict[str, Any]], name: str) -> float:
     return round(statistics.median(each[name] for each in rounds), 4)
 
 
-def _last_line(command: list[str]) -> dict[str, Any]:
+def last_line(command: list[str]) -> dict[str, Any]:
+    """Run a command, and return the JSON object in the last line of its output."""
     root = Path(__file__).parents[1]
     # All cores for both; a test's simulated devices for neither.
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}

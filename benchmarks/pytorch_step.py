@@ -9,6 +9,7 @@ and for ``benchmarks.against_pytorch`` also
     measure      of "train", "forward", "greedy" and "beam_4"; only "train" if left out
     new_tokens   length of what is generated
     outputs      npz file to write: the logits of the forward pass, and generated ids
+    profile      true for the seconds of each operation of one call, without those that it calls: ``operations``
 
 Prints a JSON object.
 """
@@ -109,7 +110,15 @@ def main() -> None:
         "attention": config._attn_implementation,
         "parameters": sum(each.numel() for each in model.parameters()),
     }
-    outputs = {}
+    outputs, operations = {}, {}
+
+    def profile(name: str, function: Callable[[], Any]) -> None:
+        if not request.get("profile"):
+            return
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            function()
+        operations[name] = {each.key: each.self_cpu_time_total / 1e6 for each in profiler.key_averages()}
+
     for name in asked:
         if name == "train":
             continue
@@ -117,15 +126,19 @@ def main() -> None:
         with torch.no_grad():
             outputs[name] = measures[name]().cpu().numpy()
             found[f"{name}_seconds"] = _median_seconds(measures[name], request["steps"])
+            profile(name, measures[name])
     if "train" in asked:
         model.train()
         median = _median_seconds(step, request["steps"], num_warming=2)
+        profile("train", step)
         count = request["rows"] * (request["inputs_length"] + request["targets_length"])
         found |= {
             "seconds_per_step": median,
             "tokens_per_second": count / median,
             "first_loss": losses[0],
         }
+    if operations:
+        found["operations"] = operations
     if device == "cuda":
         found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
     if "outputs" in request:

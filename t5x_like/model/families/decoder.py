@@ -19,7 +19,7 @@ from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_vi
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, reorder
+from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, causal_mask, combine_masks, prefix_mask, real_tokens
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
@@ -185,6 +185,8 @@ class Decoder(PromptContinuation, nnx.Module):
         cache = DecoderCache(
             layers=self.decoder.empty_caches(*wanted, None, self._dtype),
             index=jnp.zeros((), jnp.int32),
+            # The first step reads the prompt's last token.
+            beam_indices=one_beam(batch_size, max_new_tokens + 1),
             key_mask=key_mask,
             positions=counted if positions is None else arrange(positions),
             block_positions=None if block_positions is None else arrange(block_positions),
@@ -244,6 +246,7 @@ class Decoder(PromptContinuation, nnx.Module):
             positions=positions,
             bidirectional=self.config.reads_prefixes,
             index=cache.index,
+            beam_indices=cache.beam_indices,
         )
         embedded = self._embed(tokens, positions, now(cache.block_positions))
         decoded = self.decoder.step(embedded, cache.layers, context)

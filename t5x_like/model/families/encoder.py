@@ -14,7 +14,7 @@ from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_vi
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, reorder
+from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, combine_masks, real_tokens
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
@@ -147,6 +147,9 @@ class Encoder(nnx.Module):
         cache = DecoderCache(
             layers=self.encoder.empty_caches(batch_size, num_places, None, self._dtype),
             index=jnp.zeros((), jnp.int32),
+            beam_indices=one_beam(
+                batch_size, max_new_tokens + 2
+            ),  # of the prompt's last token, new ones and the mask
             key_mask=key_mask,
             positions=jnp.maximum(jnp.cumsum(key_mask, axis=1) - 1, 0),
             token_types=jnp.broadcast_to(is_target.astype(jnp.int32), key_mask.shape),
@@ -171,8 +174,7 @@ class Encoder(nnx.Module):
         assert self.heads.words is not None, "an encoder without a head over the vocabulary can't write"
         pairs = jnp.stack([tokens, jnp.broadcast_to(cache.mask_token, tokens.shape)], axis=1)
         index = cache.index + jnp.arange(2)
-        num_places = cache.layers[0].num_places
-        seen = jnp.arange(num_places)[None] <= index[:, None]
+        seen = jnp.arange(cache.num_places)[None] <= index[:, None]
         encoded, cache = self._read(pairs, cache, seen)
         logits = self.heads.words.logits(encoded[:, 1:], self.embedding.tokens)[:, 0]
         return logits, cache._replace(index=cache.index + 1)  # the next token replaces the mask
@@ -209,6 +211,7 @@ class Encoder(nnx.Module):
             positions=positions,
             bidirectional=True,
             index=cache.index,
+            beam_indices=cache.beam_indices,
         )
         encoded = self.encoder.step(embedded, cache.layers, context)
         assert encoded.layer_caches is not None

@@ -14,7 +14,7 @@ from t5x_like.model.families.virtual_tokens import prepend, virtual_ids
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.kv_cache import DecoderCache, keep_inputs, reorder
+from t5x_like.model.layers.kv_cache import DecoderCache, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, causal_mask, real_tokens, segment_mask
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
@@ -142,6 +142,7 @@ class EncoderDecoder(nnx.Module):
         return DecoderCache(
             layers=self.decoder.empty_caches(encoded.shape[0], max_length, encoded, self._dtype),
             index=jnp.zeros((), jnp.int32),
+            beam_indices=one_beam(len(encoded), max_length),
             encoded_mask=segment_mask(None, self._with_virtual(encoder_segment_ids)),
         )
 
@@ -159,10 +160,13 @@ class EncoderDecoder(nnx.Module):
 
         Rows are inputs, or the beams of one input after another.
         """
-        keys = jnp.arange(cache.layers[0].num_places)
+        keys = jnp.arange(cache.num_places)
         positions = jnp.broadcast_to(cache.index, (len(tokens), 1))
         context = AttentionContext(
-            mask=causal_mask(cache.index[None], keys), encoded_mask=cache.encoded_mask, index=cache.index
+            mask=causal_mask(cache.index[None], keys),
+            encoded_mask=cache.encoded_mask,
+            index=cache.index,
+            beam_indices=cache.beam_indices,
         )
         decoded = self.decoder.step(self._embed_outputs(tokens[:, None], positions), cache.layers, context)
         assert decoded.layer_caches is not None

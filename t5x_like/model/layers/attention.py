@@ -244,7 +244,10 @@ class Attention(nnx.Module):
         # Heads that share a key lie next to each other: J of them in each of the G groups.
         queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
         scores_BGJLM = jnp.einsum(
-            "blgjk,bmgk->bgjlm", queries_BLGJK, keys, preferred_element_type=jnp.float32
+            "bgjlk,bmgk->bgjlm",
+            queries_BLGJK.transpose(0, 2, 3, 1, 4),
+            keys,
+            preferred_element_type=jnp.float32,
         )
         scores_BHLM = scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
         return scale_and_cap(scores_BHLM, self.config.scale, self.config.attention_logit_soft_cap)
@@ -254,7 +257,8 @@ class Attention(nnx.Module):
     ) -> Float[Array, "B L HK"]:
         """Return each head's weighted average of values, heads concatenated."""
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
-        averages_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
+        averages_BGJLK = jnp.einsum("bgjlm,bmgk->bgjlk", weights_BGJLM, values)
+        averages_BLGJK = averages_BGJLK.transpose(0, 3, 1, 2, 4)
         return constrain_inner(averages_BLGJK.reshape(*averages_BLGJK.shape[:2], -1), -1)
 
     def _attend_in_blocks(

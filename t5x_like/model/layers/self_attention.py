@@ -5,8 +5,14 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.model.layers.attention import IN_BLOCKS, Attention, AttentionConfig, AttentionImplementation
-from t5x_like.model.layers.kv_cache import LayerCache, write_at
+from t5x_like.model.layers.attention import (
+    IN_BLOCKS,
+    Attention,
+    AttentionConfig,
+    AttentionImplementation,
+    KeysValues,
+)
+from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_places, visible_beams, write_at
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
 from t5x_like.model.layers.masks import AttentionMask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
@@ -28,6 +34,7 @@ class AttentionContext(NamedTuple):
       encoded: The encoder's output, for cross-attention.
       encoded_mask: Mask of cross-attention.
       index: With a cache, the place of the first token in it.
+      beam_indices: With a cache, see ``DecoderCache``.
     """
 
     mask: AttentionMask | Bool[Array, "..."] | None = None
@@ -41,6 +48,7 @@ class AttentionContext(NamedTuple):
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: AttentionMask | Bool[Array, "..."] | None = None
     index: Int[Array, ""] | None = None
+    beam_indices: Int[Array, "B J N"] | None = None
 
 
 class SelfAttention(NamedTuple):
@@ -73,11 +81,8 @@ class SelfAttention(NamedTuple):
             return self._locally(x, context, length, dropping), cache
         keys_values = self.attention.project_keys_values(x, context.positions)
         if cache is not None:
-            assert context.index is not None
-            cache = cache._replace(own=write_at(cache.own, keys_values, context.index))
-            keys_values = cache.own.keys_values
-        start = 0 if context.index is None else context.index
-        places = jnp.arange(x.shape[1]) + start, jnp.arange(keys_values.keys.shape[1])
+            return self._step(x, context, cache, keys_values)
+        places = jnp.arange(x.shape[1]), jnp.arange(x.shape[1])
         output = self.attention(
             x,
             keys_values,
@@ -87,7 +92,32 @@ class SelfAttention(NamedTuple):
             implementation=context.implementation,
             **dropping,
         )
-        return output, cache
+        return output, None
+
+    def _step(
+        self, x: Float[Array, "R L D"], context: AttentionContext, cache: LayerCache, new: KeysValues
+    ) -> tuple[Float[Array, "R L D"], LayerCache]:
+        """Write new keys and values, and attend to all in the cache: the beams of an input are queries of one row."""
+        index, beam_indices, positions = context.index, context.beam_indices, context.positions
+        assert index is not None
+        assert beam_indices is not None
+        cache = write_at(cache, new, index, beam_indices)
+        length, num_keys = x.shape[1], num_places(cache, beam_indices)
+        places = jnp.arange(length) + index, jnp.arange(num_keys)
+        mask, bias = self._mask(context, *places), self._bias(context, *places, by_distance=False)
+        num_inputs, num_beams, num_own = beam_indices.shape
+        if num_beams > 1:
+            visible = visible_beams(beam_indices, num_queries=length, num_shared=num_keys - num_own)
+            mask = visible if mask is None else between_beams(mask, beam_indices) & visible
+            bias = None if bias is None else between_beams(bias, beam_indices)
+        output = self.attention(
+            x.reshape(num_inputs, -1, x.shape[-1]),
+            cache.own.keys_values,
+            positions=None if positions is None else positions.reshape(num_inputs, -1),
+            mask=mask,
+            bias=bias,
+        )
+        return output.reshape(x.shape), cache
 
     def _locally(
         self, x: Array, context: AttentionContext, length: int, dropping: dict[str, Any]

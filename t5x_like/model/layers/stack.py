@@ -12,7 +12,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache
+from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache, num_places
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
@@ -207,7 +207,8 @@ class Stack(nnx.Module):
         """
         assert context.index is not None
         queries = context.index + jnp.arange(x.shape[1])
-        keys = jnp.arange(caches[0].num_places)
+        assert context.beam_indices is not None
+        keys = jnp.arange(num_places(caches[0], context.beam_indices))
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
         context = context._replace(bias=self._bias(queries, keys, context, by_distance=False))
@@ -234,7 +235,9 @@ class Stack(nnx.Module):
             encode = jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))
             return LayerCache(own, HeadsCache.of(encode(block)))
 
-        return tuple(map(empty, self._blocks(), self.layer_pattern.slots))
+        caches = tuple(map(empty, self._blocks(), self.layer_pattern.slots))
+        num_leading = self.layer_pattern.num_leading
+        return (*map(_first, caches[:num_leading]), *caches[num_leading:])
 
     def unroll(self) -> None:
         """Give each layer a slot of its own; see :func:`unrolled`. Layers that share weights stay as they are."""
@@ -327,13 +330,18 @@ class Stack(nnx.Module):
             return x, outputs
 
         num_leading = self.layer_pattern.num_leading
-        leading = [jax.tree.map(lambda array: array[0], layer) for layer in layers[:num_leading]]
+        leading = [
+            _first(layer._replace(cache=None))._replace(cache=layer.cache) for layer in layers[:num_leading]
+        ]
         x, leading_outputs = run_pattern(x, leading)
         scanned_outputs: list[_LayerOutput] = []
         if layers[num_leading:]:
             x, scanned_outputs = scan_layers(run_pattern, x, layers[num_leading:])
         return x, [
-            *(jax.tree.map(lambda array: array[None], output) for output in leading_outputs),
+            *(
+                jax.tree.map(lambda array: array[None], output._replace(own=None))._replace(own=output.own)
+                for output in leading_outputs
+            ),
             *scanned_outputs,
         ]
 
@@ -362,6 +370,10 @@ def unrolled(model: Model) -> Model:
         if isinstance(module, Stack):
             module.unroll()
     return model
+
+
+def _first(tree: Any) -> Any:
+    return jax.tree.map(lambda array: array[0], tree)
 
 
 def _in_order(
