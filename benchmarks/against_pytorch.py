@@ -187,14 +187,18 @@ def pytorch(
         "optimizer": case.optimizer,
     }
     found: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
     for file in ("train", "generate"):
         asked = [each for each in measures if (each in ("train", "forward")) == (file == "train")]
         if asked:
             tokens, outputs = str(folder / f"{file}.npz"), str(folder / f"pytorch_{file}.npz")
             request = base | {"measure": asked, "tokens": tokens, "outputs": outputs}
-            found |= last_line([python, "-m", "benchmarks.pytorch_step", json.dumps(request)])
+            answer = last_line([python, "-m", "benchmarks.pytorch_step", json.dumps(request)])
+            operations |= answer.pop("operations", {})
+            found |= answer
     renamed = {"train": "seconds_per_step"}
-    return found | {each: found[renamed.get(each, f"{each}_seconds")] for each in measures}
+    seconds = {each: found[renamed.get(each, f"{each}_seconds")] for each in measures}
+    return found | seconds | {"operations": operations}
 
 
 def measure(case: Case, folder: Path, measures: list[str], num_calls: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import Embedding
-from t5x_like.model.layers.linear import Linear, Normal
+from t5x_like.model.layers.linear import Linear, Normal, matmul
 
 
 class Cluster(NamedTuple):
@@ -215,7 +215,7 @@ class AdaptiveSoftmax(nnx.Module):
             return x
         if self.config.is_tied(number):
             assert embedding is not None, "a tied projection is that of the embeddings"
-            return jnp.matmul(x, embedding.projection(number).astype(x.dtype).T)
+            return matmul(x, embedding.projection(number).astype(x.dtype).T)
         return self.projections[str(number)](x)
 
     def _logits(
@@ -229,5 +229,5 @@ class AdaptiveSoftmax(nnx.Module):
             assert embedding is not None, "tied tables are those of the embeddings"
             tables = embedding.tables
         weights_CE = tables[table].table[...][rows].astype(x.dtype)
-        logits = jnp.matmul(x, weights_CE.T, preferred_element_type=jnp.float32)
+        logits = matmul(x, weights_CE.T, jnp.float32)
         return logits + self.biases[table][...][rows][None, None]

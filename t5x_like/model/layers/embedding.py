@@ -6,7 +6,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.linear import Linear, Normal
+from t5x_like.model.layers.linear import Linear, Normal, matmul
 from t5x_like.model.layers.norm import NormConfig, build_norm
 
 
@@ -44,7 +44,7 @@ class Embedding(nnx.Module):
 
     def logits(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
         """Return the inner product of ``x`` with every row, in float32."""
-        return jnp.matmul(x, self.table[...].astype(x.dtype).T, preferred_element_type=jnp.float32)
+        return matmul(x, self.table[...].astype(x.dtype).T, jnp.float32)
 
 
 @config_class

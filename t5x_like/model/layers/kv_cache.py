@@ -1,7 +1,7 @@
 """KV cache: keys and values that decoding keeps, so that each new token costs one step and not a whole pass.
 
-The beams of an input share one row of the cache, and the keys of its prompt. Each place after the prompt has the keys of
-all beams, one after another. Beam search moves no keys: ``beam_indices`` records which of them each beam sees.
+The beams of an input share one row of the cache, and the keys of its prompt. Each place after the prompt has the keys
+of all beams, one after another. Beam search moves no keys: ``beam_indices`` records which of them each beam sees.
 
 Shape letters here: B inputs, J beams of an input, R = B * J rows of tokens, M places for tokens, N of them that beams
 write, P = M - N + N * J keys; without beam search J is 1.

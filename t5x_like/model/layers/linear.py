@@ -1,12 +1,14 @@
 """Linear layers, and the distributions of fresh weights."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.quantized_matmul import Quantization, quantized_matmul
@@ -119,33 +121,46 @@ class Linear(nnx.Module):
         """Return the layer's output without its adapter; arguments are those of a call."""
         kernel = self.kernel[...].astype(x.dtype)
         if output_dtype is not None:
-            y = jnp.matmul(x, kernel, preferred_element_type=output_dtype)
+            y = matmul(x, kernel, output_dtype)
         elif self.quantization is not None:
             y = quantized_matmul(x, kernel, self.quantization)
         else:
-            y = _matmul(x, kernel)
+            y = matmul(x, kernel)
         if self.bias is not None:
             y = y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
         return y if self.output_name is None else checkpoint_name(y, self.output_name)
 
 
-@jax.custom_vjp
-def _matmul(x: Float[Array, "*rows D"], kernel: Float[Array, "D F"]) -> Float[Array, "*rows F"]:
-    """Return ``x @ kernel``. JAX's own gradient of the kernel is transposed twice, which CPUs do slowly."""
-    return jnp.matmul(x, kernel)
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def matmul(
+    x: Float[Array, "*rows D"], kernel: Float[Array, "D F"], output_dtype: DTypeLike | None = None
+) -> Float[Array, "*rows F"]:
+    """Return ``x @ kernel``. In JAX's own gradients of it CPUs transpose the largest of the arrays."""
+    return jnp.matmul(x, kernel, preferred_element_type=output_dtype)
 
 
-def _matmul_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return jnp.matmul(x, kernel), (x, kernel)
+def _matmul_forward(
+    x: Array, kernel: Array, output_dtype: DTypeLike | None
+) -> tuple[Array, tuple[Array, Array]]:
+    return matmul(x, kernel, output_dtype), (x, kernel)
 
 
-def _matmul_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+def _matmul_backward(
+    output_dtype: DTypeLike | None, kept: tuple[Array, Array], gradient: Array
+) -> tuple[Array, Array]:
     x, kernel = kept
-    rows = tuple(range(x.ndim - 1))
-    return jnp.matmul(gradient, kernel.T), jax.lax.dot_general(x, gradient, ((rows, rows), ((), ())))
+    product = partial(jax.lax.dot_general, preferred_element_type=output_dtype)
+    last, rows = (x.ndim - 1,), tuple(range(x.ndim - 1))
+    of_x = product(gradient, kernel, ((last, (1,)), ((), ())))
+    # The first factor is transposed: the narrower one.
+    if x.shape[-1] <= gradient.shape[-1]:
+        of_kernel = product(x, gradient, ((rows, rows), ((), ())))
+    else:
+        of_kernel = product(gradient, x, ((rows, rows), ((), ()))).T
+    return of_x.astype(x.dtype), of_kernel.astype(kernel.dtype)
 
 
-_matmul.defvjp(_matmul_forward, _matmul_backward)
+matmul.defvjp(_matmul_forward, _matmul_backward)
 
 
 def quantize_projections(model: nnx.Module, quantization: Quantization) -> None:

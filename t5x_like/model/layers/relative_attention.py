@@ -126,7 +126,7 @@ class RelativeAttention(nnx.Module):
         if mask is not None and zero_fully_masked:
             weights_BHLM = jnp.where(mask.any(-1, keepdims=True), weights_BHLM, jnp.zeros((), x.dtype))
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        averages_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, keys_values.values)
+        averages_BLHK = jnp.einsum("bhlm,bmhk->bhlk", weights_BHLM, keys_values.values).swapaxes(1, 2)
         return self.out(averages_BLHK.reshape(*averages_BLHK.shape[:2], -1))
 
     def _attend_with_prefix(
@@ -149,7 +149,7 @@ class RelativeAttention(nnx.Module):
         weights = jax.nn.softmax(jnp.concatenate([own_BHLP, scores], axis=-1), axis=-1).astype(queries.dtype)
         weights = dropout(weights, dropout_rate, dropout_key, shared_dim=2)
         values = jnp.concatenate([values_BPHK, keys_values.values.astype(queries.dtype)], axis=1)
-        averages_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights, values)
+        averages_BLHK = jnp.einsum("bhlm,bmhk->bhlk", weights, values).swapaxes(1, 2)
         return self.out(averages_BLHK.reshape(*averages_BLHK.shape[:2], -1))
 
     def _content_scores(
