@@ -277,6 +277,28 @@ FILES = (
         },
     ),
     ResultFile(
+        name="operation_profile_cpu",
+        title="Where the time goes on a CPU",
+        words="Seconds of the operations of a train step and of generation on one CPU core, ours and those of "
+        "transformers in PyTorch. Models and tokens are those of the table above. Rest: norms, softmax, "
+        "activations, loss, optimizer, search, copies. Products alone: the speedup if all but our products of "
+        "matrices took no time.",
+        rows=("programs",),
+        columns={
+            "seconds": ("seconds",),
+            "products with weights": ("weights",),
+            "of attention": ("attention",),
+            "rest": ("rest",),
+            "PyTorch": ("pytorch", "seconds"),
+            "its products with weights": ("pytorch", "weights"),
+            "its attention": ("pytorch", "attention"),
+            "its rest": ("pytorch", "rest"),
+            "its Python": ("pytorch", "between"),
+            "speedup": ("speedup",),
+            "products alone": ("products_alone",),
+        },
+    ),
+    ResultFile(
         name="plans",
         title="Train steps compiled for TPUs",
         words="What [`t5x-like plan`](guides/plan.md) says of a chip: compiled for TPUs that weren't there, never run. "

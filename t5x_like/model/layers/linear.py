@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -120,32 +120,36 @@ class Linear(nnx.Module):
     ) -> Float[Array, "*rows F"]:
         """Return the layer's output without its adapter; arguments are those of a call."""
         kernel = self.kernel[...].astype(x.dtype)
-        if output_dtype is not None:
-            y = matmul(x, kernel, output_dtype)
-        elif self.quantization is not None:
+        if self.quantization is not None and output_dtype is None:
             y = quantized_matmul(x, kernel, self.quantization)
         else:
-            y = matmul(x, kernel)
+            y = matmul(x, kernel, output_dtype)
         if self.bias is not None:
             y = y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))
         return y if self.output_name is None else checkpoint_name(y, self.output_name)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
 def matmul(
     x: Float[Array, "*rows D"], kernel: Float[Array, "D F"], output_dtype: DTypeLike | None = None
 ) -> Float[Array, "*rows F"]:
     """Return ``x @ kernel``. In JAX's own gradients of it CPUs transpose the largest of the arrays."""
+    return _matmul(x, kernel, output_dtype)
+
+
+def _multiply(x: Array, kernel: Array, output_dtype: DTypeLike | None) -> Array:
     return jnp.matmul(x, kernel, preferred_element_type=output_dtype)
 
 
-def _matmul_forward(
+_matmul: Any = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
+
+
+def _multiply_forward(
     x: Array, kernel: Array, output_dtype: DTypeLike | None
 ) -> tuple[Array, tuple[Array, Array]]:
-    return matmul(x, kernel, output_dtype), (x, kernel)
+    return _multiply(x, kernel, output_dtype), (x, kernel)
 
 
-def _matmul_backward(
+def _multiply_backward(
     output_dtype: DTypeLike | None, kept: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, Array]:
     x, kernel = kept
@@ -160,7 +164,7 @@ def _matmul_backward(
     return of_x.astype(x.dtype), of_kernel.astype(kernel.dtype)
 
 
-matmul.defvjp(_matmul_forward, _matmul_backward)
+_matmul.defvjp(_multiply_forward, _multiply_backward)
 
 
 def quantize_projections(model: nnx.Module, quantization: Quantization) -> None:

@@ -105,6 +105,7 @@ class SelfAttention(NamedTuple):
         length, num_keys = x.shape[1], num_places(cache, beam_indices)
         places = jnp.arange(length) + index, jnp.arange(num_keys)
         mask, bias = self._mask(context, *places), self._bias(context, *places, by_distance=False)
+        assert not isinstance(mask, AttentionMask), "masks over a cache are arrays"
         num_inputs, num_beams, num_own = beam_indices.shape
         if num_beams > 1:
             visible = visible_beams(beam_indices, num_queries=length, num_shared=num_keys - num_own)
