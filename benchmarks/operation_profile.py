@@ -14,7 +14,6 @@ our matrix products: the speedup if all else took no time.
 """
 
 import argparse
-import collections
 import gzip
 import json
 import os
@@ -105,13 +104,17 @@ def profile(case: Case, folder: Path, measure: str, num_calls: int) -> dict[str,
         (file,) = Path(trace).rglob("*.trace.json.gz")
         events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
     kinds = kinds_of_operations(program.compiled.as_text())
-    spent: collections.Counter[str] = collections.Counter()
+    spent = dict.fromkeys(_KINDS, 0.0)
     for event in events:
         kind = kinds.get(event.get("args", {}).get("hlo_op", ""))
         if kind is not None:
             spent[kind] += event["dur"] / 1e6
     found = {kind: round(spent[kind], 4) for kind in _KINDS}
-    return {"seconds": round(seconds, 4), **found, "between": round(max(0.0, seconds - spent.total()), 4)}
+    return {
+        "seconds": round(seconds, 4),
+        **found,
+        "between": round(max(0.0, seconds - sum(spent.values())), 4),
+    }
 
 
 def kinds_of_operations(hlo: str) -> dict[str, str]:
@@ -142,11 +145,11 @@ def their_kinds(operations: dict[str, float], seconds: float) -> dict[str, float
     """Return the seconds of PyTorch's operations by kind, and what is between them."""
     kinds = {name: kind for kind, names in _THEIR_KINDS.items() for name in names}
     kinds[_THEIR_BACKWARD] = "attention"
-    spent: collections.Counter[str] = collections.Counter()
+    spent = dict.fromkeys(_KINDS, 0.0)
     for name, duration in operations.items():
         spent[kinds.get(name, "rest")] += duration
     found = {kind: round(spent[kind], 4) for kind in _KINDS}
-    return found | {"between": round(max(0.0, seconds - spent.total()), 4)}
+    return found | {"between": round(max(0.0, seconds - sum(spent.values())), 4)}
 
 
 if __name__ == "__main__":
