@@ -104,17 +104,8 @@ def profile(case: Case, folder: Path, measure: str, num_calls: int) -> dict[str,
         (file,) = Path(trace).rglob("*.trace.json.gz")
         events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
     kinds = kinds_of_operations(program.compiled.as_text())
-    spent = dict.fromkeys(_KINDS, 0.0)
-    for event in events:
-        kind = kinds.get(event.get("args", {}).get("hlo_op", ""))
-        if kind is not None:
-            spent[kind] += event["dur"] / 1e6
-    found = {kind: round(spent[kind], 4) for kind in _KINDS}
-    return {
-        "seconds": round(seconds, 4),
-        **found,
-        "between": round(max(0.0, seconds - sum(spent.values())), 4),
-    }
+    spent = [(kinds.get(event.get("args", {}).get("hlo_op")), event.get("dur", 0) / 1e6) for event in events]
+    return {"seconds": round(seconds, 4), **_by_kind(spent, seconds)}
 
 
 def kinds_of_operations(hlo: str) -> dict[str, str]:
@@ -145,11 +136,14 @@ def their_kinds(operations: dict[str, float], seconds: float) -> dict[str, float
     """Return the seconds of PyTorch's operations by kind, and what is between them."""
     kinds = {name: kind for kind, names in _THEIR_KINDS.items() for name in names}
     kinds[_THEIR_BACKWARD] = "attention"
-    spent = dict.fromkeys(_KINDS, 0.0)
-    for name, duration in operations.items():
-        spent[kinds.get(name, "rest")] += duration
-    found = {kind: round(spent[kind], 4) for kind in _KINDS}
-    return found | {"between": round(max(0.0, seconds - sum(spent.values())), 4)}
+    return _by_kind([(kinds.get(name, "rest"), spent) for name, spent in operations.items()], seconds)
+
+
+def _by_kind(spent: list[tuple[str | None, float]], seconds: float) -> dict[str, float]:
+    """Return the sum of each kind, and what is left of ``seconds``."""
+    sums = {kind: sum(each for name, each in spent if name == kind) for kind in _KINDS}
+    sums["between"] = max(0.0, seconds - sum(sums.values()))
+    return {kind: round(each, 4) for kind, each in sums.items()}
 
 
 if __name__ == "__main__":
