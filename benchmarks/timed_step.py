@@ -1,10 +1,14 @@
 """Time of a train step and of generation on the devices that are here, with random tokens."""
 
+import ctypes
+import gc
+import re
 import resource
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -117,14 +121,18 @@ def compile_step(
 
 
 def run_steps(step: CompiledStep, model: Any, mesh: Mesh, num_steps: int) -> list[float]:
-    """Return the seconds of each of ``num_steps`` steps, after one more that warms caches up."""
-    seconds = []
+    """Return the seconds of each of ``num_steps`` steps from fresh weights, after one more that warms caches up."""
     with jax.set_mesh(mesh):
-        state = new_state(step.plan, model, seed=0)
-        for _ in range(num_steps + 1):
-            start = time.perf_counter()
-            state = jax.block_until_ready(step.program(state, step.batch))
-            seconds.append(time.perf_counter() - start)
+        return run_from(step, new_state(step.plan, model, seed=0), num_steps)
+
+
+def run_from(step: CompiledStep, state: Any, num_steps: int) -> list[float]:
+    """Return the seconds of each of ``num_steps`` steps from a state, which is used up, after one more."""
+    seconds = []
+    for _ in range(num_steps + 1):
+        start = time.perf_counter()
+        state = jax.block_until_ready(step.program(state, step.batch))
+        seconds.append(time.perf_counter() - start)
     return seconds[1:]
 
 
@@ -188,6 +196,22 @@ def time_calls(function: Callable[[], Any], num_calls: int) -> float:
         jax.block_until_ready(function())
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)
+
+
+def grown_gib(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Call a function; return its result, and by how many GiB the process grew at most. For Linux with glibc."""
+    status = Path("/proc/self/status")
+
+    def size(name: str) -> int:
+        (kib,) = re.findall(rf"{name}:\s+(\d+) kB", status.read_text())
+        return int(kib)
+
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)  # memory that is free but kept would not count as growth
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak becomes the present size
+    before = size("VmRSS")
+    result = function()
+    return result, (size("VmHWM") - before) * 1024 / GIB
 
 
 def memory(device: Any, compiled: Any) -> dict[str, float]:
