@@ -121,14 +121,16 @@ FILES = (
     ResultFile(
         name="step_memory_cpu",
         title="Memory of long sequences",
-        words="Temporary memory in GiB, as the compiler plans it, and seconds of a training step on one row with "
-        "plain and blockwise attention: models of width 128, float32, busy cores. Steps without seconds were compiled "
-        "only.",
+        words="Temporary memory in GiB, as the compiler plans it, by how many GiB the process grew, and seconds of a "
+        "training step on one row with plain and blockwise attention: models of width 128, float32, busy cores. Steps "
+        "without seconds were compiled only.",
         rows=("attention",),
         columns={
             "plain": ("plain", "temporary_gib"),
+            "grew": ("plain", "measured_gib"),
             "seconds": ("plain", "seconds"),
             "blockwise": ("blockwise", "temporary_gib"),
+            "grew, blockwise": ("blockwise", "measured_gib"),
             "seconds, blockwise": ("blockwise", "seconds"),
         },
     ),
