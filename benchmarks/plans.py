@@ -68,6 +68,7 @@ PROGRAMS = {
     "t5_1_1_xxl_v5p_model_axis_of_2": _xxl("fsdp=32,model=2", "minimal"),
     "t5_1_1_xxl_v5p_model_axis_of_8": _xxl("fsdp=8,model=8", "minimal"),
     "t5_1_1_xxl_v5p_model_axis_offloaded": _xxl("fsdp=16,model=4", "minimal_offloaded"),
+    "t5_1_1_xxl_v5p_model_axis_of_2_offloaded": _xxl("fsdp=32,model=2", "minimal_offloaded"),
     "t5_1_1_xxl_v5p_model_axis_save_dot_except_mlp": _xxl("fsdp=16,model=4", "save_dot_except_mlp"),
 }
 
