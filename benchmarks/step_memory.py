@@ -43,7 +43,7 @@ LOSS_ROWS, LOSS_LENGTH = 16, 512
 
 
 def measure(
-    model: Any, *, rows: int, length: int, loss: LossConfig, num_steps: int, max_gib: float
+    model: Any, *, rows: int, length: int, loss: LossConfig, num_steps: int, max_gib: float, max_length: int
 ) -> dict[str, Any]:
     """Compile a step, and run it unless it needs too much memory."""
     mesh = MeshConfig().build(jax.devices()[:1])
@@ -54,7 +54,7 @@ def measure(
     step = compile_step(model, AdamW(learning_rate=1e-3), batch, mesh, loss=loss)
     gib = step.program.memory_analysis().temp_size_in_bytes / GIB
     measured: dict[str, Any] = {"temporary_gib": round(gib, 4)}
-    if gib > max_gib or length > 8192:
+    if gib > max_gib or length > max_length:
         return measured
     with jax.set_mesh(mesh):
         state = jax.block_until_ready(new_state(step.plan, model, seed=0))
@@ -90,13 +90,18 @@ def main() -> None:
     parser.add_argument(
         "--max_gib", type=float, default=3.0, help="temporary memory of steps that are run (3)"
     )
+    parser.add_argument("--max_length", type=int, default=8192, help="longest rows that are run (8192)")
     parser.add_argument("--skip_loss", action="store_true", help="measure attention alone")
     parser.add_argument("--context", type=int, nargs="*", default=(), help="devices that share a row (none)")
     parser.add_argument("--output", help="a JSON file to write")
     arguments = parser.parse_args()
     if arguments.context:
         jax.config.update("jax_num_cpu_devices", max(arguments.context))
-    limits = {"num_steps": arguments.steps, "max_gib": arguments.max_gib}
+    limits = {
+        "num_steps": arguments.steps,
+        "max_gib": arguments.max_gib,
+        "max_length": arguments.max_length,
+    }
     wide = replace(MODELS["llama"], vocab_size=32_128, remat="none")
     attention: dict[str, Any] = {}
     in_chunks: dict[str, Any] = {}
