@@ -185,7 +185,7 @@ class Decoder(PromptContinuation, nnx.Module):
         cache = DecoderCache(
             layers=self.decoder.empty_caches(*wanted, None, self._dtype),
             index=jnp.zeros((), jnp.int32),
-            # The first step reads the prompt's last token.
+            # Steps write the prompt's last token and new ones.
             beam_indices=one_beam(batch_size, max_new_tokens + 1),
             key_mask=key_mask,
             positions=counted if positions is None else arrange(positions),

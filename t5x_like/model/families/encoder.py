@@ -147,9 +147,8 @@ class Encoder(nnx.Module):
         cache = DecoderCache(
             layers=self.encoder.empty_caches(batch_size, num_places, None, self._dtype),
             index=jnp.zeros((), jnp.int32),
-            beam_indices=one_beam(
-                batch_size, max_new_tokens + 2
-            ),  # of the prompt's last token, new ones and the mask
+            # Steps write the prompt's last token, new ones, and the mask.
+            beam_indices=one_beam(batch_size, max_new_tokens + 2),
             key_mask=key_mask,
             positions=jnp.maximum(jnp.cumsum(key_mask, axis=1) - 1, 0),
             token_types=jnp.broadcast_to(is_target.astype(jnp.int32), key_mask.shape),

@@ -81,7 +81,7 @@ class DecoderCache(NamedTuple):
 
 
 def one_beam(batch_size: int, length: int) -> Int[Array, "B 1 N"]:
-    """Return the ``beam_indices`` before beam search."""
+    """Return the ``beam_indices`` before beam search, with ``length`` places that steps write."""
     return jnp.zeros((batch_size, 1, length), jnp.int32)
 
 

@@ -132,7 +132,13 @@ class Linear(nnx.Module):
 def matmul(
     x: Float[Array, "*rows D"], kernel: Float[Array, "D F"], output_dtype: DTypeLike | None = None
 ) -> Float[Array, "*rows F"]:
-    """Return ``x @ kernel``. In JAX's own gradients of it CPUs transpose the largest of the arrays."""
+    """Return ``x @ kernel``. Its gradients don't transpose large arrays on CPUs, as JAX's own do.
+
+    Args:
+      x: Left factor.
+      kernel: Right factor.
+      output_dtype: Type of sums and result; ``None`` for the factors' own.
+    """
     return _matmul(x, kernel, output_dtype)
 
 
