@@ -7,7 +7,6 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from t5x_like.partitioning.shard import place
 from t5x_like.planning.chips import CHIPS, GIB
 from t5x_like.planning.device_groups import MeshShape
 from t5x_like.planning.program_counts import count
-from t5x_like.planning.traced_flops import traced_flops
+from t5x_like.planning.traced_flops import computed_once, traced_flops
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
@@ -82,7 +81,7 @@ class CompiledStep(NamedTuple):
       plan: shapes and shardings of the state.
       program: the compiled step.
       batch: its batch, on the devices.
-      model_flops: of the step's matrix products, without what rematerialization computes again.
+      model_flops: of the step's matrix products, without what remat or attention computes again.
       compile_seconds: the time to compile it.
     """
 
@@ -110,11 +109,11 @@ def compile_step(
         return plan, train_step(plan, loss, seed=0, num_microbatches=num_microbatches)
 
     plan, step = step_of(model)
-    unremat, step_without_remat = step_of(replace(model, remat="none") if hasattr(model, "remat") else model)
+    counted, counted_step = step_of(computed_once(model))
     jitted = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
     with jax.set_mesh(mesh):
         placed = place(batch, mesh)
-        model_flops = traced_flops(step_without_remat, unremat.abstract, placed)
+        model_flops = traced_flops(counted_step, counted.abstract, placed)
         start = time.perf_counter()
         program = jitted.lower(plan.abstract, placed).compile()
         return CompiledStep(plan, program, placed, model_flops, time.perf_counter() - start)

@@ -17,7 +17,7 @@ from t5x_like.planning.device_program import compile_program
 from t5x_like.planning.program_counts import LargeArray, ProgramCounts
 from t5x_like.planning.roofline import Roofline
 from t5x_like.planning.topology import Topology
-from t5x_like.planning.traced_flops import traced_flops
+from t5x_like.planning.traced_flops import computed_once, traced_flops
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
 from t5x_like.training.experiment import Experiment
@@ -213,10 +213,7 @@ def model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
       mesh: Devices; their number doesn't matter.
       batch: Shapes of a batch.
     """
-    model: Any = experiment.model
-    again = {"remat": "none", "attention_implementation": "plain"}
-    own = {part.name for part in dataclasses.fields(model)} & again.keys()
-    experiment = replace(experiment, model=replace(model, **{name: again[name] for name in own}))
+    experiment = replace(experiment, model=computed_once(experiment.model))
     plan = state_plan(experiment, mesh)
     step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
     with jax.set_mesh(mesh):

@@ -1,5 +1,6 @@
 """FLOPs of a function's matrix products, counted in its traced form before any compiler has changed it."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,17 @@ def traced_flops(function: Callable[..., Any], *arguments: Any) -> float:
       *arguments: Arrays or their shapes.
     """
     return _flops(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def computed_once(model: Any) -> Any:
+    """Return a model's configuration without remat and with plain attention, which compute nothing again.
+
+    Args:
+      model: The configuration.
+    """
+    settings = {"remat": "none", "attention_implementation": "plain"}
+    own = {field.name for field in dataclasses.fields(model)} & settings.keys()
+    return dataclasses.replace(model, **{name: settings[name] for name in own})
 
 
 def _flops(jaxpr: Any) -> float:
