@@ -7,7 +7,10 @@
 Needs JAX, Flax, Optax and Orbax: no TensorFlow, no seqio, no gin. Each model runs in a process of its own, in bfloat16
 with AdamW, on all devices of the machine. Where memory is too small, the number of rows is halved until it fits. Rows
 are full of random tokens. ``--pytorch`` names a Python with torch and transformers, which trains the same configuration
-with the same rows, in bfloat16 by autocast. The output is kept after each model.
+with as many rows as fit there, in bfloat16 by autocast. The output is kept after each model.
+
+``--measure agreement`` compares gradients: those of two layers in bfloat16 by ``--attention`` and by plain attention,
+relative to plain attention in float32, for rows with padding and for packed rows.
 """
 
 import argparse
@@ -22,19 +25,23 @@ from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
 
 from benchmarks.machine import about
 from benchmarks.timed_step import empty_rows, random_batch, time_calls, time_train_step
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import write_json
 from t5x_like.model import parameters
-from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.families.family import predict
+from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
 
 _LARGE: dict[str, Any] = {"compute_dtype": "bfloat16", "remat": "minimal"}
@@ -96,19 +103,22 @@ CASES = {
     ),
 }  # fmt: skip
 _PROMPT_LENGTH, _NEW_TOKENS, _DECODE_ROWS = 128, 128, 32
+_AGREEMENT_LENGTH = 256
 
 
 def main() -> None:
-    """Measure each model in a process of its own, or one of them in this process."""
+    """Take each measure of each model in a process of its own, or one of them in this process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--models", nargs="+", choices=CASES, default=[name for name in CASES if name != "tiny"]
     )
+    parser.add_argument("--measure", nargs="+", choices=MEASURES, default=["train", "decode"])
     parser.add_argument("--steps", type=int, default=10, help="train steps to time (10)")
     parser.add_argument("--pytorch", metavar="PYTHON", help="a Python with torch and transformers")
     parser.add_argument("--attention", choices=get_args(AttentionImplementation), default="plain")
+    parser.add_argument("--unroll_layers", action="store_true", help="no loop over layers while training")
     parser.add_argument(
         "--logits_chunk_length", type=int, help="positions whose logits are computed at once (all)"
     )
@@ -117,41 +127,36 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.one:
         case = CASES[arguments.models[0]]
-        case = case._replace(config=replace(case.config, attention_implementation=arguments.attention))
+        settings = {
+            "attention_implementation": arguments.attention,
+            "scan_layers": not arguments.unroll_layers,
+        }
+        case = case._replace(config=replace(case.config, **settings))
         loss = LossConfig(logits_chunk_length=arguments.logits_chunk_length)
-        print(json.dumps(measure(case, loss, arguments.steps)))
+        print(json.dumps(MEASURES[arguments.measure[0]](case, loss, arguments.steps)))
         return
     versions = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "flax", "optax")}
-    options = {"attention": arguments.attention, "logits_chunk_length": arguments.logits_chunk_length}
-    result: dict[str, Any] = {**about(), "versions": versions, **options, "models": {}}
-    for name in arguments.models:
-        case = CASES[name]
-        flags = [
-            "--models",
-            name,
-            "--steps",
-            str(arguments.steps),
-            "--one",
-            "--attention",
-            arguments.attention,
-        ]
-        if arguments.logits_chunk_length is not None:
-            flags += ["--logits_chunk_length", str(arguments.logits_chunk_length)]
-        ours = last_line([sys.executable, "-m", "benchmarks.accelerator", *flags])
-        found = result["models"][name] = {"t5x_like": ours}
-        if arguments.pytorch:
-            rows = ours.get("train", {}).get("rows", case.rows)
-            found["pytorch"] = last_line(
-                [
-                    arguments.pytorch,
-                    "-m",
-                    "benchmarks.pytorch_step",
-                    pytorch_request(case, rows, arguments.steps),
-                ]
-            )
-        print(name, json.dumps(found, indent=2), flush=True)
-        if arguments.output:
-            write_json(arguments.output, result)
+    options = ["attention", "unroll_layers", "logits_chunk_length"]
+    result: dict[str, Any] = {
+        **about(),
+        "versions": versions,
+        **{name: getattr(arguments, name) for name in options},
+        "models": {name: {} for name in arguments.models},
+    }
+    flags = ["--one", "--steps", str(arguments.steps), "--attention", arguments.attention]
+    flags += ["--unroll_layers"] * arguments.unroll_layers
+    if arguments.logits_chunk_length is not None:
+        flags += ["--logits_chunk_length", str(arguments.logits_chunk_length)]
+    for measure in arguments.measure:
+        for name, found in result["models"].items():
+            command = [sys.executable, "-m", "benchmarks.accelerator", *flags]
+            found[measure] = last_line([*command, "--models", name, "--measure", measure])
+            if measure == "train" and arguments.pytorch:
+                rows = found["train"].get("rows", CASES[name].rows)
+                found["pytorch"] = pytorch(arguments.pytorch, CASES[name], rows, arguments.steps)
+            print(name, json.dumps(found, indent=2), flush=True)
+            if arguments.output:
+                write_json(arguments.output, result)
 
 
 def last_line(command: Sequence[str]) -> dict[str, Any]:
@@ -162,15 +167,20 @@ def last_line(command: Sequence[str]) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def pytorch_request(case: Case, rows: int, steps: int) -> str:
-    """Return the argument of ``benchmarks.pytorch_step`` for the same model."""
+def pytorch(python: str, case: Case, rows: int, steps: int) -> dict[str, Any]:
+    """Time the same model in PyTorch, with as many rows as fit, at most ``rows``."""
     fields = architecture_of(case.config).to_hugging_face(case.config)
-    shape = {"rows": rows, "inputs_length": case.inputs_length, "targets_length": case.targets_length}
-    return json.dumps({"fields": fields, "steps": steps, **shape})
+    lengths = {"inputs_length": case.inputs_length, "targets_length": case.targets_length}
+    while True:
+        request = {"fields": fields, "steps": steps, "rows": rows, **lengths}
+        found = last_line([python, "-m", "benchmarks.pytorch_step", json.dumps(request)])
+        if "OutOfMemoryError" not in found.get("error", "") or rows == 1:
+            return {"rows": rows, **found}
+        rows //= 2
 
 
-def measure(case: Case, loss: LossConfig, num_steps: int) -> dict[str, Any]:
-    """Time the train step of as many rows as fit, and greedy generation."""
+def train(case: Case, loss: LossConfig, num_steps: int) -> dict[str, Any]:
+    """Time the train step of as many rows as fit."""
     mesh = MeshConfig(data=1, fsdp=-1).build()
     rows = case.rows
     while True:
@@ -180,19 +190,82 @@ def measure(case: Case, loss: LossConfig, num_steps: int) -> dict[str, Any]:
             vocab_size=case.config.vocab_size,
         )
         try:
-            train = time_train_step(
+            return time_train_step(
                 case.config, AdamW(learning_rate=1e-4), batch, mesh, num_steps=num_steps, loss=loss
             )
-            break
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error) or rows <= mesh.size:
                 raise
             rows //= 2
-    return {"train": train} | ({"decode": decode(case)} if case.targets_length else {})
 
 
-def decode(case: Case) -> dict[str, Any]:
+def agreement(case: Case, loss: LossConfig, _: int) -> dict[str, Any]:
+    """Return relative errors of gradients by implementation of attention, for rows with padding and packed rows."""
+    return {
+        "padding": gradient_errors(case, loss, packed=False),
+        "packed": gradient_errors(case, loss, packed=True),
+    }
+
+
+def gradient_errors(case: Case, loss: LossConfig, *, packed: bool) -> dict[str, float]:
+    """Return relative errors of the gradient of two layers in bfloat16, by implementation of attention.
+
+    Args:
+      case: The model.
+      loss: Options of the loss.
+      packed: Rows have two examples; otherwise one, and padding.
+    """
+    config = case.config
+    layers = {
+        name: 2
+        for name in ("num_layers", "num_encoder_layers", "num_decoder_layers")
+        if hasattr(config, name)
+    }
+    small = replace(config, **layers, remat="none")
+    lengths = (min(length, _AGREEMENT_LENGTH) for length in (case.inputs_length, case.targets_length))
+    batch = random_batch(empty_rows(*lengths), batch_size=2, vocab_size=config.vocab_size)
+    batch = batch._replace(
+        **{
+            name: split_rows(segments, packed=packed)
+            for name, segments in batch._asdict().items()
+            if name.endswith("segment_ids") and segments is not None
+        }
+    )
+    weights, normalizers = losses.normalize(batch, loss)
+    params = parameters.split(jax.jit(small.build)(jax.random.key(0)))[1]
+
+    def gradient(**settings: str) -> list[jax.Array]:
+        graphdef = parameters.abstract(replace(small, **settings))[0]
+
+        def of_weights(params: Any) -> jax.Array:
+            predictions = predict(parameters.merge(graphdef, params), batch)
+            of_batch = {"weights": weights, "normalizers": normalizers, "num_tasks": 1}
+            return losses.total(predictions, batch, loss, **of_batch)[0]
+
+        return jax.tree.leaves(jax.jit(jax.grad(of_weights))(params))
+
+    with jax.default_matmul_precision("highest"):
+        reference = gradient(attention_implementation="plain", compute_dtype="float32")
+    size = optax.global_norm(reference)
+
+    def error(implementation: str) -> float:
+        pairs = zip(gradient(attention_implementation=implementation), reference, strict=True)
+        return float(optax.global_norm([mine - theirs for mine, theirs in pairs]) / size)
+
+    return {name: error(name) for name in ("plain", config.attention_implementation)}
+
+
+def split_rows(segments: np.ndarray, *, packed: bool) -> np.ndarray:
+    """Return segment ids of rows that end in padding, or in a second example."""
+    segments = segments.copy()
+    segments[0, segments.shape[1] // 3 :] = segments[1, segments.shape[1] // 2 :] = 2 if packed else 0
+    return segments
+
+
+def decode(case: Case, _: LossConfig, __: int) -> dict[str, Any]:
     """Time greedy generation after prompts of random tokens on one device."""
+    if not case.targets_length:
+        return {}
     length = min(_PROMPT_LENGTH, case.inputs_length or case.targets_length)
     config = replace(case.config, remat="none")
     graphdef, params = parameters.split(jax.jit(config.build)(jax.random.key(0)))
@@ -217,6 +290,8 @@ def decode(case: Case) -> dict[str, Any]:
         "weights": "bfloat16",
     }
 
+
+MEASURES = {"train": train, "decode": decode, "agreement": agreement}
 
 if __name__ == "__main__":
     main()

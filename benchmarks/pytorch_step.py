@@ -47,7 +47,8 @@ def main() -> None:
     if "directory" in request:
         model = model_class.from_pretrained(request["directory"], config=config)
     else:
-        model = model_class.from_config(config)
+        with torch.device(device):
+            model = model_class.from_config(config)
     model = model.to(device).train()
     model.gradient_checkpointing_disable()
     if request.get("optimizer") == "adafactor":

@@ -11,7 +11,7 @@ from t5x_like.config_class import config_class
 from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
-from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -31,6 +31,7 @@ class CheckpointModel:
       classifier_dropout_rate: of the classifier's input, for models that configure it separately; likewise.
       compute_dtype: of activations; weights are float32.
       remat: activations to recompute in the backward pass.
+      scan_layers: layers run in a loop (see ``CommonConfig``).
       attention_implementation: computation of attention (see ``CommonConfig``).
       quantization: type of the products of projections (see ``CommonConfig``).
       num_added_tokens: ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their embeddings
@@ -43,6 +44,7 @@ class CheckpointModel:
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = "none"
+    scan_layers: bool = True
     attention_implementation: AttentionImplementation = "plain"
     quantization: Quantization | None = None
     adapter: AdapterConfig | None = None
@@ -70,6 +72,7 @@ class CheckpointModel:
         given: dict[str, Any] = {
             "compute_dtype": self.compute_dtype,
             "remat": self.remat,
+            "scan_layers": self.scan_layers,
             "attention_implementation": self.attention_implementation,
             "quantization": self.quantization,
             "dropout_rate": self.dropout_rate,

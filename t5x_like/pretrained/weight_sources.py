@@ -29,6 +29,7 @@ _FREE = (
     "qa_dropout_rate",
     "compute_dtype",
     "remat",
+    "scan_layers",
     "attention_implementation",
     "quantization",
     "pad_vocab_to_multiple_of",

@@ -13,7 +13,8 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters import PrefixTuning
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import pallas_attention
-from t5x_like.model.layers.attention import Attention, AttentionConfig, check_pallas
+from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.attention_implementations import check_pallas
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.pallas_kernels import diagonals, sum_of_diagonals
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets

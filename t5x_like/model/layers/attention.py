@@ -11,7 +11,14 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention_blocks import scale_and_cap
+from t5x_like.model.layers.attention_implementations import (
+    IN_BLOCKS,
+    AttentionImplementation,
+    check_cudnn,
+    check_pallas,
+)
 from t5x_like.model.layers.blockwise_attention import blockwise_attention
+from t5x_like.model.layers.cudnn_attention import cudnn_attention
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array
@@ -22,13 +29,6 @@ from t5x_like.model.layers.rotary import Rotary, rotate
 from t5x_like.partitioning.activations import constrain_inner
 
 Positions: TypeAlias = Rotary | RelativeBuckets
-
-# Computation of attention: all scores at once; block by block, in memory that grows linearly with the length; the same
-# by Pallas kernels, for TPUs; or by cuDNN's fused kernels, on GPUs.
-AttentionImplementation = Literal["plain", "blockwise", "pallas", "cudnn"]
-
-# Those that take a mask as its conditions and a bias by distance, and make parts of them.
-IN_BLOCKS = ("blockwise", "pallas")
 
 
 @config_class
@@ -206,26 +206,22 @@ class Attention(nnx.Module):
             return self._attend_in_blocks(
                 attend, self.queries(x, positions), keys_values, mask, bias, dropping
             )
-        mask = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
         assert not isinstance(bias, DistanceBias), "an array is needed where attention is not blockwise"
-        if self.prefix is not None:
-            keys_values, mask, bias = self._with_prefix(keys_values, mask, bias)
         if implementation == "cudnn":
-            check_cudnn(self.config, x.dtype, 0.0 if dropout_key is None else dropout_rate)
-            averages_BLHK = jax.nn.dot_product_attention(
-                self.queries(x, positions),
-                *(each.astype(x.dtype) for each in keys_values),
-                bias=None if bias is None else bias.astype(x.dtype),
-                mask=mask,
-                scale=self.config.scale,
-                implementation="cudnn",
+            check_cudnn(
+                head_dim=self.config.head_dim,
+                soft_cap=self.config.attention_logit_soft_cap,
+                dtype=x.dtype,
+                dropout_rate=0.0 if dropout_key is None else dropout_rate,
             )
-            return self.out(averages_BLHK.reshape(*x.shape[:2], -1))
+            return self._attend_by_cudnn(self.queries(x, positions), keys_values, mask, bias)
+        visible = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
+        keys_values, visible, bias = self._with_prefix(keys_values, visible, bias)
         scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
-        if mask is not None:
-            scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
+        if visible is not None:
+            scores_BHLM = jnp.where(visible, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
         return self.out(self.combine_values(weights_BHLM, keys_values.values.astype(x.dtype)))
@@ -293,6 +289,21 @@ class Attention(nnx.Module):
         )
         return self.out(averages_BLHK.reshape(*queries.shape[:2], -1))
 
+    def _attend_by_cudnn(
+        self,
+        queries: Float[Array, "B L H K"],
+        keys_values: KeysValues,
+        mask: AttentionMask | Array | None,
+        bias: Array | None,
+    ) -> Float[Array, "B L D"]:
+        """Attend by cuDNN's kernels; arguments are those of a call."""
+        if self.prefix is not None:
+            visible = as_array(mask, num_queries=queries.shape[1], num_keys=keys_values.keys.shape[1])
+            keys_values, mask, bias = self._with_prefix(keys_values, visible, bias)
+        keys, values = (each.astype(queries.dtype) for each in keys_values)
+        averages_BLHK = cudnn_attention(queries, keys, values, mask=mask, bias=bias, scale=self.config.scale)
+        return self.out(averages_BLHK.reshape(*queries.shape[:2], -1))
+
     def apply_rotary(
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
     ) -> Float[Array, "B L H K"]:
@@ -319,9 +330,10 @@ class Attention(nnx.Module):
     def _with_prefix(
         self, keys_values: KeysValues, mask: Array | None, bias: Array | None
     ) -> tuple[KeysValues, Array | None, Array | None]:
-        """Put the prefix before keys and values, visible to all queries, without bias."""
+        """Put the prefix, if there is one, before keys and values, visible to all queries, without bias."""
         prefix = self.prefix_keys_values(len(keys_values.keys))
-        assert prefix is not None
+        if prefix is None:
+            return keys_values, mask, bias
         length, num_keys = prefix.keys.shape[1], keys_values.keys.shape[1]
 
         def extended(rows: Array | None, value: bool | float) -> Array | None:
@@ -346,48 +358,3 @@ def _joined(prefix: KeysValues, others: KeysValues) -> KeysValues:
     """Put a prefix before other keys and values."""
     pairs = zip(prefix, others, strict=True)
     return KeysValues(*(jnp.concatenate([first.astype(then.dtype), then], axis=1) for first, then in pairs))
-
-
-def check_cudnn(config: AttentionConfig, dtype: jnp.dtype, dropout_rate: float) -> None:
-    """Refuse what cuDNN's attention can't compute.
-
-    Args:
-      config: The attention.
-      dtype: Type of activations.
-      dropout_rate: Dropout of attention weights; 0.0 where nothing is dropped.
-
-    Raises:
-      ValueError: With the trait, and the implementations that have it.
-    """
-    cap, head_dim = config.attention_logit_soft_cap, config.head_dim
-    traits = {
-        f"attention_logit_soft_cap={cap}": cap is not None,
-        f"head_dim={head_dim} (cuDNN needs a multiple of 8, at most 128)": head_dim % 8 != 0
-        or head_dim > 128,
-        f"dropout_rate={dropout_rate} of attention weights": dropout_rate > 0,
-        f"compute_dtype={str(dtype)!r} (cuDNN needs bfloat16)": dtype not in (jnp.bfloat16, jnp.float16),
-        f"the backend {jax.default_backend()!r} (cuDNN needs an NVIDIA GPU)": jax.default_backend() != "gpu",
-    }
-    _refuse("cudnn", traits)
-
-
-def check_pallas(mask: AttentionMask | Bool[Array, "..."] | None) -> None:
-    """Refuse what our Pallas kernels can't compute.
-
-    Args:
-      mask: Mask of the attention.
-
-    Raises:
-      ValueError: With the trait, and the implementations that have it.
-    """
-    is_array = mask is not None and (not isinstance(mask, AttentionMask) or mask.allowed is not None)
-    _refuse("pallas", {"a mask given as an array of queries and keys (Batch.attention_mask)": is_array})
-
-
-def _refuse(implementation: str, traits: dict[str, bool]) -> None:
-    found = [trait for trait, present in traits.items() if present]
-    if found:
-        raise ValueError(
-            f"attention_implementation={implementation!r} can't compute attention with {' and '.join(found)}; "
-            "'plain' and 'blockwise' can"
-        )

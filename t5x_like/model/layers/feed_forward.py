@@ -1,10 +1,12 @@
 """Position-wise feed-forward layer, plain or gated."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
@@ -15,9 +17,33 @@ from t5x_like.partitioning.activations import constrain_inner
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
+
+@jax.custom_jvp
+def exact_gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return ``x * Φ(x)`` (Hendrycks and Gimpel 2016, §2), computed in float32 and rounded once.
+
+    The derivative is written out: JAX's own keeps several arrays of bfloat16, or computes each of them again.
+    """
+    wide = x.astype(jnp.float32)
+    return (wide * _normal_cdf(wide)).astype(x.dtype)
+
+
+@exact_gelu.defjvp
+def _exact_gelu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (tangent,) = primals, tangents
+    wide = x.astype(jnp.float32)
+    density = jnp.exp(-0.5 * wide * wide) * (2.0 * math.pi) ** -0.5
+    derivative = (_normal_cdf(wide) + wide * density).astype(x.dtype)
+    return exact_gelu(x), tangent * derivative
+
+
+def _normal_cdf(x: Array) -> Array:
+    return 0.5 * (1.0 + jax.lax.erf(x * 0.5**0.5))
+
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "relu": jax.nn.relu,
-    "gelu": partial(jax.nn.gelu, approximate=False),
+    "gelu": exact_gelu,
     "gelu_tanh": partial(jax.nn.gelu, approximate=True),  # Hendrycks and Gimpel 2016, §2
     "silu": jax.nn.silu,
     "tanh": jax.numpy.tanh,

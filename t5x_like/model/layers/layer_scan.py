@@ -12,18 +12,26 @@ from flax import nnx
 TRAINED_ROWS = "trained_rows"
 
 
-def scan_layers(body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, layers: Any) -> tuple[Any, Any]:
+def scan_layers(
+    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, layers: Any, *, unroll: bool = False
+) -> tuple[Any, Any]:
     """Run ``jax.lax.scan`` over ``layers``, as one scan for each run of layers that train the same weights.
 
     JAX differentiates a scan only by what depends on trained weights, and by a stacked weight as a whole. So frozen
     layers need a scan of their own, in which gradients stop at their weights.
+
+    Args:
+      body: Runs a layer: ``(carry, layer)`` to ``(carry, output)``.
+      carry: Input of the first layer.
+      layers: Weights and others, with a leading layers axis.
+      unroll: Write the layers one after another into the program, instead of a loop.
     """
     edges = _edges(layers)
     if len(edges) == 2:
-        return jax.lax.scan(body, carry, layers)
+        return jax.lax.scan(body, carry, layers, unroll=unroll or 1)
     outputs = []
     for start, stop in pairwise(edges):
-        carry, output = jax.lax.scan(body, carry, _rows(layers, start, stop))
+        carry, output = jax.lax.scan(body, carry, _rows(layers, start, stop), unroll=unroll or 1)
         outputs.append(output)
     return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
 

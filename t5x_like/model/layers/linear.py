@@ -134,6 +134,8 @@ def matmul(
 ) -> Float[Array, "*rows F"]:
     """Return ``x @ kernel``. Its gradients don't transpose large arrays on CPUs, as JAX's own do.
 
+    The gradient of the result is rounded to the factors' type, in which products are fast.
+
     Args:
       x: Left factor.
       kernel: Right factor.
@@ -159,6 +161,7 @@ def _multiply_backward(
     output_dtype: DTypeLike | None, kept: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, Array]:
     x, kernel = kept
+    gradient = gradient.astype(x.dtype)
     product = partial(jax.lax.dot_general, preferred_element_type=output_dtype)
     last, rows = (x.ndim - 1,), tuple(range(x.ndim - 1))
     of_x = product(gradient, kernel, ((last, (1,)), ((), ())))

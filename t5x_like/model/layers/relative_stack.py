@@ -43,6 +43,7 @@ class RelativeStackConfig:
       dropout_rate: Dropout of inputs, layer outputs and inner feed-forward activations.
       attention_dropout_rate: Dropout of attention weights.
       remat: Values that the backward pass computes again, to save memory.
+      scan_layers: Layers run in a loop; otherwise one after another in a longer program.
     """
 
     model_dim: int
@@ -56,6 +57,7 @@ class RelativeStackConfig:
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     remat: Remat = "none"
+    scan_layers: bool = True
 
 
 class Streams(NamedTuple):
@@ -221,7 +223,12 @@ class RelativeStack(nnx.Module):
             return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
 
         layers = (self.layers, memory, keys)
-        streams, inputs = scan_layers(with_remat(body, self.config.remat), drop(streams, 1), layers)
+        streams, inputs = scan_layers(
+            with_remat(body, self.config.remat),
+            drop(streams, 1),
+            layers,
+            unroll=not self.config.scan_layers,
+        )
         return RelativeStackOutput(drop(streams, 3), inputs)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import jax
 
+from t5x_like.model.layers.cudnn_attention import FORWARD_PRIMITIVE
+
 # Policies, from the most memory to the least. Names are MaxText's.
 Remat = Literal[
     "none",
@@ -31,9 +33,17 @@ OUTPUT_NAMES = {
 
 _policies = jax.checkpoint_policies
 
+
+def _is_cudnn_attention(primitive: Any, *_: Any, **__: Any) -> bool:
+    """Return True for averages of values by cuDNN: they take less memory than scores, and more time."""
+    return primitive.name == FORWARD_PRIMITIVE
+
+
 _POLICIES: dict[Remat, Callable[..., Any]] = {
     # Outputs of linear layers; attention's scores are products with batch dimensions.
-    "minimal": _policies.dots_with_no_batch_dims_saveable,
+    "minimal": _policies.save_from_both_policies(
+        _policies.dots_with_no_batch_dims_saveable, _is_cudnn_attention
+    ),
     "save_dot_except_mlp": _policies.save_only_these_names("qkv_proj", "out_proj"),
     "save_qkv_proj": _policies.save_only_these_names("qkv_proj"),
     "save_out_proj": _policies.save_only_these_names("out_proj"),

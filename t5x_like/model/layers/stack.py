@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.attention import IN_BLOCKS, AttentionImplementation
+from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache, num_places
@@ -40,6 +40,7 @@ class StackConfig:
       output_dropout: Dropout of the stack's output (T5).
       sharing: Weights that layers share (ALBERT); ``None`` gives each its own.
       remat: Values that the backward pass computes again, to save memory.
+      scan_layers: Layers run in a loop; otherwise one after another in a longer program.
       attention_implementation: Computation of attention to whole rows. Local attention has its own.
     """
 
@@ -49,6 +50,7 @@ class StackConfig:
     output_dropout: bool = False
     sharing: Sharing | None = None
     remat: Remat = "none"
+    scan_layers: bool = True
     attention_implementation: AttentionImplementation = "plain"
 
     def __post_init__(self) -> None:
@@ -336,7 +338,9 @@ class Stack(nnx.Module):
         x, leading_outputs = run_pattern(x, leading)
         scanned_outputs: list[_LayerOutput] = []
         if layers[num_leading:]:
-            x, scanned_outputs = scan_layers(run_pattern, x, layers[num_leading:])
+            x, scanned_outputs = scan_layers(
+                run_pattern, x, layers[num_leading:], unroll=not self.config.scan_layers
+            )
         return x, [
             *(
                 jax.tree.map(lambda array: array[None], output._replace(own=None))._replace(own=output.own)

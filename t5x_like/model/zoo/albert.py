@@ -59,6 +59,7 @@ class AlbertConfig(BertLikeConfig):
             blocks=(self.block,) * num_blocks,
             sharing=self._sharing(num_blocks),
             remat=self.remat,
+            scan_layers=self.scan_layers,
             attention_implementation=self.attention_implementation,
         )
 

@@ -85,6 +85,7 @@ class BartLikeConfig(CommonConfig):
         return StackConfig(
             blocks=(block,) * num_layers,
             remat=self.remat,
+            scan_layers=self.scan_layers,
             attention_implementation=self.attention_implementation,
         )
 

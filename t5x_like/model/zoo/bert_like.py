@@ -120,6 +120,7 @@ class BertLikeConfig(CommonConfig):
         return StackConfig(
             blocks=(self.block,) * self.num_layers,
             remat=self.remat,
+            scan_layers=self.scan_layers,
             attention_implementation=self.attention_implementation,
         )
 

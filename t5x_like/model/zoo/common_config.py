@@ -7,7 +7,7 @@ import jax
 
 from t5x_like.config_class import config_class
 from t5x_like.model.adapters import AdapterConfig
-from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import quantize_projections
@@ -41,6 +41,8 @@ class CommonConfig:
       dropout_rate: Dropout of embeddings, layer outputs, attention weights and inner feed-forward activations.
       compute_dtype: Type of activations. Weights are float32.
       remat: Activations that the backward pass computes again, to save memory (see ``Remat``).
+      scan_layers: Layers run in a loop, whose program is small. ``False`` writes them one after another: steps on GPUs
+        are faster, and take longer to compile.
       attention_implementation: ``"plain"`` computes all attention scores at once. ``"blockwise"`` never has more than
         those of a block, so that memory grows linearly with the length. ``"pallas"`` does the same in kernels for
         TPUs. ``"cudnn"`` is fast on GPUs. On a mesh with ``context`` above 1 the first two are the same.
@@ -58,6 +60,7 @@ class CommonConfig:
     dropout_rate: float = 0.0
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = "none"
+    scan_layers: bool = True
     attention_implementation: AttentionImplementation = "plain"
     quantization: Quantization | None = None
     pad_vocab_to_multiple_of: int = 128

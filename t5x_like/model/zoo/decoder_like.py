@@ -61,6 +61,7 @@ class DecoderLikeConfig(CommonConfig):
                 blocks=tuple(map(self.block, range(self.num_layers))),
                 final_norm=self.final_norm,
                 remat=self.remat,
+                scan_layers=self.scan_layers,
                 attention_implementation=self.attention_implementation,
             ),
             heads=decoder_heads(

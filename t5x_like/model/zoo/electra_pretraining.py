@@ -14,7 +14,7 @@ from t5x_like.model.families.generator_discriminator import (
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
 )
-from t5x_like.model.layers.attention import AttentionImplementation
+from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.remat import Remat
@@ -50,6 +50,7 @@ class ElectraPretrainingConfig:
       init_stddev: Standard deviation of all fresh weights.
       compute_dtype: Type of activations.
       remat: Activations that the backward pass computes again.
+      scan_layers: Layers run in a loop (see ``CommonConfig``).
       attention_implementation: Computation of attention (see ``CommonConfig``).
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
     """
@@ -70,6 +71,7 @@ class ElectraPretrainingConfig:
     init_stddev: float = 0.02
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = "none"
+    scan_layers: bool = True
     attention_implementation: AttentionImplementation = "plain"
     pad_vocab_to_multiple_of: int = 128
 

@@ -84,6 +84,7 @@ class ModernBertConfig(CommonConfig):
                 blocks=tuple(map(self._block, range(self.num_layers))),
                 final_norm=self._norm,
                 remat=self.remat,
+                scan_layers=self.scan_layers,
                 attention_implementation=self.attention_implementation,
             ),
             heads=self._heads(),

@@ -62,6 +62,7 @@ class RelativeLikeConfig(CommonConfig):
             attention_dropout_rate=attention_dropout_rate,
             init=Normal(self.init_stddev),
             remat=self.remat,
+            scan_layers=self.scan_layers,
         )
 
 

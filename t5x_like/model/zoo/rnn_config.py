@@ -26,3 +26,7 @@ class RNNConfig(CommonConfig):
             )
         if self.remat != "none":
             raise ValueError(f"remat={self.remat!r}, and recurrent layers keep all activations; set 'none'")
+        if not self.scan_layers:
+            raise ValueError(
+                "scan_layers=False, and layers of a recurrent model don't run in a loop; leave it True"
+            )

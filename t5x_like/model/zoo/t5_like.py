@@ -121,6 +121,7 @@ class T5LikeConfig(CommonConfig):
             final_norm=RMSNormConfig(epsilon=self.norm_epsilon),
             output_dropout=True,
             remat=self.remat,
+            scan_layers=self.scan_layers,
             attention_implementation=self.attention_implementation,
         )
 
