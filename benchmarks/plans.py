@@ -84,6 +84,17 @@ _LLAMA_SMALL = (
     "REMAT=full",
 )
 
+_LLAMA_1B = (
+    "LlamaConfig.model_dim=2048",
+    "LlamaConfig.mlp_dim=5632",
+    "LlamaConfig.num_layers=22",
+    "LlamaConfig.num_heads=32",
+    "LlamaConfig.num_kv_heads=4",
+    "TARGETS_LENGTH=2048",
+    "VOCAB_SIZE=32000",
+    "TRAIN_STEPS=1000000",
+)
+
 
 def _attention(topology: str) -> dict[str, Program]:
     """Return programs with each implementation of attention, on 4 chips."""
@@ -163,9 +174,22 @@ def _experts() -> dict[str, Program]:
     }
 
 
+def _accelerator() -> dict[str, Program]:
+    """Return the models and rows of ``benchmarks.accelerator`` on one GPU."""
+    gpu = ("h200:1", "fsdp=1")
+    cudnn = "attention_implementation=cudnn"
+    return {
+        "t5_1_1_large": _t5("large", *gpu, "BATCH_SIZE=128", "TARGETS_LENGTH=128", f"T5Config.{cudnn}"),
+        "t5_1_1_xl": _t5("xl", *gpu, "BATCH_SIZE=64", "TARGETS_LENGTH=128", f"T5Config.{cudnn}"),
+        "bert_large": Program(_BERT, *gpu, (*_BERT_SIZES, "BATCH_SIZE=128", f"BertConfig.{cudnn}")),
+        "llama_1b": Program(_LLAMA, *gpu, (*_LLAMA_1B, "BATCH_SIZE=16", f"LlamaConfig.{cudnn}")),
+    }
+
+
 # By the file of their results.
 PROGRAM_SETS = {
     "plans": PROGRAMS,
+    "accelerator_plans": _accelerator(),
     "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")},
     "expert_plans": _experts(),
     "family_plans": {**_OTHER_FAMILIES, **_sizes()},

@@ -60,11 +60,13 @@ def compile_program(jitted: Any, *arguments: Any, topology: Topology, mesh: Mesh
     seconds = time.perf_counter() - start
     text = compiled.as_text()
     counts = count(text, MeshShape(tuple(mesh.axis_names), tuple(mesh.devices.shape)))
+    memory: Any = compiled.memory_analysis()
+    external_bytes = memory.argument_size_in_bytes + memory.output_size_in_bytes
     return DeviceProgram(
-        _peak_bytes(compiled.memory_analysis(), is_tpu=topology.chip.kind == "tpu"),
+        _peak_bytes(memory, is_tpu=topology.chip.kind == "tpu"),
         tuple(largest_arrays(text, _NUM_LARGEST)),
         counts,
-        roofline(counts, topology, mesh),
+        roofline(counts, topology, mesh, external_bytes=external_bytes),
         seconds,
         out_shardings=compiled.output_shardings,
     )

@@ -16,7 +16,8 @@ class Roofline(NamedTuple):
 
     Attributes:
       compute_seconds: All FLOPs at the chip's peak.
-      memory_seconds: All bytes at the main memory's bandwidth.
+      memory_seconds: All bytes at the main memory's bandwidth. For GPUs, arguments and results once: their programs
+        aren't known.
       operation_seconds: The sum over operations of the slower of the two.
       interconnect_seconds: All bytes that are sent, at the bandwidth of the links that each collective can use.
     """
@@ -37,18 +38,34 @@ class Roofline(NamedTuple):
         return self.operation_seconds + self.interconnect_seconds
 
 
-def roofline(counts: ProgramCounts, topology: Topology, mesh: Mesh) -> Roofline | None:
-    """Return the bounds; ``None`` for simulated CPU devices, which have no data sheet."""
+def roofline(
+    counts: ProgramCounts, topology: Topology, mesh: Mesh, *, external_bytes: float
+) -> Roofline | None:
+    """Return the bounds; ``None`` for simulated CPU devices, which have no data sheet.
+
+    Args:
+      counts: Of one device's program.
+      topology: The devices.
+      mesh: Their arrangement.
+      external_bytes: Arguments and results of one device's program.
+    """
     chip = topology.chip
     if chip.kind == "cpu":
         return None
-    operations = sum(
-        max(each.flops / chip.flops_per_second, each.num_bytes / chip.memory_bytes_per_second) * each.times
-        for each in counts.operations
-    )
+    compute = counts.flops / chip.flops_per_second
+    if chip.kind == "gpu":  # counted is a CPU's program, which moves several times the bytes of a GPU's
+        memory = external_bytes / chip.memory_bytes_per_second
+        operations = max(compute, memory)
+    else:
+        memory = counts.num_bytes / chip.memory_bytes_per_second
+        operations = sum(
+            max(each.flops / chip.flops_per_second, each.num_bytes / chip.memory_bytes_per_second)
+            * each.times
+            for each in counts.operations
+        )
     return Roofline(
-        compute_seconds=counts.flops / chip.flops_per_second,
-        memory_seconds=counts.num_bytes / chip.memory_bytes_per_second,
+        compute_seconds=compute,
+        memory_seconds=memory,
         operation_seconds=operations,
         interconnect_seconds=sum(
             topology.send_seconds(each.sent_bytes, mesh, kind.axes)

@@ -134,6 +134,8 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
 def resolved(experiment: Experiment) -> Experiment:
     """Register an experiment's tasks, and fill in the model of ``start_from``.
 
+    Programs for GPUs are compiled for CPUs, where cuDNN isn't: its attention is planned as blockwise attention.
+
     Raises:
       ValueError: The recipe has a teacher, whose step is not planned.
     """
@@ -143,7 +145,11 @@ def resolved(experiment: Experiment) -> Experiment:
             "teacher's weights and forward pass by hand"
         )
     registry.register(experiment.tasks)
-    return with_model(experiment)
+    experiment = with_model(experiment)
+    model: Any = experiment.model
+    if getattr(model, "attention_implementation", None) != "cudnn":
+        return experiment
+    return replace(experiment, model=replace(model, attention_implementation="blockwise"))
 
 
 def state_plan(experiment: Experiment, mesh: Mesh) -> StatePlan:
