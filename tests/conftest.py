@@ -12,6 +12,9 @@ from tests.references import GOLDEN, xla_flags
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", xla_flags(num_devices=8))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Threads of XLA, one for each simulated device if not given: where each waits in another collective operation than its
+# partners, the process hangs and ends after 40 seconds.
+os.environ.setdefault("NPROC", "32")
 # Modules and subprocesses compile many of the same programs; each is compiled once and kept for the next run too.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # thousands are small
