@@ -21,6 +21,7 @@ from benchmarks.machine import about
 from benchmarks.timed_step import compile_step, empty_rows, grown_gib, random_batch, run_from
 from t5x_like.io.files import write_json
 from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.model.zoo.longt5 import LongT5Config
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
@@ -35,6 +36,14 @@ _SIZE: dict[str, Any] = {"model_dim": 128, "mlp_dim": 256, "num_heads": 2, "rema
 MODELS = {
     "t5": T5Config(vocab_size=4096, head_dim=64, num_encoder_layers=2, num_decoder_layers=2, **_SIZE),
     "llama": LlamaConfig(vocab_size=4096, num_layers=2, num_kv_heads=1, **_SIZE),
+    "longt5_tglobal": LongT5Config(
+        vocab_size=4096,
+        head_dim=64,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        global_block_size=16,
+        **_SIZE,
+    ),
     "modernbert": ModernBertConfig(vocab_size=4096, num_layers=3, **_SIZE),
 }
 TARGETS_LENGTH = 512  # of the encoder-decoder, whose input grows
@@ -48,7 +57,7 @@ def measure(
     """Compile a step, and run it unless it needs too much memory."""
     mesh = MeshConfig().build(jax.devices()[:1])
     inputs, targets = length, TARGETS_LENGTH
-    if not isinstance(model, T5Config):
+    if not isinstance(model, T5Config | LongT5Config):
         inputs, targets = (length, 0) if isinstance(model, ModernBertConfig) else (0, length)
     batch = random_batch(empty_rows(inputs, targets), batch_size=rows, vocab_size=model.vocab_size)
     step = compile_step(model, AdamW(learning_rate=1e-3), batch, mesh, loss=loss)
