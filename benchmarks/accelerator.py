@@ -154,6 +154,8 @@ def main() -> None:
             if measure == "train" and arguments.pytorch:
                 rows = found["train"].get("rows", CASES[name].rows)
                 found["pytorch"] = pytorch(arguments.pytorch, CASES[name], rows, arguments.steps)
+                rates = [found[each].get("tokens_per_second") for each in ("train", "pytorch")]
+                found["speedup"] = rates[0] / rates[1] if all(rates) else None
             print(name, json.dumps(found, indent=2), flush=True)
             if arguments.output:
                 write_json(arguments.output, result)

@@ -17,25 +17,16 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import place
-from t5x_like.planning.chips import CHIPS, GIB
+from t5x_like.planning.chips import GIB, chip_of
 from t5x_like.planning.device_groups import MeshShape
 from t5x_like.planning.program_counts import count
+from t5x_like.planning.roofline import operation_seconds
 from t5x_like.planning.traced_flops import computed_once, traced_flops
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
 _LOSS = LossConfig()
-# Beginning of a device's kind, and the name of its data sheet.
-_SHEETS = {
-    "TPU v4": "v4",
-    "TPU v5 lite": "v5e",
-    "TPU v5": "v5p",
-    "TPU v6 lite": "v6e",
-    "NVIDIA A100": "a100",
-    "NVIDIA H100": "h100",
-    "NVIDIA H200": "h200",
-}
 
 
 def random_batch(rows: Batch, *, batch_size: int, vocab_size: int, seed: int = 0) -> Batch:
@@ -150,10 +141,12 @@ def time_train_step(
     """
     step = compile_step(model, optimizer, batch, mesh, **options)
     seconds = run_steps(step, model, mesh, num_steps)
-    median, peak, device = statistics.median(seconds), peak_flops(mesh), mesh.devices.flat[0]
+    median, device = statistics.median(seconds), mesh.devices.flat[0]
+    chip = chip_of(device.device_kind)
     streams = (batch.encoder_input_tokens, batch.decoder_input_tokens)
     num_tokens = sum(stream.size for stream in streams if stream is not None)
     shape = MeshShape(tuple(mesh.axis_names), tuple(mesh.devices.shape))
+    counts = count(step.program.as_text() or "", shape)
     return {
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(parameters.abstract(model)[1])),
         "rows": len(batch.loss_weights),
@@ -166,24 +159,17 @@ def time_train_step(
         "seconds_per_step": {"median": median, "fastest": min(seconds), "slowest": max(seconds)},
         "tokens_per_second": num_tokens / median,
         "model_flops": step.model_flops,
-        # With what rematerialization computes again. GPUs' programs call libraries for their matrix products, which the
-        # counter doesn't see.
-        "compiled_flops_per_device": count(step.program.as_text() or "", shape).flops
-        if device.platform == "cpu"
-        else None,
+        # With what rematerialization computes again.
+        "compiled_flops_per_device": counts.flops,
+        "least_seconds_per_step": None if chip is None else operation_seconds(counts, chip),
         "model_flops_per_second": step.model_flops / median,
-        "model_flops_utilization": None if peak is None else step.model_flops / median / peak,
+        "model_flops_utilization": None
+        if chip is None
+        else step.model_flops / median / (chip.flops_per_second * mesh.size),
         "memory": memory(device, step.program),
         "device": device.device_kind,
         "steps_timed": num_steps,
     }
-
-
-def peak_flops(mesh: Mesh) -> float | None:
-    """Return the bfloat16 FLOP/s of all devices by their data sheet; ``None`` for devices without one."""
-    kind = mesh.devices.flat[0].device_kind
-    sheet = next((sheet for name, sheet in _SHEETS.items() if kind.startswith(name)), None)
-    return None if sheet is None else CHIPS[sheet].flops_per_second * mesh.size
 
 
 def time_calls(function: Callable[[], Any], num_calls: int) -> float:

@@ -201,6 +201,64 @@ FILES = (
         },
     ),
     ResultFile(
+        name="accelerator_h200",
+        title="Train steps on one H200",
+        words="bfloat16 with AdamW, remat `minimal`, attention by cuDNN, layers one after another, full rows of random "
+        "tokens: 512 + 128 of T5, 512 of BERT, 2,048 of LLaMA. PyTorch is transformers in eager mode with autocast, "
+        "with as many rows as fit. Ratio: tokens a second. See [on a GPU](performance.md#on-a-gpu).",
+        rows=("models",),
+        columns={
+            "parameters": ("train", "parameters"),
+            "rows": ("train", "rows"),
+            "seconds of a step": ("train", "seconds_per_step", "median"),
+            "tokens a second": ("train", "tokens_per_second"),
+            "model FLOPs utilization": ("train", "model_flops_utilization"),
+            "peak GiB": ("train", "memory", "device_peak_gib"),
+            "rows, PyTorch": ("pytorch", "rows"),
+            "tokens a second, PyTorch": ("pytorch", "tokens_per_second"),
+            "ratio": ("speedup",),
+        },
+    ),
+    ResultFile(
+        name="accelerator_changes_h200",
+        title="Changes of train steps on one H200",
+        words="The steps of the table above while the code changed. Position and type embeddings have their gradient "
+        "by a sum and a product since the second commit; before, adding tokens to a few rows one by one took 113 of "
+        "BERT's 329 ms.",
+        rows=("steps",),
+        columns={
+            "commit": ("commit",),
+            "layers": ("layers",),
+            "compiled in, s": ("compile_seconds",),
+            "seconds of a step": ("seconds_per_step",),
+            "at least, of its program": ("least_seconds_per_step",),
+            "model FLOPs utilization": ("model_flops_utilization",),
+            "peak GiB": ("device_peak_gib",),
+        },
+    ),
+    ResultFile(
+        name="attention_h200",
+        title="Attention of one layer on one H200",
+        words="In bfloat16; T5: 64 rows of 512, 16 heads of 64, with a bias; LLaMA: 8 causal rows of 2,048, 32 heads "
+        "of 64 that share 4 keys and values. Mask: an array that separates two examples. Lengths: those of rows. "
+        "Errors: of the gradients of queries, keys, values and the bias, relative to plain attention in float32, by "
+        "the implementation and by plain attention in bfloat16.",
+        rows=("layers",),
+        columns={
+            "forward, ms": ("forward_ms",),
+            "gradient, ms": ("gradient_ms",),
+            "errors": ("gradient_errors",),
+            "of plain": ("gradient_errors_of_plain",),
+        },
+    ),
+    ResultFile(
+        name="accelerator_plans",
+        title="The same steps, planned",
+        words="What [`t5x-like plan`](guides/plan.md) says of the four models above on one H200. Compiled for a CPU.",
+        rows=(),
+        columns=_PLAN_COLUMNS,
+    ),
+    ResultFile(
         name="attention_kernels",
         title="Attention compiled for TPUs",
         words="Attention of one layer, forward and backward in bfloat16, compiled for one chip and never run: the T5's "

@@ -20,6 +20,7 @@ class Chip(NamedTuple):
       shapes: TPU: numbers of chips along each axis of the network.
       wraps_at: TPU: the axis lengths, or their divisor, at which the ends of an axis are linked.
       source: Where the figures are published.
+      device_kind: How JAX's name of such a device begins (``jax.Device.device_kind``).
     """
 
     name: str
@@ -33,6 +34,7 @@ class Chip(NamedTuple):
     shapes: tuple[str, ...] = ()
     wraps_at: int = 0
     source: str = ""
+    device_kind: str = ""
 
 
 _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
@@ -53,6 +55,7 @@ CHIPS = {
             shapes=_CUBES,
             wraps_at=4,
             source="Jouppi et al. 2023, table 4, https://arxiv.org/abs/2304.01433",
+            device_kind="TPU v4",
         ),
         Chip(
             "v5e",
@@ -65,6 +68,7 @@ CHIPS = {
             shapes=_SQUARES,
             wraps_at=16,
             source="https://cloud.google.com/tpu/docs/v5e (1,600 Gbit/s over 4 links)",
+            device_kind="TPU v5 lite",
         ),
         Chip(
             "v5p",
@@ -77,6 +81,7 @@ CHIPS = {
             shapes=_CUBES,
             wraps_at=4,
             source="https://cloud.google.com/tpu/docs/v5p (4,800 Gbit/s over 6 links)",
+            device_kind="TPU v5",
         ),
         Chip(
             "v6e",
@@ -89,6 +94,7 @@ CHIPS = {
             shapes=_SQUARES,
             wraps_at=16,
             source="https://cloud.google.com/tpu/docs/v6e (800 GB/s in both directions over 4 links)",
+            device_kind="TPU v6 lite",
         ),
         Chip(
             "a100",
@@ -99,6 +105,7 @@ CHIPS = {
             link_bytes_per_second=300 * GIGA,
             network_bytes_per_second=25 * GIGA,
             source="https://www.nvidia.com/en-us/data-center/a100/ (SXM, 80 GB; 200 Gbit/s to other machines)",
+            device_kind="NVIDIA A100",
         ),
         Chip(
             "h100",
@@ -109,6 +116,7 @@ CHIPS = {
             link_bytes_per_second=450 * GIGA,
             network_bytes_per_second=50 * GIGA,
             source="https://www.nvidia.com/en-us/data-center/h100/ (SXM; 400 Gbit/s to other machines)",
+            device_kind="NVIDIA H100",
         ),
         Chip(
             "h200",
@@ -119,7 +127,18 @@ CHIPS = {
             link_bytes_per_second=450 * GIGA,
             network_bytes_per_second=50 * GIGA,
             source="https://www.nvidia.com/en-us/data-center/h200/ (SXM; 400 Gbit/s to other machines)",
+            device_kind="NVIDIA H200",
         ),
         Chip("cpu", "cpu"),
     )
 }
+
+
+def chip_of(device_kind: str) -> Chip | None:
+    """Return the figures of a device that is here; ``None`` for others than these.
+
+    Args:
+      device_kind: Of a ``jax.Device``.
+    """
+    found = [chip for chip in CHIPS.values() if chip.device_kind and device_kind.startswith(chip.device_kind)]
+    return max(found, key=lambda chip: len(chip.device_kind), default=None)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _SHAPE = re.compile(r"([a-z]+\d*[a-z0-9]*)\[([\d,<=]*)\](\{[^}]*\})?")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
-_NAME = re.compile(r"%([\w.\-]+)")
+_NAME = re.compile(r"%([\w.\-]+(?:#\d+)?)")  # since JAX 0.11 "%name#1" is the second element of a tuple
 _TRIP_COUNT = re.compile(r'known_trip_count":\{"n":"(\d+)"')
 _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
 _MAIN_MEMORY, _HOST_MEMORY = "0", "5"
@@ -91,6 +91,11 @@ class Instruction(NamedTuple):
         """Path of the JAX operation that it came from; empty if unknown."""
         found = re.search(r'op_name="([^"]*)"', self.attributes)
         return found[1] if found else ""
+
+    @property
+    def target(self) -> str:
+        """Kernel or library function of a custom call."""
+        return self.attributes.partition('custom_call_target="')[2].partition('"')[0]
 
     @property
     def num_bytes(self) -> int:
@@ -233,6 +238,9 @@ def parse(text: str) -> HloProgram:
             continue
         name, rest = line.strip().split(" = ", 1)
         instruction = _instruction(name.removeprefix("ROOT ").lstrip("%"), rest)
+        for operand in instruction.operands:
+            if "#" in operand and operand not in current.instructions:
+                current.instructions[operand] = _element(current, operand)
         current.instructions[instruction.name] = instruction
         if name.startswith("ROOT "):
             current.root = instruction.name
@@ -252,6 +260,15 @@ def _instruction(name: str, text: str) -> Instruction:
         tuple(_NAME.findall(argument)),
         argument,
         rest[closing + 1 :],
+    )
+
+
+def _element(computation: Computation, name: str) -> Instruction:
+    """Return the ``get-tuple-element`` that an operand such as "loop#1" stands for."""
+    source, _, index = name.partition("#")
+    shapes = computation.instructions[source].shapes if source in computation.instructions else ()
+    return Instruction(
+        name, "get-tuple-element", shapes[int(index) : int(index) + 1], (source,), "", f", index={index}"
     )
 
 

@@ -1,5 +1,7 @@
 """FLOPs and bytes of single instructions of a compiled program."""
 
+import re
+
 import numpy as np
 
 from t5x_like.planning.hlo_program import Computation, Instruction
@@ -13,7 +15,33 @@ def matmul_flops(computation: Computation, instruction: Instruction) -> float:
         return 2.0 * instruction.shapes[0].size * float(np.prod(contracted))
     if instruction.opcode == "convolution":
         return _convolution_flops(computation, instruction)
+    if instruction.opcode == "custom-call":
+        return _library_flops(computation, instruction)
     return 0.0
+
+
+# Products of cuDNN's attention for each pair of a query and a key: scores and averages; scores again, and the gradients
+# of weights, queries, keys and values. What a causal mask hides is counted too.
+_ATTENTION_PRODUCTS = {False: 2, True: 5}
+
+
+def _library_flops(computation: Computation, instruction: Instruction) -> float:
+    """Return the FLOPs of a call of cuBLAS or of cuDNN's attention in a program for GPUs, 0 for other calls."""
+    target = instruction.target
+    if not target.startswith(("__cublas$", "__cudnn$fmha")):
+        return 0.0
+    left = computation.operands(instruction)[0].shapes[0].dims
+    if target.startswith("__cublas$"):
+        contracted = [left[int(axis)] for axis in _numbers(instruction, "lhs_contracting_dimensions")]
+        return 2.0 * instruction.shapes[0].size * float(np.prod(contracted))
+    scores = _numbers(instruction, "intermediate_tensor_shape")  # rows, heads, queries, keys
+    return 2.0 * _ATTENTION_PRODUCTS[target.endswith("Backward")] * float(np.prod(scores)) * left[-1]
+
+
+def _numbers(instruction: Instruction, name: str) -> list[int]:
+    """Return the first list of numbers after a name in the configuration of a call."""
+    after = instruction.attributes.partition(f'"{name}":')[2]
+    return [int(number) for number in re.findall(r"\d+", after.partition("[")[2].partition("]")[0])]
 
 
 def _convolution_flops(computation: Computation, instruction: Instruction) -> float:

@@ -238,15 +238,16 @@ class _Counter:
         elif (kind := opcode.removesuffix("-start")) in _COLLECTIVES:
             self._count_collective(kind, computation, instruction, times, counts)
         elif opcode == "custom-call":
-            target = instruction.attributes.partition('custom_call_target="')[2].partition('"')[0]
+            flops = matmul_flops(computation, instruction)
             estimate = re.search(r'"cost_estimate":\s*(\{[^}]*\})', instruction.attributes)
             if estimate:
                 costs = json.loads(estimate[1])
                 flops, num_bytes = float(costs["flops"]), float(costs["bytes_accessed"])
                 counts.operations.append(Operation(flops, num_bytes, times))
-            elif not target.startswith(_FREE_TARGETS):
-                counts.custom_calls[target] += times
-                counts.operations.append(Operation(0.0, bytes_moved(computation, instruction), times))
+            elif not instruction.target.startswith(_FREE_TARGETS):
+                if not flops:
+                    counts.custom_calls[instruction.target] += times
+                counts.operations.append(Operation(flops, bytes_moved(computation, instruction), times))
         elif opcode not in _FREE and not opcode.endswith("-done"):
             flops = matmul_flops(computation, instruction)
             moved = bytes_moved(computation, instruction)

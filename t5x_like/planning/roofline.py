@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from jax.sharding import Mesh
 
+from t5x_like.planning.chips import Chip
 from t5x_like.planning.program_counts import ProgramCounts
 from t5x_like.planning.topology import Topology
 
@@ -71,4 +72,17 @@ def roofline(
             topology.send_seconds(each.sent_bytes, mesh, kind.axes)
             for kind, each in counts.collectives.items()
         ),
+    )
+
+
+def operation_seconds(counts: ProgramCounts, chip: Chip) -> float:
+    """Return the sum over operations of the slower of FLOPs and bytes.
+
+    Args:
+      counts: Of a program that was compiled for such a chip.
+      chip: Its figures.
+    """
+    return sum(
+        max(each.flops / chip.flops_per_second, each.num_bytes / chip.memory_bytes_per_second) * each.times
+        for each in counts.operations
     )

@@ -1,6 +1,7 @@
 """The accelerator's benchmark runs where TensorFlow, seqio and gin are not installed."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -20,11 +21,24 @@ def test_it_imports_neither_tensorflow_nor_seqio_nor_gin():
 @pytest.mark.slow
 def test_a_tiny_model_is_measured(tmp_path):
     output = tmp_path / "result.json"
-    command = [sys.executable, "-m", "benchmarks.accelerator", "--models", "tiny", "--steps", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.accelerator",
+        "--models",
+        "tiny",
+        "--steps",
+        "1",
+        "--unroll_layers",
+    ]
+    command += ["--attention", "blockwise", "--measure", "train", "decode", "agreement"]
     subprocess.run([*command, "--output", str(output)], check=True, cwd=ROOT, capture_output=True)
-    found = json.loads(output.read_text())["models"]["tiny"]["t5x_like"]
+    found = json.loads(output.read_text())["models"]["tiny"]
     assert found["train"]["tokens_per_second"] > 0
+    num_devices = math.prod(found["train"]["mesh"].values())
     assert found["train"]["model_flops"] == pytest.approx(
-        found["train"]["compiled_flops_per_device"], rel=0.01
+        num_devices * found["train"]["compiled_flops_per_device"], rel=0.05
     )
     assert found["decode"]["tokens_per_second"] > 0
+    for errors in found["agreement"].values():
+        assert errors["blockwise"] == pytest.approx(errors["plain"], rel=0.1)

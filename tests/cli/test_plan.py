@@ -117,6 +117,26 @@ def test_gpus_are_planned_from_counts_and_say_so(capsys: pytest.CaptureFixture[s
             assert line.endswith("[shapes]")
 
 
+def test_attention_by_cudnn_is_planned_as_blockwise(capsys: pytest.CaptureFixture[str]) -> None:
+    plans = [
+        planned(
+            capsys,
+            "--gin_file",
+            T5,
+            "--topology",
+            "h200:1",
+            "--set",
+            f"T5Config.attention_implementation={each}",
+        )
+        for each in ("cudnn", "blockwise")
+    ]
+    assert plans[0]["program"]["flops"] == plans[1]["program"]["flops"]
+    # Products at the data sheet's rate, or the state: what a CPU's program moves is no bound of a GPU's time.
+    time = plans[0]["time"]
+    assert time["operation_seconds"] == max(time["compute_seconds"], time["memory_seconds"])
+    assert time["memory_seconds"] < plans[0]["program"]["memory_bytes"] / 4.8e12
+
+
 @pytest.mark.parametrize("recipe", [T5, GPT])
 def test_generation_is_planned_by_its_cache_prefill_and_tokens(
     capsys: pytest.CaptureFixture[str], recipe: str

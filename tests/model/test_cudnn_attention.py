@@ -54,7 +54,11 @@ def heads(seed: int, num_heads: int) -> jax.Array:
 
 
 def plain(queries: Any, keys: Any, values: Any, *, mask: Any, bias: Any, scale: float) -> jax.Array:
-    attention = Attention(AttentionConfig(num_heads=4, head_dim=8, num_kv_heads=2, attention_scale=scale), 32, key=jax.random.key(0))
+    attention = Attention(
+        AttentionConfig(num_heads=4, head_dim=8, num_kv_heads=2, attention_scale=scale),
+        32,
+        key=jax.random.key(0),
+    )
     scores = attention.scores(queries, keys) + (0.0 if bias is None else bias)
     visible = as_array(mask, num_queries=LENGTH, num_keys=LENGTH)
     scores = scores if visible is None else jnp.where(visible, scores, -1e10)

@@ -31,6 +31,36 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "modernbert",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("xlnet", "albert")),
+    ],
+)
+def test_layers_one_after_another_compute_what_a_loop_does(name):
+    config = replace(TINY[name], remat="minimal")
+    graphdef, params = parameters.split(config.build(jax.random.key(0)))
+    unrolled = parameters.abstract(replace(config, scan_layers=False))[0]
+    batch = jax.tree.map(jnp.asarray, batch_for(config, 0))
+
+    def gradient_of(structure):
+        def loss(weights):
+            found = predict(parameters.merge(structure, weights), batch, dropout_key=jax.random.key(1))
+            arrays = jax.tree.leaves(found._replace(extra_losses=None))
+            return sum(jnp.sum(jnp.sin(each)) for each in arrays if jnp.issubdtype(each.dtype, jnp.floating))
+
+        return jax.jit(jax.value_and_grad(loss))
+
+    loop, no_loop = gradient_of(graphdef), gradient_of(unrolled)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), loop(params), no_loop(params)
+    )
+    num_loops = [str(jax.make_jaxpr(each)(params)).count("length=") for each in (loop, no_loop)]
+    assert num_loops[0] >= 2
+    assert " while" not in no_loop.lower(params).as_text() or num_loops[1] < num_loops[0]
+
+
 @pytest.mark.parametrize(("name", "options", "patterns"), CASES)
 def test_trained_layers_have_their_gradients_and_frozen_ones_cost_nothing(name, options, patterns):
     config = replace(TINY[name], **options)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from t5x_like.planning.chips import chip_of
 from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
 from t5x_like.planning.device_program import _refused_peak
 from t5x_like.planning.hlo_program import parse
@@ -363,3 +364,58 @@ ENTRY %main (a: f32[64,32,8], b: f32[32,16,8]) -> f32[64,16,8] {
 }
 """
     assert count(text, MeshShape(("data",), (1,))).flops == 8 * 2 * 64 * 32 * 16
+
+
+# Lines of programs that XLA of JAX 0.11 compiled for an H200, without what isn't counted.
+_GPU_PROGRAM = """HloModule jit_step, is_scheduled=true
+
+%gemm_fusion (parameter_0: bf16[2048,64], parameter_1: bf16[64,512]) -> bf16[2048,512] {
+  %parameter_0 = bf16[2048,64]{1,0} parameter(0)
+  %parameter_1 = bf16[64,512]{1,0} parameter(1)
+  ROOT %dot.1 = bf16[2048,512]{1,0} dot(%parameter_0, %parameter_1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+ENTRY %main (q: bf16[16,128,32,64], k: bf16[16,96,4,64], x: bf16[2048,64], w: bf16[64,512]) -> bf16[2048,64] {
+  %q = bf16[16,128,32,64]{3,2,1,0} parameter(0)
+  %k = bf16[16,96,4,64]{3,2,1,0} parameter(1)
+  %x = bf16[2048,64]{1,0} parameter(2)
+  %w = bf16[64,512]{1,0} parameter(3)
+  %forward = (bf16[16,32,128,64]{3,1,2,0}, f32[16,32,128]{2,1,0}, u8[256]{0}) custom-call(%q, %k, %k), \
+custom_call_target="__cudnn$fmhaSoftmax", backend_config={"cudnn_fmha_backend_config":{"bmm1_dot_dimension_numbers":\
+{"lhs_batch_dimensions":["0","2"]},"intermediate_tensor_shape":{"dimensions":["16","32","128","96"]}}}
+  %backward = (bf16[16,32,128,64]{3,1,2,0}, u8[256]{0}) custom-call(%q, %k, %k, %forward#1, %forward#0), \
+custom_call_target="__cudnn$fmhaSoftmaxBackward", backend_config={"cudnn_fmha_backend_config":\
+{"intermediate_tensor_shape":{"dimensions":["16","32","128","96"]}}}
+  %wide = bf16[2048,512]{1,0} fusion(%x, %w), kind=kCustom, calls=%gemm_fusion
+  ROOT %product = (bf16[2048,64]{1,0}, s8[33554432]{0}) custom-call(%wide, %w), \
+custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":{"dot_dimension_numbers":\
+{"lhs_batch_dimensions":[],"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["1"]}}}
+}
+"""
+
+
+def test_products_by_libraries_of_gpus_are_counted():
+    counts = count(_GPU_PROGRAM.replace("\\\n", ""), MeshShape(("data",), (1,)))
+    attention = 2 * 16 * 32 * 128 * 96 * 64
+    assert [each.flops for each in counts.operations] == [
+        2 * attention,
+        5 * attention,
+        2 * 2048 * 64 * 512,
+        2 * 2048 * 512 * 64,
+    ]
+    assert not counts.custom_calls
+
+
+def test_elements_of_a_tuple_are_read_alone():
+    counts = count(_GPU_PROGRAM.replace("\\\n", ""), MeshShape(("data",), (1,)))
+    query, key, statistics = 16 * 128 * 32 * 64 * 2, 16 * 96 * 4 * 64 * 2, 16 * 32 * 128 * 4
+    backward = counts.operations[1]
+    assert backward.num_bytes == query + 2 * key + statistics + query + (query + 256)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("NVIDIA H200", "h200"), ("TPU v5", "v5p"), ("TPU v5 lite", "v5e"), ("cpu", None)]
+)
+def test_devices_have_the_figures_of_their_data_sheet(kind: str, name: str | None):
+    chip = chip_of(kind)
+    assert (chip and chip.name) == name
