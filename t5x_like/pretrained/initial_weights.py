@@ -34,6 +34,7 @@ class CheckpointModel:
       scan_layers: layers run in a loop (see ``CommonConfig``).
       attention_implementation: computation of attention (see ``CommonConfig``).
       quantization: type of the products of projections (see ``CommonConfig``).
+      float32_gradients: gradients of their kernels are summed in float32 (see ``CommonConfig``).
       num_added_tokens: ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their embeddings
         are freshly drawn.
       adapter: few further weights to train in place of the others, such as ``LoRA``; that of the run in ``start_from``
@@ -47,6 +48,7 @@ class CheckpointModel:
     scan_layers: bool = True
     attention_implementation: AttentionImplementation = "plain"
     quantization: Quantization | None = None
+    float32_gradients: bool = False
     adapter: AdapterConfig | None = None
     num_added_tokens: int = 0
 
@@ -75,6 +77,7 @@ class CheckpointModel:
             "scan_layers": self.scan_layers,
             "attention_implementation": self.attention_implementation,
             "quantization": self.quantization,
+            "float32_gradients": self.float32_gradients,
             "dropout_rate": self.dropout_rate,
             "classifier_dropout_rate": self.classifier_dropout_rate,
             "adapter": self.adapter,

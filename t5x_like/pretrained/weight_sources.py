@@ -32,6 +32,7 @@ _FREE = (
     "scan_layers",
     "attention_implementation",
     "quantization",
+    "float32_gradients",
     "pad_vocab_to_multiple_of",
     "adapter",
 )

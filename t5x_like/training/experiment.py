@@ -169,7 +169,7 @@ class Experiment:
 # checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
     r"(total_steps|max_skipped_steps|max_failed_saves|loss_spikes|watchdog|distillation\.logits_dir|features\.start_from|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
-    r"|allow_compute_dtype_change|model\.(remat|scan_layers|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
+    r"|allow_compute_dtype_change|model\.(remat|scan_layers|float32_gradients|attention_implementation)|loss\.logits_chunk_length|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 _COMPUTE_DTYPE = "model.compute_dtype"
 

@@ -155,6 +155,7 @@ def test_impossible_configurations_are_refused():
             "quantization='int8', and products of a recurrent model aren't computed in 8 bits",
         ),
         ({"attention_implementation": "blockwise"}, "a recurrent model has no such attention"),
+        ({"float32_gradients": True}, "only projections of Transformers have it"),
         ({"scan_layers": False}, "layers of a recurrent model don't run in a loop"),
         ({"embedding_dropout_rate": 1.0}, "embedding_dropout_rate is 1.0; give a probability below 1"),
     ):

@@ -203,6 +203,13 @@ _SPANBERT = published(
 )
 _SPANBERT_SQUAD = _SPANBERT | published("Joshi et al. 2020, appendix B", train__inputs_length=512, epochs=4)
 _SPANBERT_GLUE = _SPANBERT | published("Joshi et al. 2020, appendix B", train__inputs_length=128, epochs=10)
+_SPANBERT_MRQA = (
+    "mrqa_newsqa",
+    "mrqa_trivia_qa",
+    "mrqa_search_qa",
+    "mrqa_hotpot_qa",
+    "mrqa_natural_questions",
+)
 _SPANBERT_COLA = _SPANBERT_GLUE | published("Joshi et al. 2020, appendix B", epochs=4)
 
 _ULMFIT = published(
@@ -386,6 +393,8 @@ FINE_TUNING_SETTINGS: dict[str, Settings] = {
     **_of_tasks("spanbert", ("squad_v1", "squad_v2"), _SPANBERT_SQUAD),
     **_of_tasks("spanbert", _GLUE, _SPANBERT_GLUE),
     "spanbert/glue_cola.gin": _SPANBERT_COLA,
+    **_of_tasks("spanbert", _SPANBERT_MRQA, _SPANBERT_SQUAD),
+    "spanbert/tacred.gin": _SPANBERT_GLUE,
     **_of_tasks(
         "gpt1",
         (

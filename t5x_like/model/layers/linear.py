@@ -64,6 +64,8 @@ class Linear(nnx.Module):
 
     ``adapter`` is ``None``, or the name of the attribute with a module that changes the layer (see ``adapt``).
     ``quantization`` is ``None``, or the type in which products are computed (see ``quantize_projections``).
+    ``has_float32_gradient`` is ``False``, or the gradient of the kernel is summed in float32 (see
+    ``sum_gradients_in_float32``).
 
     Args:
       num_inputs: Width of inputs.
@@ -89,6 +91,7 @@ class Linear(nnx.Module):
         self.output_name = OUTPUT_NAMES.get(axes)
         self.adapter: str | None = None
         self.quantization: Quantization | None = None
+        self.has_float32_gradient = False
 
     def __call__(
         self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
@@ -119,9 +122,10 @@ class Linear(nnx.Module):
         self, x: Float[Array, "*rows D"], output_dtype: jnp.dtype | None = None
     ) -> Float[Array, "*rows F"]:
         """Return the layer's output without its adapter; arguments are those of a call."""
-        kernel = self.kernel[...].astype(x.dtype)
+        kernel = self.kernel[...]
+        kernel = kernel if self.has_float32_gradient else kernel.astype(x.dtype)
         if self.quantization is not None and output_dtype is None:
-            y = quantized_matmul(x, kernel, self.quantization)
+            y = quantized_matmul(x, kernel.astype(x.dtype), self.quantization)
         else:
             y = matmul(x, kernel, output_dtype)
         if self.bias is not None:
@@ -134,18 +138,19 @@ def matmul(
 ) -> Float[Array, "*rows F"]:
     """Return ``x @ kernel``. Its gradients don't transpose large arrays on CPUs, as JAX's own do.
 
-    The gradient of the result is rounded to the factors' type, in which products are fast.
+    Products are computed in the type of ``x``: the gradient of the result is rounded to it. The gradient of a kernel of
+    a wider type is summed in that type.
 
     Args:
       x: Left factor.
       kernel: Right factor.
-      output_dtype: Type of sums and result; ``None`` for the factors' own.
+      output_dtype: Type of sums and result; ``None`` for that of ``x``.
     """
     return _matmul(x, kernel, output_dtype)
 
 
 def _multiply(x: Array, kernel: Array, output_dtype: DTypeLike | None) -> Array:
-    return jnp.matmul(x, kernel, preferred_element_type=output_dtype)
+    return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=output_dtype)
 
 
 _matmul: Any = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
@@ -162,9 +167,12 @@ def _multiply_backward(
 ) -> tuple[Array, Array]:
     x, kernel = kept
     gradient = gradient.astype(x.dtype)
-    product = partial(jax.lax.dot_general, preferred_element_type=output_dtype)
     last, rows = (x.ndim - 1,), tuple(range(x.ndim - 1))
-    of_x = product(gradient, kernel, ((last, (1,)), ((), ())))
+    of_x = jax.lax.dot_general(
+        gradient, kernel.astype(x.dtype), ((last, (1,)), ((), ())), preferred_element_type=output_dtype
+    )
+    sums_dtype = output_dtype if kernel.dtype == x.dtype else kernel.dtype
+    product = partial(jax.lax.dot_general, preferred_element_type=sums_dtype)
     # The first factor is transposed: the narrower one.
     if x.shape[-1] <= gradient.shape[-1]:
         of_kernel = product(x, gradient, ((rows, rows), ((), ())))
@@ -184,6 +192,16 @@ def quantize_projections(model: nnx.Module, quantization: Quantization) -> None:
     for _, module in nnx.iter_modules(model):
         if isinstance(module, Linear) and module.output_name is not None:
             module.quantization = quantization
+
+
+def sum_gradients_in_float32(model: nnx.Module) -> None:
+    """Let gradients of the kernels of attention's and feed-forward projections be summed in float32.
+
+    That is over the tokens of a device, and over devices, which then send twice the bytes of bfloat16.
+    """
+    for _, module in nnx.iter_modules(model):
+        if isinstance(module, Linear) and module.output_name is not None:
+            module.has_float32_gradient = True
 
 
 def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:

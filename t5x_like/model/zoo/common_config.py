@@ -10,7 +10,7 @@ from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.linear import quantize_projections
+from t5x_like.model.layers.linear import quantize_projections, sum_gradients_in_float32
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
 from t5x_like.model.zoo.config_fields import check_size
@@ -48,6 +48,8 @@ class CommonConfig:
         TPUs. ``"cudnn"`` is fast on GPUs. On a mesh with ``context`` above 1 the first two are the same.
       quantization: ``"int8"`` or ``"float8"`` computes products of attention's and feed-forward projections in 8 bits
         (see ``quantized_matmul``); ``None`` in the type of activations. Weights stay float32.
+      float32_gradients: Gradients of these projections' kernels are summed in float32, also over devices; otherwise
+        in the type of activations.
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
       adapter: Few further weights that are trained in place of the others, such as ``LoRA``; ``None`` for none.
     """
@@ -63,6 +65,7 @@ class CommonConfig:
     scan_layers: bool = True
     attention_implementation: AttentionImplementation = "plain"
     quantization: Quantization | None = None
+    float32_gradients: bool = False
     pad_vocab_to_multiple_of: int = 128
     adapter: AdapterConfig | None = None
 
@@ -105,6 +108,8 @@ class CommonConfig:
         model = self.parts.build(key)
         if self.quantization is not None:
             quantize_projections(model, self.quantization)
+        if self.float32_gradients:
+            sum_gradients_in_float32(model)
         return (
             model if self.adapter is None else self.adapter.attach(model, jax.random.fold_in(key, _ADAPTER))
         )

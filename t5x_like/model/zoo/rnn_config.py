@@ -30,3 +30,7 @@ class RNNConfig(CommonConfig):
             raise ValueError(
                 "scan_layers=False, and layers of a recurrent model don't run in a loop; leave it True"
             )
+        if self.float32_gradients:
+            raise ValueError(
+                "float32_gradients=True, and only projections of Transformers have it; leave it False"
+            )
