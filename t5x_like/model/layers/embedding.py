@@ -272,19 +272,19 @@ def _rows_of(table: Array, ids: Array) -> Array:
     return jnp.take(table, ids, axis=0, mode="fill", fill_value=jnp.nan)
 
 
-# A product is the gradient of few rows: adding the tokens to them one by one took 100 of 330 ms of a step of BERT large
-# on an H200.
+# The gradient of few rows is a product. Adding tokens one by one to the rows of types and positions took 113 of the 329
+# ms of a step of BERT large on an H200.
 _rows_of_few = jax.custom_vjp(_rows_of)
 
 
-def _forward(table: Array, ids: Array) -> tuple[Array, tuple[int, Array]]:
+def _few_forward(table: Array, ids: Array) -> tuple[Array, tuple[int, Array]]:
     return _rows_of(table, ids), (len(table), ids)
 
 
-def _backward(kept: tuple[int, Array], gradient: Array) -> tuple[Array, None]:
+def _few_backward(kept: tuple[int, Array], gradient: Array) -> tuple[Array, None]:
     num_rows, ids = kept
     is_row = jax.nn.one_hot(ids, num_rows, dtype=gradient.dtype)
     return jnp.einsum("...n,...d->nd", is_row, gradient, precision="highest"), None
 
 
-_rows_of_few.defvjp(_forward, _backward)
+_rows_of_few.defvjp(_few_forward, _few_backward)

@@ -35,7 +35,7 @@ _policies = jax.checkpoint_policies
 
 
 def _is_cudnn_attention(primitive: Any, *_: Any, **__: Any) -> bool:
-    """Return True for averages of values by cuDNN: they take less memory than scores, and more time."""
+    """Return True for attention by cuDNN: its outputs are small, and take long to compute again."""
     return primitive.name == FORWARD_PRIMITIVE
 
 
