@@ -216,7 +216,8 @@ class Attention(nnx.Module):
             )
             return self._attend_by_cudnn(self.queries(x, positions), keys_values, mask, bias)
         visible = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
-        keys_values, visible, bias = self._with_prefix(keys_values, visible, bias)
+        if self.prefix is not None:
+            keys_values, visible, bias = self._with_prefix(keys_values, visible, bias)
         scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
@@ -330,10 +331,9 @@ class Attention(nnx.Module):
     def _with_prefix(
         self, keys_values: KeysValues, mask: Array | None, bias: Array | None
     ) -> tuple[KeysValues, Array | None, Array | None]:
-        """Put the prefix, if there is one, before keys and values, visible to all queries, without bias."""
+        """Put the prefix before keys and values, visible to all queries, without bias."""
         prefix = self.prefix_keys_values(len(keys_values.keys))
-        if prefix is None:
-            return keys_values, mask, bias
+        assert prefix is not None
         length, num_keys = prefix.keys.shape[1], keys_values.keys.shape[1]
 
         def extended(rows: Array | None, value: bool | float) -> Array | None:
