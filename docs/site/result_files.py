@@ -329,8 +329,8 @@ FILES = (
         name="against_pytorch_cpu",
         title="Compared with PyTorch",
         words="How many times as fast as transformers in PyTorch: the same weights and tokens in one run, in "
-        "float32 on two CPU cores, both with tcmalloc. 16 rows; 128 tokens, 32 targets for the T5, 32 generated tokens. Below 1, PyTorch "
-        "is faster.",
+        "float32 on two CPU cores, both with tcmalloc. 16 rows; 128 tokens, 32 targets for the T5, 32 generated "
+        "tokens. Below 1, PyTorch is faster.",
         rows=("models",),
         columns={
             "parameters": ("parameters",),
