@@ -73,6 +73,11 @@ def _read_cap(fields: ConfigFields, name: str, default: float) -> float | None:
     return None if name in fields.given and fields.given[name] is None else cap
 
 
+def _whole(number: float) -> int | float:
+    """Return a whole number as an integer; transformers 5.24 refuses to read it as a float."""
+    return int(number) if number == int(number) else number
+
+
 GEMMA2 = llama_like(
     "gemma2",
     Gemma2Config,
@@ -82,6 +87,7 @@ GEMMA2 = llama_like(
     write=lambda config: {
         "attn_logit_softcapping": config.attention_logit_soft_cap,
         "final_logit_softcapping": config.final_logit_soft_cap,
+        "query_pre_attn_scalar": _whole(config.query_pre_attn_scalar),
     },
     num_kv_heads=4,
     activation="hidden_activation",

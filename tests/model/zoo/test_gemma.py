@@ -170,3 +170,10 @@ def test_caps_may_be_null() -> None:
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GEMMA2.from_hugging_face({**FIELDS, **wrong})
+
+
+@pytest.mark.parametrize(("scalar", "written"), [(256.0, "256"), (0.5, "0.5")])
+def test_a_whole_scalar_is_written_as_an_integer(scalar: float, written: str) -> None:
+    # transformers 5.24 refuses 256.0 where published files have 256.
+    config = dataclasses.replace(GEMMA2.from_hugging_face(FIELDS), query_pre_attn_scalar=scalar)
+    assert repr(GEMMA2.to_hugging_face(config)["query_pre_attn_scalar"]) == written
