@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.cudnn import fused_attention_stablehlo
 
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.cudnn_attention import FORWARD_PRIMITIVE, cudnn_attention, has_one_example
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow, as_array
+from t5x_like.model.layers.remat import Remat, with_remat
 
 LENGTH = 12
 PADDED = jnp.array([[3] * 7 + [0] * 5, [1] * 12, [0] * 12])
@@ -120,12 +122,14 @@ def test_one_example_and_padding_after_it(queries: Any, keys: Any, expected: boo
     assert bool(has_one_example(queries, keys)) == expected
 
 
-def test_the_name_that_remat_keeps_is_the_kernels() -> None:
-    from jax._src.cudnn import fused_attention_stablehlo
+@pytest.mark.parametrize(("remat", "times"), [("none", 1), ("minimal", 1), ("full", 2)])
+def test_minimal_remat_keeps_its_outputs(monkeypatch: pytest.MonkeyPatch, remat: Remat, times: int) -> None:
+    monkeypatch.setattr(fused_attention_stablehlo, "check_cudnn_version", lambda: 91300)  # traced, not run
+    queries, keys = heads(0, 4).astype(jnp.bfloat16), heads(1, 2).astype(jnp.bfloat16)
 
-    names = {
-        value.name
-        for value in vars(fused_attention_stablehlo).values()
-        if isinstance(value, jax.extend.core.Primitive)
-    }
-    assert FORWARD_PRIMITIVE in names
+    def attend(queries: jax.Array) -> jax.Array:
+        return cudnn_attention(queries, keys, keys, mask=MASKS["causal"], bias=None, scale=1.0)
+
+    # The sine needs the averages in the backward pass.
+    gradient = jax.grad(lambda queries: jnp.sum(jnp.sin(with_remat(attend, remat)(queries))))
+    assert str(jax.make_jaxpr(gradient)(queries)).count(f"{FORWARD_PRIMITIVE}[") == times

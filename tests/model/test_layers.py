@@ -5,8 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t5x_like.model import parameters
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
+from t5x_like.model.layers.embedding import Embedding
+from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig, exact_gelu
 from t5x_like.model.layers.masks import causal_mask, combine_masks, segment_mask
 from t5x_like.model.layers.norm import RMSNorm, RMSNormConfig
 from t5x_like.model.layers.residual import Residual
@@ -96,3 +98,37 @@ def test_both_masks_must_allow():
     neither = combine_masks(causal, ~causal)
     assert neither is not None
     assert not neither.any()
+
+
+def test_exact_gelu_and_its_derivative_are_those_of_jax():
+    x = jnp.linspace(-6.0, 6.0, 401)
+    for order in range(3):
+        ours, theirs = exact_gelu, lambda x: jax.nn.gelu(x, approximate=False)
+        for _ in range(order):
+            ours, theirs = jax.grad(ours), jax.grad(theirs)
+        np.testing.assert_allclose(jax.vmap(ours)(x), jax.vmap(theirs)(x), atol=2e-6)
+
+
+def test_exact_gelu_of_bfloat16_is_rounded_once():
+    x = jnp.linspace(-6.0, 6.0, 401).astype(jnp.bfloat16)
+    exact = exact_gelu(x.astype(jnp.float32)).astype(jnp.bfloat16)
+    np.testing.assert_array_equal(exact_gelu(x), exact)
+    assert np.any(np.asarray(jax.nn.gelu(x, approximate=False) != exact))
+
+
+@pytest.mark.parametrize("num_rows", [3, 40])  # few rows have a gradient of their own
+def test_rows_of_a_table_get_the_sum_of_their_tokens_gradients(num_rows):
+    embedding = Embedding(num_rows, 4, key=jax.random.key(0))
+    ids = jnp.array([[0, 1, 2, 1], [1, 1, 0, 2]])
+    gradient = jax.random.normal(jax.random.key(1), (2, 4, 4))
+    graphdef, params = parameters.split(embedding)
+
+    def weighed(params):
+        return jnp.sum(parameters.merge(graphdef, params)(ids, jnp.dtype("float32")) * gradient)
+
+    (found,) = jax.tree.leaves(jax.grad(weighed)(params))
+    wanted = np.zeros((num_rows, 4), np.float32)
+    np.add.at(wanted, np.asarray(ids), np.asarray(gradient))
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    outside = embedding(jnp.array([[num_rows, -1]]), jnp.dtype("float32"))
+    assert bool(jnp.all(jnp.isnan(outside)))
