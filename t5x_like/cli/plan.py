@@ -4,9 +4,10 @@ t5x-like plan --gin_file=gin/recipes/t5_1_1/pretrain_xxl_pod.gin --topology v5e:
 t5x-like plan --gin_file=… --topology v5p:4x4x4 --mesh fsdp=16,model=4 --search
 t5x-like plan --gin_file=… --topology cpu:8 --json
 
-TPUs (v4, v5e, v5p, v6e) need the extra t5x-like[plan] and no TPU. cpu:N simulates N devices. For GPUs (a100, h100,
-h200) the counts of the simulated program meet the data sheet. No data and no weights are read. Where a recipe leaves
-files, a run directory or the vocabulary open, they are not needed; the model then has the published vocabulary's size.
+TPUs (v4, v5e, v5p, v6e) need the extra t5x-like[plan] and no TPU. GPUs (a100, h100, h200) need the extra t5x-like[gpu]
+and no GPU; without it the counts of a program for CPUs meet the data sheet. cpu:N simulates N devices. No data and no
+weights are read. Where a recipe leaves files, a run directory or the vocabulary open, they are not needed; the model
+then has the published vocabulary's size.
 """
 
 import argparse

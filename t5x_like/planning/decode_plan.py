@@ -13,7 +13,7 @@ from t5x_like.model.layers.stack import unrolled
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_shardings
 from t5x_like.planning.device_program import DeviceProgram, compile_program
-from t5x_like.planning.step_plan import bytes_per_device, resolved
+from t5x_like.planning.step_plan import bytes_per_device, compilable, resolved
 from t5x_like.planning.topology import Topology
 from t5x_like.training.experiment import Experiment
 
@@ -72,7 +72,7 @@ def plan_decoding(
     Raises:
       ValueError: The model doesn't generate, the mesh doesn't divide devices or rows, or positions are too few.
     """
-    config: Any = resolved(experiment).model
+    config: Any = compilable(resolved(experiment), topology).model
     mesh = experiment.mesh.build(devices)
     check_batch_size(num_rows, mesh)
     model = jax.eval_shape(lambda key: unrolled(config.build(key)), jax.random.key(0))

@@ -121,7 +121,7 @@ def bytes_moved(computation: Computation, instruction: Instruction) -> float:
 
 def host_bytes(instruction: Instruction) -> int:
     """Return the bytes that an instruction moves between the device's and the host's memory."""
-    starts = ("copy-start", "dynamic-slice-start", "dynamic-update-slice-start")
+    starts = ("copy-start", "dynamic-slice-start", "dynamic-update-slice-start", "fusion-start")
     if instruction.opcode not in starts or not any(shape.is_on_host for shape in instruction.shapes):
         return 0
     return max(shape.num_bytes for shape in instruction.shapes if not shape.is_on_host)

@@ -229,11 +229,13 @@ class _Counter:
         elif opcode == "call" or (opcode == "async-start" and instruction.called("calls")):
             for name in instruction.called("to_apply") or instruction.called("calls"):
                 counts.add(self._of(name, times, fused_channels))
-        elif opcode == "fusion":
+        elif opcode in ("fusion", "fusion-start"):
             (name,) = instruction.called("calls")
             fused = self._program.computations[name]
             moved = self._bytes_of_fusion(computation, instruction, fused)
-            counts.operations.append(Operation(self._fused_flops(name), moved, times))
+            counts.operations.append(
+                Operation(self._fused_flops(name), moved, times, host_bytes(instruction))
+            )
             self._count_fused_collectives(fused, times, counts, fused_channels)
         elif (kind := opcode.removesuffix("-start")) in _COLLECTIVES:
             self._count_collective(kind, computation, instruction, times, counts)
@@ -346,9 +348,9 @@ class _Counter:
         """Return the bytes that a fusion writes: the update, where it changes a slice of an operand in place."""
         if root.opcode == "tuple":
             return sum(self._bytes_written(fused, operand) for operand in fused.operands(root))
-        on_chip = all(shape.is_on_chip for shape in root.shapes)
+        is_elsewhere = all(shape.is_on_chip or shape.is_on_host for shape in root.shapes)
         source = fused.operands(root)[0] if root.opcode == "bitcast" else root
-        if on_chip or source.opcode == "parameter" or _is_collective(source):
+        if is_elsewhere or source.opcode == "parameter" or _is_collective(source):
             return 0
         if source.opcode == "dynamic-update-slice":
             return fused.operands(source)[1].num_bytes

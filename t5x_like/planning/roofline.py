@@ -17,8 +17,8 @@ class Roofline(NamedTuple):
 
     Attributes:
       compute_seconds: All FLOPs at the chip's peak.
-      memory_seconds: All bytes at the main memory's bandwidth. For GPUs, arguments and results once: their programs
-        aren't known.
+      memory_seconds: All bytes at the main memory's bandwidth; arguments and results once, where the program isn't
+        compiled for the chip.
       operation_seconds: The sum over operations of the slower of the two.
       interconnect_seconds: All bytes that are sent, at the bandwidth of the links that each collective can use.
     """
@@ -54,16 +54,12 @@ def roofline(
     if chip.kind == "cpu":
         return None
     compute = counts.flops / chip.flops_per_second
-    if chip.kind == "gpu":  # counted is a CPU's program, which moves several times the bytes of a GPU's
+    if topology.is_compiled:
+        memory = counts.num_bytes / chip.memory_bytes_per_second
+        operations = operation_seconds(counts, chip)
+    else:  # a program for CPUs moves several times the bytes of a GPU's
         memory = external_bytes / chip.memory_bytes_per_second
         operations = max(compute, memory)
-    else:
-        memory = counts.num_bytes / chip.memory_bytes_per_second
-        operations = sum(
-            max(each.flops / chip.flops_per_second, each.num_bytes / chip.memory_bytes_per_second)
-            * each.times
-            for each in counts.operations
-        )
     return Roofline(
         compute_seconds=compute,
         memory_seconds=memory,

@@ -104,7 +104,7 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
     Raises:
       ValueError: The mesh doesn't divide the devices or the batch, or the recipe has a teacher.
     """
-    experiment = resolved(experiment)
+    experiment = compilable(resolved(experiment), topology)
     mesh = experiment.mesh.build(devices)
     check_split(experiment, mesh)
     plan = state_plan(experiment, mesh)
@@ -134,8 +134,6 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
 def resolved(experiment: Experiment) -> Experiment:
     """Register an experiment's tasks, and fill in the model of ``start_from``.
 
-    Programs for GPUs are compiled for CPUs, where cuDNN isn't: its attention is planned as blockwise attention.
-
     Raises:
       ValueError: The recipe has a teacher, whose step is not planned.
     """
@@ -145,9 +143,19 @@ def resolved(experiment: Experiment) -> Experiment:
             "teacher's weights and forward pass by hand"
         )
     registry.register(experiment.tasks)
-    experiment = with_model(experiment)
+    return with_model(experiment)
+
+
+def compilable(experiment: Experiment, topology: Topology) -> Experiment:
+    """Return an experiment with blockwise attention in place of cuDNN's where the program is one for CPUs.
+
+    Args:
+      experiment: The configuration, with its model.
+      topology: The devices.
+    """
     model: Any = experiment.model
-    if getattr(model, "attention_implementation", None) != "cudnn":
+    is_for_cpus = topology.chip.kind == "cpu" or not topology.is_compiled
+    if not is_for_cpus or getattr(model, "attention_implementation", None) != "cudnn":
         return experiment
     return replace(experiment, model=replace(model, attention_implementation="blockwise"))
 

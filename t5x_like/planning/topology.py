@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.experimental import topologies
+from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh
 
+from t5x_like.planning import gpu_compiler
 from t5x_like.planning.chips import CHIPS, GPUS_PER_MACHINE, Chip
 
 MAX_DEVICES = 512
@@ -34,15 +36,27 @@ class Topology(NamedTuple):
         """Number of chips."""
         return math.prod(self.shape)
 
+    @property
+    def is_compiled(self) -> bool:
+        """True if programs are compiled for these chips; False for GPUs without JAX's CUDA plugin."""
+        return self.chip.kind != "gpu" or gpu_compiler.is_installed()
+
     def devices(self) -> list[Any]:
         """Return the devices to compile for; those of other machines can't run anything.
 
-        GPUs are replaced by as many simulated CPU devices.
+        GPUs are replaced by as many simulated CPU devices where their compiler isn't installed.
 
         Raises:
           ValueError: libtpu is not installed, or JAX has already started with fewer CPU devices.
         """
-        return _tpu_devices(self) if self.chip.kind == "tpu" else _simulated_devices(self.num_devices)
+        if self.chip.kind == "cpu" or not self.is_compiled:
+            return _simulated_devices(self.num_devices)
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_enable_compilation_cache", False)  # it can't read programs for absent devices
+        compilation_cache.reset_cache()  # JAX may have opened it already
+        if self.chip.kind == "tpu":
+            return _tpu_devices(self)
+        return gpu_compiler.absent_gpus(self.chip, self.num_devices)
 
     def send_seconds(self, num_bytes: float, mesh: Mesh, axes: Sequence[str]) -> float:
         """Return the seconds in which each device sends so many bytes along mesh axes, all at once.
@@ -129,7 +143,5 @@ def _tpu_devices(wanted: Topology) -> list[Any]:
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", "none")
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_enable_compilation_cache", False)  # it can't read programs for absent devices
     options = {"chip_config_name": "megacore"} if wanted.chip.name == "v4" else {}
     return list(topologies.get_topology_desc(platform="tpu", topology_name=wanted.text, **options).devices)

@@ -14,6 +14,7 @@ from t5x_like.cli.main import main
 from t5x_like.gin_config.configuration import load
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.partitioning.mesh import MESH_AXES
+from t5x_like.planning import gpu_compiler
 from t5x_like.planning.search import meshes
 from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
@@ -102,10 +103,14 @@ def test_a_decoder_and_an_encoder_are_counted(capsys: pytest.CaptureFixture[str]
     assert gradients["payload_bytes"] == pytest.approx(weights + table, rel=0.001)
 
 
-def test_gpus_are_planned_from_counts_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpus_without_their_compiler_are_planned_from_counts_and_say_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_compiler, "is_installed", lambda: False)
     assert main(["plan", "--gin_file", T5, "--topology", "h100:8", *own_task(T5)]) == 0
     table = capsys.readouterr().out
     assert "from counts, not compiled" in table
+    assert "pip install 't5x-like[gpu]'" in table
     assert "h100: https://www.nvidia.com" in table
     assert "it fits" in table
     assert re.search(
@@ -117,7 +122,10 @@ def test_gpus_are_planned_from_counts_and_say_so(capsys: pytest.CaptureFixture[s
             assert line.endswith("[shapes]")
 
 
-def test_attention_by_cudnn_is_planned_as_blockwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_attention_by_cudnn_without_a_compiler_for_gpus_is_planned_as_blockwise(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_compiler, "is_installed", lambda: False)
     plans = [
         planned(
             capsys,
@@ -139,8 +147,9 @@ def test_attention_by_cudnn_is_planned_as_blockwise(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("recipe", [T5, GPT])
 def test_generation_is_planned_by_its_cache_prefill_and_tokens(
-    capsys: pytest.CaptureFixture[str], recipe: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
+    monkeypatch.setattr(gpu_compiler, "is_installed", lambda: False)
     plan = planned(capsys, "--gin_file", recipe, "--decode", "16")
     assert plan["max_new_tokens"] == 16
     # A row on each device; weights are copies.
@@ -297,3 +306,36 @@ def test_attention_kernels_are_compiled_and_counted_for_a_tpu(capsys: pytest.Cap
     assert plan["program"]["uncounted_custom_calls"] == {}
     # Blocks are padded, and scores are computed again.
     assert plan["program"]["flops"] * 8 > plan["model_flops"]["all_devices"]
+
+
+NO_CUDA = "JAX's CUDA plugin (pip install 't5x-like[gpu]') isn't installed"
+
+
+@pytest.mark.skipif(not gpu_compiler.is_installed(), reason=NO_CUDA)
+def test_a_step_is_compiled_for_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert os.environ["JAX_PLATFORMS"] == "cpu"
+    mesh = ("--mesh", "fsdp=8")
+    assert main(["plan", "--gin_file", T5, "--topology", "h100:8", *mesh, "--json", *own_task(T5)]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["program"]["origin"] == "compiled"
+    assert plan["program"]["loops_without_trip_count"] == 0
+    assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=1e-3)
+    kinds = {each["kind"] for each in plan["program"]["collectives"] if each["axes"] == ["fsdp"]}
+    assert {"all-gather", "reduce-scatter"} <= kinds
+    bounds = plan["time"]
+    assert bounds["operation_seconds"] >= max(bounds["compute_seconds"], bounds["memory_seconds"]) > 0
+
+
+@pytest.mark.skipif(not gpu_compiler.is_installed(), reason=NO_CUDA)
+def test_attention_by_cudnn_is_compiled_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    plans = []
+    for each in ("plain", "cudnn"):
+        settings = ("T5Config.compute_dtype=bfloat16", f"T5Config.attention_implementation={each}")
+        flags = [text for setting in settings for text in ("--set", setting)]
+        assert main(["plan", "--gin_file", T5, "--topology", "a100:1", "--json", *flags, *own_task(T5)]) == 0
+        plans.append(json.loads(capsys.readouterr().out))
+    plain, cudnn = plans
+    assert cudnn["program"]["uncounted_custom_calls"] == {}
+    # Scores are computed again in the backward pass, and never written.
+    assert cudnn["program"]["flops"] > plain["program"]["flops"]
+    assert cudnn["program"]["memory_bytes"] < plain["program"]["memory_bytes"]

@@ -304,6 +304,38 @@ def test_fusions_that_a_collective_passes_through_do_not_read_or_write_its_array
     assert counts.num_bytes == 7 * (counter + product + scattered) + 2 * 4  # the entry copies the counter
 
 
+def test_slices_that_a_gpu_keeps_in_the_hosts_memory_are_counted():
+    text = """HloModule m
+
+%store (h: f32[8,64,32], a: f32[1,64,32], n: s32[]) -> f32[8,64,32] {
+  %h = f32[8,64,32]{2,1,0:S(5)} parameter(0)
+  %a = f32[1,64,32]{2,1,0} parameter(1)
+  %n = s32[] parameter(2)
+  %c = f32[1,64,32]{2,1,0} copy(%a)
+  ROOT %u = f32[8,64,32]{2,1,0:S(5)} dynamic-update-slice(%h, %c, %n, %n, %n)
+}
+
+%load (h: f32[8,64,32], n: s32[]) -> f32[1,64,32] {
+  %h = f32[8,64,32]{2,1,0:S(5)} parameter(0)
+  %n = s32[] parameter(1)
+  ROOT %d = f32[1,64,32]{2,1,0} dynamic-slice(%h, %n, %n, %n), dynamic_slice_sizes={1,64,32}
+}
+
+ENTRY %main (h: f32[8,64,32], a: f32[1,64,32], n: s32[]) -> f32[1,64,32] {
+  %h = f32[8,64,32]{2,1,0:S(5)} parameter(0)
+  %a = f32[1,64,32]{2,1,0} parameter(1)
+  %n = s32[] parameter(2)
+  %s = ((HOST, SLICE, s32[]), HOST, u32[]) fusion-start(%h, %a, %n), kind=kLoop, calls=%store
+  %v = f32[8,64,32]{2,1,0:S(5)} fusion-done(%s)
+  %l = ((HOST, s32[]), SLICE, u32[]) fusion-start(%v, %n), kind=kLoop, calls=%load
+  ROOT %d = f32[1,64,32]{2,1,0} fusion-done(%l)
+}
+""".replace("HOST", "f32[8,64,32]{2,1,0:S(5)}").replace("SLICE", "f32[1,64,32]{2,1,0}")
+    counts, slice_bytes = count(text, MeshShape(("data",), (1,))), 64 * 32 * 4
+    assert counts.host_bytes == 2 * slice_bytes
+    assert counts.num_bytes == pytest.approx(2 * slice_bytes, abs=16)  # read once, written once; indices
+
+
 def test_an_asynchronous_slice_reads_the_slice_only():
     text = """HloModule m
 

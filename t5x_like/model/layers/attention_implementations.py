@@ -34,7 +34,7 @@ def check_cudnn(*, head_dim: int, soft_cap: float | None, dtype: jnp.dtype, drop
         or head_dim > 128,
         f"dropout_rate={dropout_rate} of attention weights": dropout_rate > 0,
         f"compute_dtype={str(dtype)!r} (cuDNN needs bfloat16)": dtype not in (jnp.bfloat16, jnp.float16),
-        f"the backend {jax.default_backend()!r} (cuDNN needs an NVIDIA GPU)": jax.default_backend() != "gpu",
+        f"the backend {_platform()!r} (cuDNN needs an NVIDIA GPU)": _platform() != "gpu",
     }
     _refuse("cudnn", traits)
 
@@ -50,6 +50,12 @@ def check_pallas(mask: AttentionMask | Bool[Array, "..."] | None) -> None:
     """
     is_array = mask is not None and (not isinstance(mask, AttentionMask) or mask.allowed is not None)
     _refuse("pallas", {"a mask given as an array of queries and keys (Batch.attention_mask)": is_array})
+
+
+def _platform() -> str:
+    """Return the platform to compile for: that of the mesh's devices, which needn't be here."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return jax.default_backend() if device is None else device.platform
 
 
 def _refuse(implementation: str, traits: dict[str, bool]) -> None:
