@@ -7,7 +7,8 @@
 Needs JAX, Flax, Optax and Orbax: no TensorFlow, no seqio, no gin. Each model runs in a process of its own, in bfloat16
 with AdamW, on all devices of the machine. Where memory is too small, the number of rows is halved until it fits. Rows
 are full of random tokens. ``--pytorch`` names a Python with torch and transformers, which trains the same configuration
-with as many rows as fit there, in bfloat16 by autocast. The output is kept after each model.
+with as many rows as fit there, in bfloat16 by autocast, and generates with weights of the same type. The output is kept
+after each model.
 
 ``--measure agreement`` compares gradients: those of two layers in bfloat16 by ``--attention`` and by plain attention,
 relative to plain attention in float32, for rows with padding and for packed rows.
@@ -30,6 +31,7 @@ import optax
 
 from benchmarks.machine import about
 from benchmarks.timed_step import empty_rows, random_batch, time_calls, time_train_step
+from t5x_like.batch import Batch
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import write_json
 from t5x_like.model import parameters
@@ -102,7 +104,7 @@ CASES = {
         8, 64, 32,
     ),
 }  # fmt: skip
-_PROMPT_LENGTH, _NEW_TOKENS, _DECODE_ROWS = 128, 128, 32
+_PROMPT_LENGTH, _NEW_TOKENS, _DECODE_ROWS, _DECODE_CALLS = 128, 128, 32, 3
 _AGREEMENT_LENGTH = 256
 
 
@@ -151,11 +153,11 @@ def main() -> None:
         for name, found in result["models"].items():
             command = [sys.executable, "-m", "benchmarks.accelerator", *flags]
             found[measure] = last_line([*command, "--models", name, "--measure", measure])
-            if measure == "train" and arguments.pytorch:
-                rows = found["train"].get("rows", CASES[name].rows)
-                found["pytorch"] = pytorch(arguments.pytorch, CASES[name], rows, arguments.steps)
-                rates = [found[each].get("tokens_per_second") for each in ("train", "pytorch")]
-                found["speedup"] = rates[0] / rates[1] if all(rates) else None
+            if arguments.pytorch and measure in PYTORCH and found[measure]:
+                theirs = PYTORCH[measure](arguments.pytorch, CASES[name], found[measure], arguments.steps)
+                rates = [each.get("tokens_per_second") for each in (found[measure], theirs)]
+                found[f"pytorch_{measure}"] = theirs
+                found[f"{measure}_speedup"] = rates[0] / rates[1] if all(rates) else None
             print(name, json.dumps(found, indent=2), flush=True)
             if arguments.output:
                 write_json(arguments.output, result)
@@ -169,16 +171,31 @@ def last_line(command: Sequence[str]) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def pytorch(python: str, case: Case, rows: int, steps: int) -> dict[str, Any]:
-    """Time the same model in PyTorch, with as many rows as fit, at most ``rows``."""
-    fields = architecture_of(case.config).to_hugging_face(case.config)
+def pytorch_train(python: str, case: Case, ours: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Time the train step of the same model in PyTorch, with as many rows as fit, at most ours."""
+    rows = ours.get("rows", case.rows)
     lengths = {"inputs_length": case.inputs_length, "targets_length": case.targets_length}
     while True:
-        request = {"fields": fields, "steps": steps, "rows": rows, **lengths}
-        found = last_line([python, "-m", "benchmarks.pytorch_step", json.dumps(request)])
+        found = _in_pytorch(python, case, {"steps": steps, "rows": rows, **lengths})
         if "OutOfMemoryError" not in found.get("error", "") or rows == 1:
             return {"rows": rows, **found}
         rows //= 2
+
+
+def pytorch_decode(python: str, case: Case, ours: dict[str, Any], _: int) -> dict[str, Any]:
+    """Time greedy generation by the same model in PyTorch."""
+    length = _prompt_length(case)
+    lengths = {"inputs_length": length if case.inputs_length else 0, "targets_length": length}
+    request = {"measure": ["greedy"], "steps": _DECODE_CALLS, "rows": _DECODE_ROWS, "new_tokens": _NEW_TOKENS}
+    found = _in_pytorch(python, case, {**request, **lengths, "weights": ours.get("weights", "float32")})
+    if "greedy_seconds" in found:
+        found["tokens_per_second"] = _DECODE_ROWS * _NEW_TOKENS / found["greedy_seconds"]
+    return found
+
+
+def _in_pytorch(python: str, case: Case, request: dict[str, Any]) -> dict[str, Any]:
+    fields = architecture_of(case.config).to_hugging_face(case.config)
+    return last_line([python, "-m", "benchmarks.pytorch_step", json.dumps({"fields": fields, **request})])
 
 
 def train(case: Case, loss: LossConfig, num_steps: int) -> dict[str, Any]:
@@ -202,20 +219,9 @@ def train(case: Case, loss: LossConfig, num_steps: int) -> dict[str, Any]:
 
 
 def agreement(case: Case, loss: LossConfig, _: int) -> dict[str, Any]:
-    """Return relative errors of gradients by implementation of attention, for rows with padding and packed rows."""
-    return {
-        "padding": gradient_errors(case, loss, packed=False),
-        "packed": gradient_errors(case, loss, packed=True),
-    }
+    """Return relative errors of the gradient of two layers by implementation of attention.
 
-
-def gradient_errors(case: Case, loss: LossConfig, *, packed: bool) -> dict[str, float]:
-    """Return relative errors of the gradient of two layers in bfloat16, by implementation of attention.
-
-    Args:
-      case: The model.
-      loss: Options of the loss.
-      packed: Rows have two examples; otherwise one, and padding.
+    For rows with one example and padding, and for rows with two examples.
     """
     config = case.config
     layers = {
@@ -226,35 +232,42 @@ def gradient_errors(case: Case, loss: LossConfig, *, packed: bool) -> dict[str, 
     small = replace(config, **layers, remat="none")
     lengths = (min(length, _AGREEMENT_LENGTH) for length in (case.inputs_length, case.targets_length))
     batch = random_batch(empty_rows(*lengths), batch_size=2, vocab_size=config.vocab_size)
-    batch = batch._replace(
-        **{
-            name: split_rows(segments, packed=packed)
-            for name, segments in batch._asdict().items()
-            if name.endswith("segment_ids") and segments is not None
-        }
-    )
-    weights, normalizers = losses.normalize(batch, loss)
+    batches = {kind: _split(batch, packed=kind == "packed") for kind in ("padding", "packed")}
     params = parameters.split(jax.jit(small.build)(jax.random.key(0)))[1]
 
-    def gradient(**settings: str) -> list[jax.Array]:
+    def gradients(**settings: str) -> dict[str, list[jax.Array]]:
         graphdef = parameters.abstract(replace(small, **settings))[0]
 
-        def of_weights(params: Any) -> jax.Array:
+        def loss_of(params: Any, batch: Batch, weights: jax.Array, normalizers: jax.Array) -> jax.Array:
             predictions = predict(parameters.merge(graphdef, params), batch)
             of_batch = {"weights": weights, "normalizers": normalizers, "num_tasks": 1}
             return losses.total(predictions, batch, loss, **of_batch)[0]
 
-        return jax.tree.leaves(jax.jit(jax.grad(of_weights))(params))
+        gradient = jax.jit(jax.grad(loss_of))
+        return {
+            kind: jax.tree.leaves(gradient(params, batch, *losses.normalize(batch, loss)))
+            for kind, batch in batches.items()
+        }
 
     with jax.default_matmul_precision("highest"):
-        reference = gradient(attention_implementation="plain", compute_dtype="float32")
-    size = optax.global_norm(reference)
+        reference = gradients(attention_implementation="plain", compute_dtype="float32")
+    found: dict[str, Any] = {kind: {} for kind in batches}
+    for implementation in ("plain", config.attention_implementation):
+        for kind, mine in gradients(attention_implementation=implementation).items():
+            differences = [one - other for one, other in zip(mine, reference[kind], strict=True)]
+            size = optax.global_norm(reference[kind])
+            found[kind][implementation] = float(optax.global_norm(differences) / size)
+    return found
 
-    def error(implementation: str) -> float:
-        pairs = zip(gradient(attention_implementation=implementation), reference, strict=True)
-        return float(optax.global_norm([mine - theirs for mine, theirs in pairs]) / size)
 
-    return {name: error(name) for name in ("plain", config.attention_implementation)}
+def _split(batch: Batch, *, packed: bool) -> Batch:
+    """Return a batch whose rows end in padding, or in a second example."""
+    segments = {
+        name: split_rows(rows, packed=packed)
+        for name, rows in batch._asdict().items()
+        if name.endswith("segment_ids") and rows is not None
+    }
+    return batch._replace(**segments)
 
 
 def split_rows(segments: np.ndarray, *, packed: bool) -> np.ndarray:
@@ -268,7 +281,7 @@ def decode(case: Case, _: LossConfig, __: int) -> dict[str, Any]:
     """Time greedy generation after prompts of random tokens on one device."""
     if not case.targets_length:
         return {}
-    length = min(_PROMPT_LENGTH, case.inputs_length or case.targets_length)
+    length = _prompt_length(case)
     config = replace(case.config, remat="none")
     graphdef, params = parameters.split(jax.jit(config.build)(jax.random.key(0)))
     params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
@@ -282,7 +295,7 @@ def decode(case: Case, _: LossConfig, __: int) -> dict[str, Any]:
             0
         ]
 
-    seconds = time_calls(lambda: generate(params, prompts), 3)
+    seconds = time_calls(lambda: generate(params, prompts), _DECODE_CALLS)
     return {
         "rows": _DECODE_ROWS,
         "prompt_length": length,
@@ -293,7 +306,12 @@ def decode(case: Case, _: LossConfig, __: int) -> dict[str, Any]:
     }
 
 
+def _prompt_length(case: Case) -> int:
+    return min(_PROMPT_LENGTH, case.inputs_length or case.targets_length)
+
+
 MEASURES = {"train": train, "decode": decode, "agreement": agreement}
+PYTORCH = {"train": pytorch_train, "decode": pytorch_decode}
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ and for ``benchmarks.against_pytorch`` also
     optimizer    "adamw", or "adafactor" of transformers
     measure      of "train", "forward", "greedy" and "beam_4"; only "train" if left out
     new_tokens   length of what is generated
+    weights      type of the weights that generate, such as "bfloat16"; "float32" if left out
     outputs      npz file to write: the logits of the forward pass, and generated ids
     profile      true for the seconds of each operation of one call, without those that it calls: ``operations``
 
@@ -21,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 _CLASSES = {
@@ -101,13 +103,13 @@ def main() -> None:
         "greedy": lambda: generate(1),
         "beam_4": lambda: generate(4),
     }
-    asked = request.get("measure", ["train"])
+    asked, weights = request.get("measure", ["train"]), request.get("weights")
     found: dict[str, Any] = {
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
-        "compute_dtype": "bfloat16 by autocast" if device == "cuda" else "float32",
+        "compute_dtype": weights or ("bfloat16 by autocast" if device == "cuda" else "float32"),
         "attention": config._attn_implementation,
         "parameters": sum(each.numel() for each in model.parameters()),
     }
@@ -120,13 +122,20 @@ def main() -> None:
             function()
         operations[name] = {each.key: each.self_cpu_time_total / 1e6 for each in profiler.key_averages()}
 
+    def call_and_wait(name: str) -> Any:
+        result = measures[name]()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return result
+
     for name in asked:
         if name == "train":
             continue
         model.eval()
+        model.to(getattr(torch, weights or "float32"))
         with torch.no_grad():
             outputs[name] = measures[name]().cpu().numpy()
-            found[f"{name}_seconds"] = _median_seconds(measures[name], request["steps"])
+            found[f"{name}_seconds"] = _median_seconds(partial(call_and_wait, name), request["steps"])
             profile(name, measures[name])
     if "train" in asked:
         model.train()

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.config_class import config_class
@@ -212,7 +213,7 @@ class Embeddings(nnx.Module):
             offset = self.config.positions.offset
             if positions is None:
                 _check_length(tokens.shape[1], self.config.positions)
-                x = x + self.positions.first(tokens.shape[1], dtype, start=offset)
+                x = _add_to_rows(x, self.positions.first(tokens.shape[1], dtype, start=offset))
             else:
                 x = x + self.positions(positions + offset, dtype)
         if self.config.sinusoidal_positions:
@@ -226,7 +227,7 @@ class Embeddings(nnx.Module):
             (self.task_types, task_types),
         ):
             if table is not None:
-                x = x + table(jnp.zeros_like(tokens) if ids is None else ids, dtype)
+                x = _add_to_rows(x, table.first(1, dtype)) if ids is None else x + table(ids, dtype)
         return x if self.norm is None else self.norm(x)
 
     def project(self, x: Float[Array, "B L E"]) -> Float[Array, "B L D"]:
@@ -288,3 +289,26 @@ def _few_backward(kept: tuple[int, Array], gradient: Array) -> tuple[Array, None
 
 
 _rows_of_few.defvjp(_few_forward, _few_backward)
+
+
+@jax.custom_vjp
+def _add_to_rows(x: Float[Array, "B L E"], vectors: Float[Array, "1 N E"]) -> Float[Array, "B L E"]:
+    """Add the same vectors to all rows of a batch; N is L or 1.
+
+    The gradient is a sum over the batch. On a GPU XLA would make that dimension the innermost one for it, and transpose
+    activations of all layers that aren't in a loop (639 transpositions of BERT large): the layout is fixed.
+    """
+    return x + vectors
+
+
+def _add_forward(x: Array, vectors: Array) -> tuple[Array, Array]:
+    return x + vectors, vectors
+
+
+def _add_backward(vectors: Array, gradient: Array) -> tuple[Array, Array]:
+    laid_out = with_layout_constraint(gradient, Layout((0, 1, 2)))
+    axes = (0,) if vectors.shape[1] == gradient.shape[1] else (0, 1)
+    return gradient, jnp.sum(laid_out, axis=axes).reshape(vectors.shape)
+
+
+_add_to_rows.defvjp(_add_forward, _add_backward)

@@ -31,6 +31,7 @@ OUTPUT_NAMES = {
     ("mlp", "embed"): "mlp_out",
 }
 
+_ALL_OUTPUTS = sorted(set(OUTPUT_NAMES.values()))
 _policies = jax.checkpoint_policies
 
 
@@ -40,15 +41,20 @@ def _is_cudnn_attention(primitive: Any, *_: Any, **__: Any) -> bool:
 
 
 _POLICIES: dict[Remat, Callable[..., Any]] = {
-    # Outputs of linear layers; attention's scores are products with batch dimensions.
+    # With their biases: XLA's kernels of products add these where nothing in between is kept.
     "minimal": _policies.save_from_both_policies(
-        _policies.dots_with_no_batch_dims_saveable, _is_cudnn_attention
+        _policies.save_only_these_names(*_ALL_OUTPUTS), _is_cudnn_attention
     ),
     "save_dot_except_mlp": _policies.save_only_these_names("qkv_proj", "out_proj"),
     "save_qkv_proj": _policies.save_only_these_names("qkv_proj"),
     "save_out_proj": _policies.save_only_these_names("out_proj"),
     # The same outputs as "minimal", in the host's memory until the backward pass needs them.
-    "minimal_offloaded": _policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    "minimal_offloaded": _policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=_ALL_OUTPUTS,
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
     "full": _policies.nothing_saveable,
 }
 
