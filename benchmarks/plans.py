@@ -4,7 +4,8 @@
     python -m benchmarks.plans --only t5_1_1_large            those whose names begin so, again
     python -m benchmarks.plans --programs attention_plans     implementations of attention, side by side
 
-Needs ``pip install 't5x-like[plan]'`` and no TPU. A program is saved as soon as it is compiled.
+Needs ``pip install 't5x-like[plan]'`` and no TPU; accelerator_plans and gpu_scaling need ``'t5x-like[gpu]'`` and no GPU.
+A program is saved as soon as it is compiled.
 """
 
 import argparse
@@ -177,12 +178,18 @@ def _experts() -> dict[str, Program]:
 def _accelerator() -> dict[str, Program]:
     """Return the models and rows of ``benchmarks.accelerator`` on one GPU."""
     gpu = ("h200:1", "fsdp=1")
-    cudnn = "attention_implementation=cudnn"
+
+    def fast(config: str) -> tuple[str, ...]:
+        return f"{config}.attention_implementation=cudnn", f"{config}.scan_layers=False"
+
+    t5 = ("TARGETS_LENGTH=128", "Experiment.optimizer=@AdamW()", *fast("T5Config"))
     return {
-        "t5_1_1_large": _t5("large", *gpu, "BATCH_SIZE=128", "TARGETS_LENGTH=128", f"T5Config.{cudnn}"),
-        "t5_1_1_xl": _t5("xl", *gpu, "BATCH_SIZE=64", "TARGETS_LENGTH=128", f"T5Config.{cudnn}"),
-        "bert_large": Program(_BERT, *gpu, (*_BERT_SIZES, "BATCH_SIZE=128", f"BertConfig.{cudnn}")),
-        "llama_1b": Program(_LLAMA, *gpu, (*_LLAMA_1B, "BATCH_SIZE=16", f"LlamaConfig.{cudnn}")),
+        "t5_1_1_large": _t5("large", *gpu, "BATCH_SIZE=128", *t5),
+        "t5_1_1_xl": _t5("xl", *gpu, "BATCH_SIZE=64", *t5),
+        "bert_large": Program(
+            _BERT, *gpu, (*_BERT_SIZES, "BATCH_SIZE=128", "BertConfig.dropout_rate=0.0", *fast("BertConfig"))
+        ),
+        "llama_1b": Program(_LLAMA, *gpu, (*_LLAMA_1B, "BATCH_SIZE=16", *fast("LlamaConfig"))),
     }
 
 
