@@ -64,7 +64,10 @@ PROGRAMS = {
     "t5_1_1_xxl_v5e": Program((_XXL,), "v5e:16x16", "fsdp=256"),
     "t5_1_1_large_copies": _t5("large", "v5e:4x4", "data=16"),
     "t5_1_1_large_model_axis": _t5("large", "v5e:4x4", "fsdp=4,model=4"),
+    "t5_1_1_xxl_v5e_two_groups": Program((_XXL,), "v5e:16x16", "data=2,fsdp=128"),
     "t5_1_1_xxl_v5p": _xxl("fsdp=64", "minimal"),
+    "t5_1_1_xxl_v5p_two_groups": _xxl("data=2,fsdp=32", "minimal"),
+    "t5_1_1_xxl_v5p_two_groups_offloaded": _xxl("data=2,fsdp=32", "minimal_offloaded"),
     "t5_1_1_xxl_v5p_model_axis": _xxl("fsdp=16,model=4", "minimal"),
     "t5_1_1_xxl_v5p_model_axis_of_2": _xxl("fsdp=32,model=2", "minimal"),
     "t5_1_1_xxl_v5p_model_axis_of_8": _xxl("fsdp=8,model=8", "minimal"),
@@ -164,6 +167,16 @@ def _weak_scaling() -> dict[str, Program]:
     }
 
 
+def _gpu_scaling() -> dict[str, Program]:
+    """Return T5 1.1 XL on 8 to 512 GPUs, each with 16 rows: split over all of them, or over those of a machine."""
+    programs = {}
+    for number in (8, 64, 512):
+        for mesh in dict.fromkeys((f"data={number // 8},fsdp=8", f"data=1,fsdp={number}")):
+            settings = (f"BATCH_SIZE={16 * number}", "T5Config.attention_implementation=cudnn")
+            programs[f"T5 1.1 XL, {number} H100, {mesh}"] = _t5("xl", f"h100:{number}", mesh, *settings)
+    return programs
+
+
 def _experts() -> dict[str, Program]:
     """Return Switch-Base with 8 experts on 64 chips: experts gathered along fsdp, and whole along expert."""
     recipe = ("gin/recipes/switch_transformer/pretrain_base.gin",)
@@ -200,6 +213,7 @@ PROGRAM_SETS = {
     "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")},
     "expert_plans": _experts(),
     "family_plans": {**_OTHER_FAMILIES, **_sizes()},
+    "gpu_scaling": _gpu_scaling(),
     "weak_scaling": _weak_scaling(),
 }
 

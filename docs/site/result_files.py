@@ -214,9 +214,33 @@ FILES = (
             "tokens a second": ("train", "tokens_per_second"),
             "model FLOPs utilization": ("train", "model_flops_utilization"),
             "peak GiB": ("train", "memory", "device_peak_gib"),
-            "rows, PyTorch": ("pytorch", "rows"),
-            "tokens a second, PyTorch": ("pytorch", "tokens_per_second"),
-            "ratio": ("speedup",),
+            "rows, PyTorch": ("pytorch_train", "rows"),
+            "tokens a second, PyTorch": ("pytorch_train", "tokens_per_second"),
+            "ratio": ("train_speedup",),
+        },
+    ),
+    ResultFile(
+        name="accelerator_decode_h200",
+        title="Generation on one H200",
+        words="Greedy, 128 tokens after each of 32 prompts of 128 tokens, weights in bfloat16. PyTorch is "
+        "transformers' `generate` with a cache.",
+        rows=("models",),
+        columns={
+            "seconds": ("decode", "seconds"),
+            "new tokens a second": ("decode", "tokens_per_second"),
+            "new tokens a second, PyTorch": ("pytorch_decode", "tokens_per_second"),
+            "ratio": ("decode_speedup",),
+        },
+    ),
+    ResultFile(
+        name="accelerator_agreement_h200",
+        title="Gradients with attention by cuDNN",
+        words="Of two layers of each stack, in bfloat16 on one H200: relative to plain attention in float32, for rows "
+        "with padding and for packed rows.",
+        rows=("models",),
+        columns={
+            "padding": ("agreement", "padding"),
+            "packed": ("agreement", "packed"),
         },
     ),
     ResultFile(
@@ -254,7 +278,7 @@ FILES = (
     ResultFile(
         name="accelerator_plans",
         title="The same steps, planned",
-        words="What [`t5x-like plan`](guides/plan.md) says of the four models above on one H200. Compiled for a CPU.",
+        words="What [`t5x-like plan`](guides/plan.md) says of the four models above on one H200: compiled without one.",
         rows=(),
         columns=_PLAN_COLUMNS,
     ),
@@ -399,6 +423,19 @@ FILES = (
         rows=(),
         columns={
             "mesh": ("plan", "mesh"),
+            "peak, bytes": ("plan", "memory", "peak_bytes"),
+            "bytes sent": ("plan", "program", "sent_bytes"),
+            "seconds, all hidden": ("plan", "time", "overlapped", "seconds_per_step"),
+            "seconds, none hidden": ("plan", "time", "not_overlapped", "seconds_per_step"),
+        },
+    ),
+    ResultFile(
+        name="gpu_scaling",
+        title="Weak scaling from 8 to 512 GPUs",
+        words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each H100, 8 of a machine, attention by cuDNN, remat "
+        "`minimal`: compiled, never run. Machines send 50 GB a second for each GPU.",
+        rows=(),
+        columns={
             "peak, bytes": ("plan", "memory", "peak_bytes"),
             "bytes sent": ("plan", "program", "sent_bytes"),
             "seconds, all hidden": ("plan", "time", "overlapped", "seconds_per_step"),
