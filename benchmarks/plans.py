@@ -4,7 +4,7 @@
     python -m benchmarks.plans --only t5_1_1_large            those whose names begin so, again
     python -m benchmarks.plans --programs attention_plans     implementations of attention, side by side
 
-Needs ``pip install 't5x-like[plan]'`` and no TPU; accelerator_plans and gpu_scaling need ``'t5x-like[gpu]'`` and no GPU.
+Needs ``pip install 't5x-like[plan]'`` and no TPU; accelerator_plans and gpu_scaling need ``'t5x-like[gpu]'``, no GPU.
 A program is saved as soon as it is compiled.
 """
 

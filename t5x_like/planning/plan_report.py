@@ -1,20 +1,13 @@
-"""Plans as text and as JSON values; each number says where it comes from."""
+"""Plans as text; each number says where it comes from."""
 
-import platform
 from collections.abc import Sequence
-from typing import Any, Literal
-
-import jax
 
 from t5x_like.partitioning.mesh import mesh_text
 from t5x_like.planning.decode_plan import DecodePlan
-from t5x_like.planning.device_program import DeviceProgram
-from t5x_like.planning.program_counts import ProgramCounts
+from t5x_like.planning.plan_json import Origin, origin_of_counts, outlook
+from t5x_like.planning.program_counts import CollectiveKind, ProgramCounts
 from t5x_like.planning.search import SearchResult, StepSettings
 from t5x_like.planning.step_plan import StepPlan, gib
-from t5x_like.planning.topology import Topology
-
-Origin = Literal["compiled", "counts", "shapes", "traced", "data sheet", "recipe"]
 
 _LEGEND = {
     "compiled": "the program that XLA compiled for these chips",
@@ -43,7 +36,7 @@ def plan_text(plan: StepPlan, *, title: str) -> str:
         "memory of each device",
         *(_row(name, gib(size), "shapes") for name, size in memory.parts.items()),
     ]
-    compiled = _compiled(plan)
+    compiled = origin_of_counts(plan.topology)
     if memory.peak:
         lines += [
             _row("activations, gradients and copies", gib(memory.temporaries), compiled),
@@ -73,7 +66,7 @@ def plan_text(plan: StepPlan, *, title: str) -> str:
 
 def decode_text(plan: DecodePlan, *, title: str) -> str:
     """Return a plan of generation as a table; ``title`` as for ``plan_text``."""
-    compiled = _origin_of_counts(plan.topology)
+    compiled = origin_of_counts(plan.topology)
     capacity = plan.topology.chip.memory_bytes
     fits = "" if not capacity else f", {plan.peak / capacity:.0%} of the chip's {gib(capacity)} [data sheet]"
     lines = [
@@ -106,49 +99,6 @@ def decode_text(plan: DecodePlan, *, title: str) -> str:
     return "\n".join(lines)
 
 
-def decode_json(plan: DecodePlan) -> dict[str, Any]:
-    """Return a plan of generation as JSON values."""
-    return {
-        "topology": plan.topology.text,
-        "mesh": {name: int(size) for name, size in plan.mesh.shape.items()},
-        "rows": plan.num_rows,
-        "prompt_length": plan.prompt_length,
-        "max_new_tokens": plan.max_new_tokens,
-        "weight_bytes": plan.weight_bytes,
-        "cache_bytes": plan.cache_bytes,
-        "prefill": _program_json(plan.prefill, plan.topology),
-        "token": _program_json(plan.token, plan.topology),
-    }
-
-
-def _program_json(program: DeviceProgram, topology: Topology) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "peak_bytes": program.peak or None,
-        "compile_seconds": round(program.compile_seconds, 1),
-    }
-    if program.counts is not None:
-        described |= _counts_json(program.counts, _origin_of_counts(topology))
-    if program.roofline is not None:
-        described["time"] = program.roofline._asdict()
-    return described
-
-
-def _counts_json(counts: ProgramCounts, origin: str) -> dict[str, Any]:
-    return {
-        "flops": counts.flops,
-        "memory_bytes": counts.num_bytes,
-        "sent_bytes": counts.sent_bytes,
-        "host_bytes": counts.host_bytes,
-        "collectives": [
-            {"kind": kind.kind, "axes": list(kind.axes)} | vars(each)
-            for kind, each in sorted(counts.collectives.items())
-        ],
-        "uncounted_custom_calls": dict(counts.custom_calls),
-        "loops_without_trip_count": counts.num_open_loops,
-        "origin": origin,
-    }
-
-
 def search_text(found: SearchResult) -> str:
     """Return the ranked settings of a search, and what was not compiled."""
     lines = [
@@ -173,65 +123,6 @@ def search_text(found: SearchResult) -> str:
     return "\n".join(lines)
 
 
-def plan_json(plan: StepPlan) -> dict[str, Any]:
-    """Return a plan as JSON values; ``origin`` names where each section's numbers come from."""
-    memory, counts, bounds = plan.memory, plan.counts, plan.roofline
-    compiled = _compiled(plan)
-    described: dict[str, Any] = {
-        "topology": plan.topology.text,
-        "devices": plan.mesh.size,
-        "mesh": {name: int(size) for name, size in plan.mesh.shape.items()},
-        "remat": plan.remat,
-        "num_microbatches": plan.num_microbatches,
-        "batch_size": plan.batch_size,
-        "positions_per_step": plan.num_tokens,
-        "total_steps": plan.total_steps,
-        "compile_seconds": round(plan.compile_seconds, 1),
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-        "memory": {
-            "bytes": memory.parts,
-            "temporaries_bytes": memory.temporaries if memory.peak else None,
-            "peak_bytes": memory.peak or None,
-            "capacity_bytes": memory.capacity,
-            "fits": memory.fits,
-            "largest_arrays": [each._asdict() for each in memory.largest],
-            "origin": {"bytes": "shapes", "peak_bytes": compiled, "capacity_bytes": "data sheet"},
-        },
-        "model_flops": {"all_devices": plan.model_flops, "origin": "traced"},
-        "notes": list(plan.notes),
-    }
-    if counts is not None:
-        described["program"] = _counts_json(counts, compiled)
-    if bounds is not None:
-        described["time"] = bounds._asdict() | {
-            "overlapped": _outlook(plan, bounds.overlapped_seconds),
-            "not_overlapped": _outlook(plan, bounds.serial_seconds),
-            "origin": f"{compiled}, data sheet",
-            "data_sheet": plan.topology.chip._asdict(),
-        }
-    return described
-
-
-def search_json(found: SearchResult) -> dict[str, Any]:
-    """Return the results of a search as JSON values."""
-    return {
-        "plans": [plan_json(plan) for _, plan in found.plans],
-        "not_compiled": [str(setting) for setting in found.not_compiled],
-        "state_larger_than_memory": [str(setting) for setting in found.too_large],
-        "failed": {str(setting): message for setting, message in found.failed},
-    }
-
-
-def _compiled(plan: StepPlan) -> Origin:
-    return _origin_of_counts(plan.topology)
-
-
-def _origin_of_counts(topology: Topology) -> Origin:
-    """Return "counts" where programs are compiled for simulated CPU devices in place of the chips."""
-    return "compiled" if topology.is_compiled else "counts"
-
-
 def _row(name: str, value: str, *origins: str) -> str:
     return f"  {name:<40} {value:>14}  [{', '.join(origins)}]"
 
@@ -242,7 +133,7 @@ def _what_takes_memory(plan: StepPlan) -> list[str]:
     lines += [_row(name, gib(size), "shapes") for name, size in parts[:3]]
     for each in plan.memory.largest:
         source = each.source_name.rpartition("/")[2] or "the program"
-        lines.append(_row(f"{each.shape} of {source}", gib(each.num_bytes), _compiled(plan)))
+        lines.append(_row(f"{each.shape} of {source}", gib(each.num_bytes), origin_of_counts(plan.topology)))
     if plan.memory.refusal:
         lines += [f"  {line.strip()}" for line in plan.memory.refusal.splitlines()[:12] if line.strip()]
     return lines
@@ -252,8 +143,10 @@ def _collectives(plan: StepPlan) -> list[str]:
     assert plan.counts is not None, "the caller has checked"
     rows = sorted(plan.counts.collectives.items(), key=lambda item: -item[1].sent_bytes)
     if not rows:
-        return [f"collectives of each device and step: none  [{_compiled(plan)}]"]
-    lines = [f"collectives of each device and step: how often, whole arrays, bytes sent  [{_compiled(plan)}]"]
+        return [f"collectives of each device and step: none  [{origin_of_counts(plan.topology)}]"]
+    lines = [
+        f"collectives of each device and step: how often, whole arrays, bytes sent  [{origin_of_counts(plan.topology)}]"
+    ]
     return lines + [
         f"  {kind.kind + ' along ' + ' and '.join(kind.axes):<36} {each.times:>7,} {gib(each.payload_bytes):>12} "
         f"{gib(each.sent_bytes):>12}"
@@ -267,10 +160,10 @@ def _flops(plan: StepPlan) -> list[str]:
     ratio = f" (the program's FLOPs are {plan.counts.flops / of_model:.2f} x the model's)" if of_model else ""
     return [
         f"FLOPs and memory traffic of each device and step{ratio}",
-        _row("FLOPs of the program", f"{plan.counts.flops:.4g}", _compiled(plan)),
+        _row("FLOPs of the program", f"{plan.counts.flops:.4g}", origin_of_counts(plan.topology)),
         _row("FLOPs of the model", f"{of_model:.4g}", "traced"),
-        _row("read from and written to memory", gib(plan.counts.num_bytes), _compiled(plan)),
-        *_host_traffic(plan.counts, _compiled(plan)),
+        _row("read from and written to memory", gib(plan.counts.num_bytes), origin_of_counts(plan.topology)),
+        *_host_traffic(plan.counts, origin_of_counts(plan.topology)),
     ]
 
 
@@ -287,7 +180,7 @@ def _memory_row(plan: StepPlan) -> str:
 def _times(plan: StepPlan) -> list[str]:
     bounds = plan.roofline
     assert bounds is not None, "the caller has checked"
-    both = (_compiled(plan), "data sheet")
+    both = (origin_of_counts(plan.topology), "data sheet")
     lines = [
         "least time of a step",
         _row("compute", _seconds(bounds.compute_seconds), *both),
@@ -299,24 +192,13 @@ def _times(plan: StepPlan) -> list[str]:
         ("communication overlaps", bounds.overlapped_seconds),
         ("communication doesn't overlap", bounds.serial_seconds),
     ):
-        outlook = _outlook(plan, seconds)
+        rates = outlook(plan, seconds)
         lines.append(
-            f"  if {name}: {_seconds(seconds)} a step, {outlook['tokens_per_second']:,.0f} tokens/s, "
-            f"{outlook['model_flops_utilization']:.0%} utilization; {plan.total_steps:,} steps in "
-            f"{outlook['days']:.3g} days and {outlook['chip_hours']:,.0f} chip-hours  [{', '.join(both)}, recipe]"
+            f"  if {name}: {_seconds(seconds)} a step, {rates['tokens_per_second']:,.0f} tokens/s, "
+            f"{rates['model_flops_utilization']:.0%} utilization; {plan.total_steps:,} steps in "
+            f"{rates['days']:.3g} days and {rates['chip_hours']:,.0f} chip-hours  [{', '.join(both)}, recipe]"
         )
     return lines
-
-
-def _outlook(plan: StepPlan, seconds: float) -> dict[str, float]:
-    run = seconds * plan.total_steps
-    return {
-        "seconds_per_step": seconds,
-        "tokens_per_second": plan.num_tokens / seconds,
-        "model_flops_utilization": plan.utilization(seconds),
-        "days": run / 86400,
-        "chip_hours": run / 3600 * plan.mesh.size,
-    }
 
 
 def _doubts(plan: StepPlan) -> list[str]:
@@ -332,13 +214,33 @@ def _doubts(plan: StepPlan) -> list[str]:
     if plan.counts.custom_calls:
         calls = ", ".join(f"{name} x {times}" for name, times in plan.counts.custom_calls.items())
         lines.append(f"note: the FLOPs of these kernels are not counted: {calls}")
-    if _compiled(plan) == "counts":
+    lines += _hint_of_groups(plan)
+    if origin_of_counts(plan.topology) == "counts":
         lines.append(
             "note: memory and bytes are those of a program for CPUs, which computes some bfloat16 in float32; a GPU's "
             "program takes less. Its time to read and write what it computes itself isn't known. To compile for GPUs, "
             "pip install 't5x-like[gpu]'; no GPU is needed"
         )
+    elif plan.topology.chip.kind == "gpu":
+        lines.append("note: four steps that were run on an H200 took 1.4 to 1.6 times this least time")
     return lines
+
+
+def _hint_of_groups(plan: StepPlan) -> list[str]:
+    """Return a better mesh where TPU's compiler gathers weights and sums gradients by all-reduce.
+
+    It does so if weights are split over all chips, 64 or more.
+    """
+    assert plan.counts is not None, "the caller has checked"
+    size, chip = plan.mesh.shape["fsdp"], plan.topology.chip
+    by_all_reduce = plan.counts.collectives.get(CollectiveKind("all-reduce", ("fsdp",)))
+    sent = 0.0 if by_all_reduce is None else by_all_reduce.sent_bytes
+    if chip.kind != "tpu" or size != plan.mesh.size or size % 2 or 4 * sent < 3 * plan.counts.sent_bytes:
+        return []
+    return [
+        f"note: {gib(sent)} are sent by all-reduce, twice what gathering and scattering send; TPU's compiler does that "
+        f"for weights that are split over all chips: compare --mesh data=2,fsdp={size // 2}"
+    ]
 
 
 def _seconds(seconds: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.planning import plan_report
+from t5x_like.planning import plan_json, plan_report
 from t5x_like.planning.decode_plan import plan_decoding
 from t5x_like.planning.mesh_checks import check_mesh
 from t5x_like.planning.search import search
@@ -65,7 +65,7 @@ def recipe_plan(request: PlanRequest, load: Callable[[], Experiment]) -> str:
             max_new_tokens=request.num_new_tokens,
         )
         if request.as_json:
-            return json.dumps(described | plan_report.decode_json(decoding), indent=2)
+            return json.dumps(described | plan_json.decode_json(decoding), indent=2)
         return plan_report.decode_text(decoding, title=title)
     plan = plan_step(experiment, chips, devices)
     found = None
@@ -74,8 +74,8 @@ def recipe_plan(request: PlanRequest, load: Callable[[], Experiment]) -> str:
     elif not plan.memory.fits:
         found = search(experiment, chips, devices, max_programs=_MAX_WAYS_OUT, stop_at_fit=True, known=plan)
     if request.as_json:
-        described |= plan_report.plan_json(plan)
-        described |= {"search": plan_report.search_json(found)} if found else {}
+        described |= plan_json.plan_json(plan)
+        described |= {"search": plan_json.search_json(found)} if found else {}
         return json.dumps(described, indent=2)
     text = plan_report.plan_text(plan, title=title)
     return f"{text}\n\n{plan_report.search_text(found)}" if found else text

@@ -7,7 +7,7 @@ import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.embedding import Embedding
+from t5x_like.model.layers.embedding import Embedding, Embeddings, EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig, exact_gelu
 from t5x_like.model.layers.masks import causal_mask, combine_masks, segment_mask
 from t5x_like.model.layers.norm import RMSNorm, RMSNormConfig
@@ -132,3 +132,26 @@ def test_rows_of_a_table_get_the_sum_of_their_tokens_gradients(num_rows):
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     outside = embedding(jnp.array([[num_rows, -1]]), jnp.dtype("float32"))
     assert bool(jnp.all(jnp.isnan(outside)))
+
+
+@pytest.mark.parametrize("length", [3, 1])
+def test_positions_and_absent_types_get_the_sum_over_the_batch(length):
+    config = EmbeddingsConfig(
+        vocab_size=8,
+        embed_dim=4,
+        positions=LearnedPositions(max_position_embeddings=5, offset=1),
+        num_token_types=2,
+    )
+    graphdef, params = parameters.split(Embeddings(config, 4, key=jax.random.key(0)))
+    tokens = jnp.arange(2 * length).reshape(2, length)
+    gradient = np.asarray(jax.random.normal(jax.random.key(1), (2, length, 4)))
+
+    def weighed(params):
+        return jnp.sum(parameters.merge(graphdef, params)(tokens, dtype=jnp.dtype("float32")) * gradient)
+
+    found = parameters.merge(graphdef, jax.grad(weighed)(params))
+    positions = np.zeros((6, 4), np.float32)
+    positions[1 : 1 + length] = gradient.sum(axis=0)
+    np.testing.assert_allclose(found.positions.table[...], positions, atol=1e-6)
+    types = np.stack([gradient.sum(axis=(0, 1)), np.zeros(4, np.float32)])
+    np.testing.assert_allclose(found.token_types.table[...], types, atol=1e-6)

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.config_class import config_class
@@ -295,8 +294,8 @@ _rows_of_few.defvjp(_few_forward, _few_backward)
 def _add_to_rows(x: Float[Array, "B L E"], vectors: Float[Array, "1 N E"]) -> Float[Array, "B L E"]:
     """Add the same vectors to all rows of a batch; N is L or 1.
 
-    The gradient is a sum over the batch. On a GPU XLA would make that dimension the innermost one for it, and transpose
-    activations of all layers that aren't in a loop (639 transpositions of BERT large): the layout is fixed.
+    The gradient is a sum over the batch. As a sum, XLA for GPUs makes that dimension the innermost one, and transposes
+    activations of all layers that aren't in a loop (639 transpositions of BERT large): it is a product with ones.
     """
     return x + vectors
 
@@ -306,9 +305,11 @@ def _add_forward(x: Array, vectors: Array) -> tuple[Array, Array]:
 
 
 def _add_backward(vectors: Array, gradient: Array) -> tuple[Array, Array]:
-    laid_out = with_layout_constraint(gradient, Layout((0, 1, 2)))
-    axes = (0,) if vectors.shape[1] == gradient.shape[1] else (0, 1)
-    return gradient, jnp.sum(laid_out, axis=axes).reshape(vectors.shape)
+    summed, equation = (1, "nb,bld->nld") if vectors.shape[1] > 1 else (2, "nbl,bld->nd")
+    ones = jnp.ones((1, *gradient.shape[:summed]), gradient.dtype)
+    precision = "highest" if gradient.dtype == jnp.float32 else None
+    sums = jnp.einsum(equation, ones, gradient, precision=precision)
+    return gradient, sums.reshape(vectors.shape)
 
 
 _add_to_rows.defvjp(_add_forward, _add_backward)
