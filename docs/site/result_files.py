@@ -208,6 +208,7 @@ FILES = (
         "with as many rows as fit. Ratio: tokens a second. See [on a GPU](performance.md#on-a-gpu).",
         rows=("models",),
         columns={
+            "commit": ("commit",),
             "parameters": ("train", "parameters"),
             "rows": ("train", "rows"),
             "seconds of a step": ("train", "seconds_per_step", "median"),
