@@ -51,7 +51,7 @@ def compile_program(jitted: Any, *arguments: Any, topology: Topology, mesh: Mesh
     start = time.perf_counter()
     try:
         with jax.set_mesh(mesh):
-            compiled = jitted.lower(*arguments).compile()
+            compiled = _compiled(jitted.lower(*arguments), topology)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
@@ -70,6 +70,19 @@ def compile_program(jitted: Any, *arguments: Any, topology: Topology, mesh: Mesh
         seconds,
         out_shardings=compiled.output_shardings,
     )
+
+
+def _compiled(lowered: Any, topology: Topology) -> Any:
+    """Compile; for GPUs without kernels by Triton where XLA finds none of those for a product.
+
+    On a GPU it would measure some, and take cuBLAS's.
+    """
+    try:
+        return lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if topology.chip.kind != "gpu" or "tile sizes" not in str(error):
+            raise
+        return lowered.compile(compiler_options={"xla_gpu_enable_triton_gemm": False})
 
 
 def _peak_bytes(memory: Any, *, is_tpu: bool) -> int:

@@ -14,6 +14,7 @@ from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.cudnn_attention import FORWARD_PRIMITIVE, cudnn_attention, has_one_example
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.remat import Remat, with_remat
+from t5x_like.partitioning.mesh import MeshConfig
 
 LENGTH = 12
 PADDED = jnp.array([[3] * 7 + [0] * 5, [1] * 12, [0] * 12])
@@ -44,7 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def recorded(*arrays: jax.Array, implementation: str, **arguments: Any) -> jax.Array:
         assert implementation == "cudnn"
-        seen.append({name: value for name, value in arguments.items() if value is not None})
+        given = {name: value for name, value in arguments.items() if value is not None}
+        seen.append(given | {"shape": arrays[0].shape})
         return attend(*arrays, implementation="xla", **arguments)
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", recorded)
@@ -94,6 +96,35 @@ def test_masks_hide_what_they_hide_in_plain_attention(
         total(plain)(*arrays),
     )
     assert calls
+
+
+@pytest.mark.parametrize("num_groups", [1, 2])
+@pytest.mark.parametrize("name", ["causal", "causal and packed", "padding"])
+def test_devices_attend_for_their_own_rows_and_heads(
+    calls: list[dict[str, Any]], name: str, num_groups: int
+) -> None:
+    def repeated(part: Any) -> Any:
+        return jnp.concatenate([part, part[:1]])
+
+    mask = jax.tree.map(lambda part: repeated(part) if isinstance(part, jax.Array) else part, MASKS[name])
+    assert mask is not None
+    arrays = [repeated(heads(seed, number)) for seed, number in enumerate((4, num_groups, num_groups))]
+    arrays.append(jax.random.normal(jax.random.key(3), (1, 4, LENGTH, LENGTH)))
+    used = 1 if mask.key_segment_ids is None else (mask.key_segment_ids > 0)[..., None, None]
+
+    def total(queries: Any, keys: Any, values: Any, bias: Any) -> jax.Array:
+        averages = cudnn_attention(queries, keys, values, mask=mask, bias=bias, scale=0.3)
+        return jnp.sum(jnp.sin(averages) * used)
+
+    gradient = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))
+    alone = gradient(*arrays)
+    assert all(call["shape"] == (4, LENGTH, 4, 8) for call in calls)
+    calls.clear()
+    with jax.set_mesh(MeshConfig(data=2, fsdp=2, model=2).build(jax.devices()[:8])):
+        together = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))(*arrays)
+    assert calls
+    assert all(call["shape"] == (1, LENGTH, 2, 8) for call in calls)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5), together, alone)
 
 
 @pytest.mark.parametrize(

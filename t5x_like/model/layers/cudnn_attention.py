@@ -1,13 +1,16 @@
 """Attention by cuDNN's fused kernels, for NVIDIA GPUs; scores never leave the chip."""
 
+import math
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from t5x_like.model.layers.masks import AttentionMask, as_array, segment_mask
+from t5x_like.partitioning.activations import HEADS, ROWS, map_heads, num_parts_of_heads
 
 # The forward kernel's name in a traced program, for what remat keeps.
 FORWARD_PRIMITIVE = "dot_product_attention_fwd_wrapper"
@@ -37,13 +40,7 @@ def cudnn_attention(
       scale: Multiplies scores.
     """
     attend = partial(
-        jax.nn.dot_product_attention,
-        queries,
-        keys,
-        values,
-        bias=None if bias is None else bias.astype(queries.dtype),
-        scale=scale,
-        implementation="cudnn",
+        _attend, queries, keys, values, None if bias is None else bias.astype(queries.dtype), scale=scale
     )
     if not isinstance(mask, AttentionMask):
         return attend(mask=mask)
@@ -65,6 +62,64 @@ def cudnn_attention(
         return attend(mask=segment_mask(of_queries, of_keys))
 
     return jax.lax.cond(has_one_example(of_queries, of_keys), by_lengths, by_array)
+
+
+def _attend(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    bias: Array | None,
+    *,
+    mask: Array | None = None,
+    key_value_seq_lengths: Array | None = None,
+    **options: Any,
+) -> Array:
+    """Attend on every device for its own rows and heads; options are those of ``jax.nn.dot_product_attention``.
+
+    Left to the compiler, each device computes attention of all rows where the backward pass computes it again. With
+    remat ``full`` T5 1.1 large on 8 GPUs had 1.4 times the FLOPs, and gathered 9 times the bytes (JAX 0.10.2).
+    """
+
+    def attend(
+        queries: Array,
+        keys: Array,
+        values: Array,
+        bias: Array | None,
+        mask: Array | None,
+        lengths: Array | None,
+    ) -> Array:
+        return jax.nn.dot_product_attention(
+            queries,
+            keys,
+            values,
+            bias=bias,
+            mask=mask,
+            key_value_seq_lengths=lengths,
+            implementation="cudnn",
+            **options,
+        )
+
+    copies = math.lcm(keys.shape[2], num_parts_of_heads(queries.shape[2])) // keys.shape[2]
+    if copies > 1:  # groups that can't be split over devices as heads are
+        keys, values = (jnp.repeat(each, copies, axis=2) for each in (keys, values))
+
+    def dims(array: Array | None) -> Any:
+        """Return the dimensions of an array that broadcasts to [B, H, L, M]."""
+        if array is None:
+            return None
+        return PartitionSpec(
+            *(dim if size > 1 else None for dim, size in zip((ROWS, HEADS), array.shape[:2], strict=True))
+        )
+
+    of_tokens = PartitionSpec(ROWS, None, HEADS)
+    of_lengths = None if key_value_seq_lengths is None else PartitionSpec(ROWS)
+    return map_heads(
+        attend,
+        (queries, keys, values, bias, mask, key_value_seq_lengths),
+        (of_tokens, of_tokens, of_tokens, dims(bias), dims(mask), of_lengths),
+        of_tokens,
+        sizes=(len(queries), queries.shape[2]),
+    )
 
 
 def has_one_example(
