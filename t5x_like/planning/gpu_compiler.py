@@ -3,6 +3,7 @@
 import importlib.util
 from typing import Any, NamedTuple
 
+import jax
 from jax.experimental import topologies
 
 from t5x_like.planning.chips import GPUS_PER_MACHINE, Chip
@@ -52,13 +53,22 @@ def absent_gpus(chip: Chip, number: int) -> list[Any]:
     Args:
       chip: Their figures.
       number: How many; beyond one machine's, full machines are assumed where the number allows.
+
+    Raises:
+      ValueError: JAX can't use the plugin.
     """
     per_machine = GPUS_PER_MACHINE if number % GPUS_PER_MACHINE == 0 else number
-    description = topologies.get_topology_desc(
-        platform="cuda",
-        topology=f"1x{number // per_machine}x{per_machine}",  # partitions, machines, GPUs of a machine
-        target_config=_target_config(chip),
-    )
+    try:
+        description = topologies.get_topology_desc(
+            platform="cuda",
+            topology=f"1x{number // per_machine}x{per_machine}",  # partitions, machines, GPUs of a machine
+            target_config=_target_config(chip),
+        )
+    except NotImplementedError:
+        raise ValueError(
+            f"JAX {jax.__version__} can't use the CUDA plugin that is installed, so there is no compiler for "
+            f"{chip.name}; pip install 't5x-like[gpu]' brings the plugin that belongs to this JAX"
+        ) from None
     return list(description.devices)
 
 

@@ -51,12 +51,12 @@ class Topology(NamedTuple):
         """
         if self.chip.kind == "cpu" or not self.is_compiled:
             return _simulated_devices(self.num_devices)
-        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_platforms", "cpu")  # plugins would look for their devices
+        is_tpu = self.chip.kind == "tpu"
+        devices = _tpu_devices(self) if is_tpu else gpu_compiler.absent_gpus(self.chip, self.num_devices)
         jax.config.update("jax_enable_compilation_cache", False)  # it can't read programs for absent devices
         compilation_cache.reset_cache()  # JAX may have opened it already
-        if self.chip.kind == "tpu":
-            return _tpu_devices(self)
-        return gpu_compiler.absent_gpus(self.chip, self.num_devices)
+        return devices
 
     def send_seconds(self, num_bytes: float, mesh: Mesh, axes: Sequence[str]) -> float:
         """Return the seconds in which each device sends so many bytes along mesh axes, all at once.

@@ -308,6 +308,15 @@ def test_attention_kernels_are_compiled_and_counted_for_a_tpu(capsys: pytest.Cap
     assert plan["program"]["flops"] * 8 > plan["model_flops"]["all_devices"]
 
 
+@pytest.mark.skipif(gpu_compiler.is_installed(), reason="JAX's CUDA plugin is installed")
+def test_a_cuda_plugin_that_jax_cannot_use_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_compiler, "is_installed", lambda: True)
+    message = refusal(capsys, "--gin_file", T5, "--topology", "h100:8")
+    assert "pip install 't5x-like[gpu]' brings the plugin" in message
+
+
 NO_CUDA = "JAX's CUDA plugin (pip install 't5x-like[gpu]') isn't installed"
 
 

@@ -41,7 +41,7 @@ def _is_cudnn_attention(primitive: Any, *_: Any, **__: Any) -> bool:
 
 
 _POLICIES: dict[Remat, Callable[..., Any]] = {
-    # With their biases: XLA's kernels of products add these where nothing in between is kept.
+    # Outputs of linear layers with their biases, which XLA's kernels of products add if nothing in between is kept.
     "minimal": _policies.save_from_both_policies(
         _policies.save_only_these_names(*_ALL_OUTPUTS), _is_cudnn_attention
     ),
