@@ -420,7 +420,8 @@ FILES = (
     ResultFile(
         name="weak_scaling",
         title="Weak scaling from 8 to 512 chips",
-        words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each chip of a v5p, remat `full`: compiled, never run.",
+        words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each chip of a v5p, remat `full`, weights split over half "
+        "of the chips and at most over 32: compiled, never run.",
         rows=(),
         columns={
             "mesh": ("plan", "mesh"),
