@@ -153,17 +153,22 @@ _OTHER_FAMILIES = {
 
 
 def _weak_scaling() -> dict[str, Program]:
-    """Return T5 1.1 XL on 8 to 512 chips, each with 16 rows: split over half of the chips, at most over 32."""
+    """Return T5 1.1 XL on 8 to 512 chips, each with 16 rows: split over half of the chips, at most over 32, or all."""
+
+    def program(shape: str, chips: int, fsdp: int) -> Program:
+        settings = (f"BATCH_SIZE={16 * chips}", "REMAT=full")
+        return _t5("xl", f"v5p:{shape}", f"data={chips // fsdp},fsdp={fsdp}", *settings)
+
     slices = ("2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
-    return {
-        f"T5 1.1 XL, {chips} chips": _t5(
-            "xl",
-            f"v5p:{shape}",
-            f"data={max(chips // 32, 2)},fsdp={min(chips // 2, 32)}",
-            f"BATCH_SIZE={16 * chips}",
-            "REMAT=full",
-        )
-        for shape, chips in zip(slices, (8, 16, 32, 64, 128, 256, 512), strict=True)
+    sizes = dict(zip(slices, (8, 16, 32, 64, 128, 256, 512), strict=True))
+    halves = {
+        f"T5 1.1 XL, {chips} chips": program(shape, chips, min(chips // 2, 32))
+        for shape, chips in sizes.items()
+    }
+    return halves | {
+        f"T5 1.1 XL, {chips} chips, over all": program(shape, chips, chips)
+        for shape, chips in sizes.items()
+        if chips <= 64
     }
 
 

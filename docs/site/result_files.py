@@ -421,7 +421,7 @@ FILES = (
         name="weak_scaling",
         title="Weak scaling from 8 to 512 chips",
         words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each chip of a v5p, remat `full`, weights split over half "
-        "of the chips and at most over 32: compiled, never run.",
+        "of the chips and at most over 32, or over all: compiled, never run.",
         rows=(),
         columns={
             "mesh": ("plan", "mesh"),
