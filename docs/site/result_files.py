@@ -262,6 +262,19 @@ FILES = (
         },
     ),
     ResultFile(
+        name="accelerator_kernels_h200",
+        title="Kernels of a train step on one H200",
+        words="Milliseconds of the steps above by kind of kernel, from JAX's profiler.",
+        rows=("models",),
+        columns={
+            "commit": ("commit",),
+            "products": ("products_ms",),
+            "attention": ("attention_ms",),
+            "copies": ("copies_ms",),
+            "norms, activations, optimizer and others": ("others_ms",),
+        },
+    ),
+    ResultFile(
         name="attention_h200",
         title="Attention of one layer on one H200",
         words="In bfloat16; T5: 64 rows of 512, 16 heads of 64, with a bias; LLaMA: 8 causal rows of 2,048, 32 heads "
