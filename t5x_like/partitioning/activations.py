@@ -192,6 +192,12 @@ def num_parts_of_heads(num_heads: int) -> int:
     return mesh.shape["model"] if _has_rules(mesh) and num_heads % mesh.shape["model"] == 0 else 1
 
 
+def divides_heads(num_rows: int, num_heads: int) -> bool:
+    """Return True if ``model`` is more than 1 and divides the heads, and the mesh divides the rows."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return num_parts_of_heads(num_heads) > 1 and num_rows % row_groups(mesh) == 0
+
+
 def _has_rules(mesh: AbstractMesh) -> bool:
     """Return whether a mesh is set, and has the axes that the rules name."""
     return not mesh.empty and set(BATCH_MESH_AXES) <= set(mesh.axis_names)

@@ -40,6 +40,14 @@ def test_every_mask_around_the_ring(case):
     assert_mask_by_blocks(case, length=16, num_keys=20, mesh=MeshConfig(data=2, context=4).build())
 
 
+@pytest.mark.parametrize(
+    "case", [pytest.param(each, marks=() if each == "segments" else pytest.mark.slow) for each in cases(3, 3)]
+)
+def test_every_mask_where_heads_are_split(case):
+    mesh = MeshConfig(data=2, model=2).build(jax.devices()[:4])
+    assert_mask_by_blocks(case, length=13, num_keys=17, mesh=mesh)
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_an_architecture_trains_the_same_on_parts_of_rows(name):
     """Also those whose attention the compiler partitions: Transformer-XL's, LongT5's and ModernBERT's local one."""
@@ -100,6 +108,16 @@ def program(config, mesh, length):
 
     with jax.set_mesh(mesh):
         return jax.jit(jax.grad(objective)).lower(params, batch).compile()
+
+
+def test_loops_over_blocks_exchange_nothing_where_heads_are_split(monkeypatch):
+    monkeypatch.setattr(blockwise_attention, "BLOCK_LENGTH", 128)
+    config = replace(TINY["llama"], remat="full", attention_implementation="blockwise")
+    compiled = program(config, MeshConfig(model=2).build(jax.devices()[:2]), 1024)
+    found = count(compiled.as_text(), MeshShape(MESH_AXES, (1, 1, 1, 1, 2))).collectives
+    # Two layers: each gathers and sums activations a few times in both passes, and no block does.
+    assert sum(each.times for each in found.values()) < 20 * config.num_layers
+    assert not [kind for kind in found if kind.kind == "all-to-all"]
 
 
 def test_a_device_needs_memory_for_its_part_and_only_keys_and_values_travel(monkeypatch):

@@ -17,7 +17,7 @@ from t5x_like.model.layers.attention_blocks import BlockSizes, Inputs, Sides, ma
 from t5x_like.model.layers.attention_ring import KeysOfPart, Others, Ring, attend, visits_of
 from t5x_like.model.layers.masks import AttentionMask
 from t5x_like.model.layers.positions import DistanceBias
-from t5x_like.partitioning.activations import num_context_parts
+from t5x_like.partitioning.activations import divides_heads, num_context_parts
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS
 
 # Longest block of queries and of keys.
@@ -94,10 +94,10 @@ def blockwise_attention(
         arrays = arrays._replace(mask=whole_mask)
         return _attend(arrays, size=size, own=own, axes=axes, scale=scale, soft_cap=soft_cap)
 
-    if size == 1:
+    # Left to itself the compiler may exchange heads in each step of the loops over blocks.
+    heads = "model" if divides_heads(len(queries), keys.shape[2]) else None
+    if size == 1 and (heads is None or jax.sharding.get_abstract_mesh().shape[CONTEXT_MESH_AXIS] > 1):
         return attend_to_all(0, arrays, ())
-    # Left to itself the compiler may gather heads in each step of the loops over blocks.
-    heads = "model" if keys.shape[2] % jax.sharding.get_abstract_mesh().shape["model"] == 0 else None
     axes = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS, *([heads] if heads else []))
     specs = _specs(arrays, heads)
 
