@@ -159,8 +159,8 @@ def map_heads(
 ) -> Any:
     """Return ``function(*arrays)``, run on every device for its own rows and heads; inside jit.
 
-    For what the compiler can't split, such as Pallas kernels. It is not differentiated: both passes call it themselves.
-    Without a mesh the function runs as it is. Rows or heads that the mesh doesn't divide are whole on every device.
+    For what the compiler can't split, such as kernels. Gradients of what devices share are summed over them. Without a
+    mesh the function runs as it is. Rows or heads that the mesh doesn't divide are whole on every device.
 
     Args:
       function: Called with parts of the arrays.
