@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from docs.site import papers
-from docs.site.result_files import FILES, ResultFile
+from docs.site.result_file import ResultFile
+from docs.site.result_files import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -12,7 +12,7 @@ _PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
 class _Multiprocessors(NamedTuple):
-    """What the compiler asks of a GPU's multiprocessors.
+    """Hardware limits of a GPU's streaming multiprocessors, which XLA's compiler reads.
 
     From NVIDIA's CUDA programming guide (https://docs.nvidia.com/cuda/cuda-c-programming-guide/, "Compute
     Capabilities") and the white papers of the A100 and the H100.
