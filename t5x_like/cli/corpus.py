@@ -34,6 +34,7 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.beam_runner import on_runner
 from t5x_like.io.files import write_jsonl
 from t5x_like.io.paths import find_files
+from t5x_like.io.terminal import colored_output
 from t5x_like.reports.corpus_report import write_corpus_report
 from t5x_like.reports.page_explanation_text import PageExplanationText
 from t5x_like.text import registry
@@ -235,7 +236,7 @@ def _in_json(page: PageToExplain, explanation: ExplainedPage) -> dict[str, Any]:
 def _print_explanations(explained: Iterable[tuple[PageToExplain, ExplainedPage]]) -> None:
     text = PageExplanationText.for_stream(sys.stdout)
     for page, explanation in explained:
-        print(text.page(page.name, explanation))
+        print(text.page(page.name, explanation), file=colored_output())
     print(text.summary())
 
 

@@ -20,6 +20,7 @@ from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError, message_of, nearest
 from t5x_like.io.end_process import end_process
+from t5x_like.io.terminal import escape_on_terminals
 from t5x_like.partitioning.processes import end_if_one_of_several
 
 # Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
@@ -93,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_and_exit() -> NoReturn:
     """Run one command as ``main``, and end the process with its exit code."""
+    escape_on_terminals()
     end_process(main())
 
 
