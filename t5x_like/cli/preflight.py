@@ -14,6 +14,7 @@ from t5x_like.checkpoints.steps import absolute
 from t5x_like.gin_config.user_error import message_of
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
@@ -126,7 +127,7 @@ class _ExperimentChecks:
         unfreezing = self.experiment.unfreezing
         return plan_state(
             self.experiment.model,
-            self.experiment.optimizer,
+            as_optimizer(self.experiment.optimizer),
             _one_device(),
             num_tasks=1,
             batch_size=self.experiment.train.batch_size,
@@ -230,7 +231,10 @@ def _strange_rates(experiment: Experiment) -> Iterator[str]:
             yield f"{path} is {value}; give a probability of at least 0 and below 1"
         elif name.endswith("weight_decay_rate") and not 0 <= value < 1:
             yield f"{path} is {value}; give a share of at least 0 and below 1, such as 0.01"
-    schedule, last = as_schedule(experiment.optimizer.learning_rate), experiment.total_steps - 1
+    learning_rate, last = as_optimizer(experiment.optimizer).learning_rate, experiment.total_steps - 1
+    if learning_rate is None:
+        return
+    schedule = as_schedule(learning_rate)
     rates = [float(schedule(step)) for step in sorted({0, 1, last // 10, last // 2, last})]
     if not all(map(math.isfinite, rates)) or min(rates) < 0 or not any(rates):
         shown = ", ".join(f"{rate:g}" for rate in rates)

@@ -27,8 +27,8 @@ class Optimizer(Protocol):
     """Configuration that builds an optimizer: a frozen dataclass, such as an ``OptimizerConfig``."""
 
     @property
-    def learning_rate(self) -> Schedule | float:
-        """Constant rate, or a schedule over the number of updates done; it is logged."""
+    def learning_rate(self) -> Schedule | float | None:
+        """Constant rate, or any function of the number of updates done; it is logged. ``None`` if it is unknown."""
         ...
 
     def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
@@ -59,7 +59,8 @@ class OptimizerConfig:
     """Options of every optimizer. A new one inherits from it, in a file of its own, and writes ``update_rule``.
 
     Attributes:
-      learning_rate: A schedule over the number of updates done, or a number for a constant rate; it is logged.
+      learning_rate: A schedule, which is any function of the number of updates done (those of optax, too), or a number
+        for a constant rate; it is logged.
       max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
       layer_decay: Lower rates near the input: a ``LayerDecay``, or its factor. ``None`` for equal rates.
       rates: Factors of the learning rate by pattern of paths, such as ``(("heads/*", 10.0),)``; patterns are those of

@@ -1,5 +1,6 @@
 """Learning rates as functions of the number of updates already done, which is 0 for the first update."""
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -312,12 +313,40 @@ Schedule: TypeAlias = (
     | Noam
     | Shifted
     | Factors
+    | Callable[[Step], Any]
 )
 
 
 def as_schedule(rate: Schedule | float) -> Schedule:
-    """Return a schedule as it is, and a number as the constant schedule of that rate."""
-    return Constant(value=rate) if isinstance(rate, int | float) else rate
+    """Return a schedule as it is, and a number as the constant schedule of that rate.
+
+    Raises:
+      ValueError: The schedule is no function of the number of updates that JAX can compile.
+    """
+    if isinstance(rate, int | float):
+        return Constant(value=rate)
+    _check_function(rate)
+    return rate
+
+
+def _check_function(schedule: Callable[[Step], Any]) -> None:
+    name = getattr(schedule, "__qualname__", repr(schedule))
+    if inspect.isclass(schedule):
+        raise ValueError(f"the learning rate is the class {name} itself; call it: {name}(…)")
+    try:
+        rate = jax.eval_shape(schedule, jax.ShapeDtypeStruct((), jnp.int32))
+    except jax.errors.ConcretizationTypeError as error:
+        raise ValueError(
+            f"the learning rate {name} can't be compiled, because it decides in Python by the step; use jnp.where in "
+            "place of if, and jnp in place of math"
+        ) from error
+    except TypeError as error:
+        raise ValueError(
+            f"the learning rate {name} is no function of the step ({error}); give a function of one number, or call "
+            "the one that makes it, such as optax.cosine_decay_schedule(1e-3, 1000)"
+        ) from error
+    if getattr(rate, "shape", ()) != ():
+        raise ValueError(f"the learning rate {name} returns an array {list(rate.shape)}; return one number")
 
 
 def _float(step: Step) -> jax.Array:

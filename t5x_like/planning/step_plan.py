@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from t5x_like.batch import Batch
+from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.partitioning.shard import batch_shardings
 from t5x_like.planning.chips import GIB
 from t5x_like.planning.device_program import compile_program
@@ -164,7 +165,7 @@ def state_plan(experiment: Experiment, mesh: Mesh) -> StatePlan:
     """Return the shapes and shardings of the training state on a mesh."""
     return plan_state(
         experiment.model,
-        experiment.optimizer,
+        as_optimizer(experiment.optimizer),
         mesh,
         num_tasks=len(registry.names_of_tasks(experiment.train.mixture)),
         batch_size=experiment.train.batch_size,

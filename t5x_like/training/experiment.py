@@ -1,14 +1,20 @@
 """The configuration of a run: everything that decides what is computed."""
 
 import dataclasses
+import functools
+import inspect
 import re
 from dataclasses import field
 from typing import Any
 
+import optax
+
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
+from t5x_like.function_names import name_function
 from t5x_like.model import parameters
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_features import CheckpointFeatures
@@ -63,7 +69,7 @@ class Experiment:
       tasks: definitions to register at start-up.
       validations: splits whose teacher-forced loss is measured during training.
       evaluations: tasks whose answers are generated, or predicted by a head, and scored.
-      optimizer: of the trained weights.
+      optimizer: of the trained weights; an ``optax.GradientTransformation`` becomes an ``OptaxOptimizer``.
       loss: options of the loss over target tokens.
       mesh: the devices.
       intervals: of logging, evaluating and saving.
@@ -99,7 +105,7 @@ class Experiment:
     tasks: tuple[Definition, ...] = ()
     validations: tuple[LoaderConfig, ...] = ()
     evaluations: tuple[TaskEvaluation | HeadEvaluation, ...] = ()
-    optimizer: Optimizer = field(default_factory=Adafactor)
+    optimizer: Optimizer | optax.GradientTransformation = field(default_factory=Adafactor)
     loss: LossConfig = field(default_factory=LossConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
     intervals: Intervals = field(default_factory=Intervals)
@@ -122,6 +128,7 @@ class Experiment:
     allow_compute_dtype_change: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
         if self.total_steps < 1:
             raise ValueError(f"total_steps is {self.total_steps}; a run needs at least 1 step")
         for name in ("max_skipped_steps", "max_failed_saves"):
@@ -199,6 +206,8 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
             for name, item in value.items()
             for key, text in describe(item, f"{prefix}{name}.").items()
         }
+    if inspect.isroutine(value) or isinstance(value, functools.partial):
+        return {prefix.removesuffix("."): name_function(value)}
     plain = value if isinstance(value, str | int | float | bool | type(None)) else repr(value)
     return {prefix.removesuffix("."): plain}
 

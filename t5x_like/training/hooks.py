@@ -196,7 +196,8 @@ class TrainLog:
 
     def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
         self._plan, self._loader = plan, loader
-        self._schedule = as_schedule(optimizer.learning_rate)
+        learning_rate = optimizer.learning_rate
+        self._schedule = None if learning_rate is None else as_schedule(learning_rate)
         self._weight_norm = jax.jit(lambda weights: optax.tree.norm(without_constants(weights)))
 
     def __call__(self, run: RunProgress) -> None:
@@ -205,13 +206,21 @@ class TrainLog:
             "train",
             {
                 **summarize(totals, self._loader.task_names, head=self._loader.head),
-                "learning_rate": float(self._schedule(run.step - 1)),
+                **self._learning_rate(run),
                 "weight_norm": float(self._weight_norm(self._plan.weights(run.state))),
                 **run.timer.rates(float(totals.tokens)),
                 "row_share_filled": self._loader.share_filled,  # of this process's rows, since it began
             },
         )
         run.state = run.state | {"totals": empty(self._plan.abstract["totals"])}
+
+    def _learning_rate(self, run: RunProgress) -> dict[str, float]:
+        """Return the rate of the last update: by its schedule, or as ``optax.inject_hyperparams`` keeps it."""
+        if self._schedule is not None:
+            return {"learning_rate": float(self._schedule(run.step - 1))}
+        kept = optax.tree.get_all_with_path(run.state["opt_state"], "learning_rate")
+        rates = [value for _, value in kept if isinstance(value, jax.Array) and not value.shape]
+        return {"learning_rate": float(rates[0])} if len(rates) == 1 else {}
 
 
 class Evaluation:

@@ -7,6 +7,7 @@ from jax.sharding import Mesh
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_record import unrecorded_fields
 from t5x_like.training.state import StatePlan
 
 _USEFUL_EPOCHS = 4  # Muennighoff et al. 2023, https://arxiv.org/abs/2305.16264, §6
@@ -21,6 +22,17 @@ def thawing_lines(plan: StatePlan) -> list[str]:
     sizes = [parameters.count(tree) for tree in trained]
     steps = [f"{stage.start} ({size:,})" for stage, size in zip(plan.stages, sizes, strict=True)]
     return [f"weights thaw at step (parameters that train from it on): {', '.join(steps)}"]
+
+
+def record_lines(experiment: Experiment) -> list[str]:
+    """Return a line that names the values which ``experiment.json`` can't hold; none if it holds all."""
+    names = unrecorded_fields(experiment)
+    if not names:
+        return []
+    return [
+        f"experiment.json can't hold {', '.join(names)}, only the name: to continue this run, call train() with the "
+        "same values in Python; dataclasses and functions of a module can be recorded"
+    ]
 
 
 def epoch_lines(epochs: Mapping[str, float]) -> list[str]:
@@ -70,6 +82,7 @@ def opening_lines(
             f"{experiment.model_dir}: {steps}",
             f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
             *thawing_lines(plan),
+            *record_lines(experiment),
             *epoch_lines(epochs),
             *plan.notes,
         ]

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.configuration_names import (
@@ -37,6 +37,19 @@ _ITEMS, _NUMBER, _UNRECORDED = "$items", "$number", "$unrecorded"
 def write_experiment(directory: PathLike, experiment: Experiment) -> None:
     """Write ``experiment.json``. Values that can't be written, such as a lambda, are recorded as their ``repr``."""
     write_json(as_path(directory) / _FILE, to_data(experiment))
+
+
+def unrecorded_fields(experiment: Experiment) -> list[str]:
+    """Return the paths of values that ``experiment.json`` can't hold, such as ``optimizer.learning_rate``."""
+
+    def paths(data: Any, path: tuple[str, ...]) -> Iterator[str]:
+        if isinstance(data, dict) and _UNRECORDED in data:
+            yield ".".join(path[:2])  # parts of a library's value say less than the field
+        items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+        for name, part in items:
+            yield from paths(part, (*path, str(name)))
+
+    return list(dict.fromkeys(paths(to_data(experiment), ())))
 
 
 def read_experiment(directory: PathLike, **changes: Any) -> Experiment:

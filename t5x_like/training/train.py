@@ -14,6 +14,7 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.io.paths import find_file
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
+from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.partitioning.shard import row_share
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.initial_weights import (
@@ -95,7 +96,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         recorded = RecordedLogits(teacher, vocab_size=model.vocab_size, mesh=mesh)
     plan = plan_state(
         model,
-        experiment.optimizer,
+        as_optimizer(experiment.optimizer),
         mesh,
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
@@ -140,7 +141,9 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
                 hooks=[
                     *(EndIfHung(each) for each in (experiment.watchdog,) if each),
                     Profile(f"{home}/profile", intervals.profile_steps),
-                    Every(intervals.log_every_steps, TrainLog(plan, experiment.optimizer, loader)),
+                    Every(
+                        intervals.log_every_steps, TrainLog(plan, as_optimizer(experiment.optimizer), loader)
+                    ),
                     StopOnSkippedSteps(plan, experiment.max_skipped_steps),
                     *(WatchLossSpikes(each, checkpoints, plan) for each in (experiment.loss_spikes,) if each),
                     Every(intervals.evaluate_every_steps, evaluate, when_preempted=False),

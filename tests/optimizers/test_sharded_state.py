@@ -5,6 +5,7 @@ import optax
 import pytest
 
 from t5x_like.optimizers.lamb import Lamb
+from t5x_like.optimizers.optax_optimizer import OptaxOptimizer
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
@@ -26,6 +27,10 @@ def draw_params(seed):
         Adafactor(learning_rate=RATE, min_dim_size_to_factor=8, momentum=0.9),
         AdamW(learning_rate=RATE),
         Lamb(learning_rate=RATE),
+        AdamW(learning_rate=optax.cosine_decay_schedule(0.1, 10)),
+        OptaxOptimizer(transformation=optax.adamw(0.1)),
+        OptaxOptimizer(transformation=optax.adafactor(0.1, min_dim_size_to_factor=8, momentum=0.9)),
+        OptaxOptimizer(transformation=optax.inject_hyperparams(optax.lion)(learning_rate=0.1)),
     ],
 )
 def test_a_state_cut_over_eight_devices_trains_as_a_whole_one(optimizer):
@@ -61,3 +66,13 @@ def test_rows_and_columns_are_cut_as_their_weight_is():
     weight = tree_shardings(AXES, draw_params(0), mesh)["wi"].spec
     assert tuple(shardings.v_row["wi"].spec) == (weight[0], weight[1])
     assert tuple(shardings.v_col["wi"].spec) == (weight[0], weight[2])
+
+
+def test_averages_of_a_bare_transformation_are_cut_as_their_weight_is():
+    mesh = MeshConfig(data=2, fsdp=2, model=2).build()
+    optimizer = OptaxOptimizer(transformation=optax.adamw(0.1))
+    params = draw_params(0)
+    abstract = jax.eval_shape(optimizer.build(AXES).init, params)
+    shardings = tree_shardings(optimizer.state_axes(abstract, AXES), abstract, mesh)
+    assert shardings[0].mu == shardings[0].nu == tree_shardings(AXES, params, mesh)
+    assert shardings[0].count.is_fully_replicated
