@@ -4,7 +4,7 @@ import logging
 import math
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -134,7 +134,7 @@ def find_hugging_face(
         source = WeightSource(str(path), reader.shapes(), reader.read)
     with refusing_damage(path if as_path(path).is_file() else as_path(path) / "config.json"):
         architecture = architecture_for(fields, str(path))
-        config = replace(architecture.from_hugging_face(fields), **asked)
+        config = replace(_own_config(architecture, fields, source.shapes), **asked)
         table = architecture.hugging_face_weights(config)
     found = match(
         table,
@@ -155,7 +155,18 @@ def configuration_of(directory: PathLike) -> Any:
     """
     fields = _fields_of(directory)
     with refusing_damage(as_path(directory) / "config.json"):
-        return architecture_for(fields, str(directory)).from_hugging_face(fields)
+        architecture = architecture_for(fields, str(directory))
+        decides = architecture.as_stored is not None and SafetensorsReader.is_in(directory)
+        names = SafetensorsReader(directory).names() if decides else None
+        return _own_config(architecture, fields, names)
+
+
+def _own_config(architecture: Architecture, fields: Mapping[str, Any], names: Collection[str] | None) -> Any:
+    """Return the configuration that fields and the names of stored arrays describe; ``None`` for no arrays."""
+    config = architecture.from_hugging_face(fields)
+    if names is None or architecture.as_stored is None:
+        return config
+    return architecture.as_stored(config, names)
 
 
 def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple[int, ...]]:
@@ -263,9 +274,12 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
     ours = architecture.to_hugging_face(config)
     if theirs:
         ours = {name: value for name, value in ours.items() if name not in SPECIAL_ID_FIELDS}
-    kept = {name: theirs[name] for name in ("model_type", *SPECIAL_ID_FIELDS) if name in theirs}
+    kept = {name: theirs[name] for name in SPECIAL_ID_FIELDS if name in theirs}
     classes = theirs.get("architectures") or ()
-    if classes:
+    keeps_type = _is_same_model(architecture, ours, theirs.get("model_type"))
+    if keeps_type:
+        kept["model_type"] = theirs["model_type"]
+    if classes and keeps_type:
         kept["architectures"] = [_class_like(classes[0], config.task, architecture.classes)]
     others = {name: value for name, value in theirs.items() if name not in _OTHER_FORMS}
     if config.task == "question_answering":
@@ -273,6 +287,17 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
     if len(theirs.get("id2label") or ()) != ours.get("num_labels"):
         others = {name: value for name, value in others.items() if name not in ("id2label", "label2id")}
     return {**others, **ours, **kept}
+
+
+def _is_same_model(architecture: Architecture, ours: Mapping[str, Any], model_type: str | None) -> bool:
+    """Return whether the fields of a model mean the same under another ``model_type``."""
+    if model_type is None:
+        return False
+    try:
+        other = architecture.from_hugging_face({**ours, "model_type": model_type})
+    except ValueError:
+        return False
+    return other == architecture.from_hugging_face(ours)
 
 
 def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:

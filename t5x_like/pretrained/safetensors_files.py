@@ -46,6 +46,15 @@ class SafetensorsReader:
         self._one_file = file
         self._file_of = self._find()
 
+    @staticmethod
+    def is_in(directory: PathLike) -> bool:
+        """Return whether a directory has safetensors files of a model."""
+        return any((as_path(directory) / name).is_file() for name in (_ONE_FILE, _INDEX))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the name of every tensor."""
+        return tuple(self._file_of)
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of every tensor by name, without reading tensors."""
         shapes: dict[str, tuple[int, ...]] = {}

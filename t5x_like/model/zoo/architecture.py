@@ -1,6 +1,6 @@
 """One record for each published architecture: its configuration, and its form in published files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -25,6 +25,8 @@ class Architecture:
       to_hugging_face: Returns the fields of a ``config.json``. Raises ``ValueError`` where transformers has no such
         model.
       hugging_face_weights: Returns the weight table under Hugging Face's names.
+      as_stored: Returns the configuration that the names of the stored arrays show, where the fields of a
+        ``config.json`` leave it open; ``None`` where they don't.
       prefix: Begins weight names, except in files of a model without a head.
       other_prefixes: Begin weight names in files of some classes instead.
       unused_weights: Patterns of arrays in files that the model doesn't use.
@@ -41,6 +43,7 @@ class Architecture:
     from_hugging_face: Callable[[Mapping[str, Any]], Any]
     to_hugging_face: Callable[[Any], dict[str, Any]]
     hugging_face_weights: Callable[[Any], tuple[Weight, ...]]
+    as_stored: Callable[[Any, Collection[str]], Any] | None = None
     prefix: str = ""
     other_prefixes: tuple[str, ...] = ()
     unused_weights: tuple[str, ...] = ()

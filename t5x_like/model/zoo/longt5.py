@@ -20,6 +20,7 @@ from t5x_like.model.zoo.t5_like import (
     T5LikeConfig,
     layer_rows,
     read_t5,
+    tied_as_stored,
     word_rows,
     write_t5,
 )
@@ -143,6 +144,7 @@ LONGT5 = published(
         write=_write,
     ),
     weights=_weights,
+    as_stored=tied_as_stored,
     unused_weights=UNUSED,
     num_sentinels=100,
 )

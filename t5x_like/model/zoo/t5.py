@@ -22,6 +22,7 @@ from t5x_like.model.zoo.t5_like import (
     T5LikeConfig,
     layer_rows,
     read_t5,
+    tied_as_stored,
     up_projections,
     word_rows,
     write_t5,
@@ -112,6 +113,10 @@ def _read(fields: ConfigFields, values: Mapping[str, Any]) -> dict[str, Any]:
         tie_word_embeddings=model_type != "mt5",
         feed_forward="relu" if model_type == "t5" else "gated-gelu",
     )
+    if model_type == "mt5":  # transformers 5 never scales it, and 4 scaled a tied one
+        fields.must_be("scale_decoder_outputs", False)
+        is_of_4 = str(fields.given.get("transformers_version", "")).startswith("4.")
+        own["scale_decoder_outputs"] = own["tie_word_embeddings"] and is_of_4
     return {**own, "relative_tables": "per_layer" if model_type == "umt5" else "one"}
 
 
@@ -212,6 +217,7 @@ T5 = published(
     weights=_weights,
     model_types=("t5", "mt5", "umt5"),
     t5x_weights=t5x_weights,
+    as_stored=tied_as_stored,
     prefix=_PREFIX,
     unused_weights=UNUSED,
     num_sentinels=100,

@@ -1,6 +1,7 @@
 """T5 and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from t5x_like.config_class import config_class
@@ -23,6 +24,8 @@ from t5x_like.model.zoo.model_tasks import (
 )
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows
 
+_OUTPUT_LAYER = "lm_head.weight"
+
 T5FeedForward = Literal["relu", "gated_gelu"]
 
 # In some published files; cross-attention has no positions, and nothing reads it.
@@ -41,8 +44,9 @@ class T5LikeConfig(CommonConfig):
       num_heads: Attention heads of each layer.
       head_dim: Width of a head; ``num_heads * head_dim`` need not be ``model_dim``.
       feed_forward: Plain with ReLU, or gated with GELU (the tanh approximation).
-      tie_word_embeddings: The output layer uses the word embeddings, and scores vectors divided by the square root
-        of the width.
+      tie_word_embeddings: The output layer uses the word embeddings.
+      scale_decoder_outputs: The output layer scores vectors divided by the square root of the width. ``None`` scales
+        with tied embeddings, as T5 1.0 does, and only with them.
       num_relative_buckets: Buckets of relative positions (see ``RelativeBuckets``).
       max_relative_distance: Distance from which on all positions share a bucket.
       norm_epsilon: Added to the mean square in all norms.
@@ -53,9 +57,21 @@ class T5LikeConfig(CommonConfig):
     head_dim: int
     feed_forward: T5FeedForward = "gated_gelu"
     tie_word_embeddings: bool = False
+    scale_decoder_outputs: bool | None = None
     num_relative_buckets: int = 32
     max_relative_distance: int = 128
     norm_epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.scale_decoder_outputs == self.tie_word_embeddings:
+            object.__setattr__(self, "scale_decoder_outputs", None)  # so that equal models have equal fields
+        super().__post_init__()
+
+    @property
+    def scales_decoder_outputs(self) -> bool:
+        """Whether the output layer scores smaller vectors."""
+        scale = self.scale_decoder_outputs
+        return self.tie_word_embeddings if scale is None else scale
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
@@ -64,9 +80,9 @@ class T5LikeConfig(CommonConfig):
 
     @property
     def words(self) -> WordsConfig:
-        """Output layer. A tied one scores smaller vectors, because its table is not initialized for scores."""
-        tied = self.tie_word_embeddings
-        return WordsConfig(tie_word_embeddings=tied, scale=self.model_dim**-0.5 if tied else 1.0)
+        """Output layer. T5 1.0 scores smaller vectors, because its table is not initialized for scores."""
+        scale = self.model_dim**-0.5 if self.scales_decoder_outputs else 1.0
+        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings, scale=scale)
 
     def attention(
         self, positions: Positions | None = None, window: SlidingWindow | None = None
@@ -184,11 +200,11 @@ def read_t5(
         fields.ignore("is_encoder_decoder")
     else:
         fields.must_be("is_encoder_decoder", True)
-    # transformers 5 always writes tie_word_embeddings = true, and its former meaning in a field of its own.
     tied = fields.take("tie_word_embeddings", tie_word_embeddings)
     return {
         "num_decoder_layers": fields.take("num_decoder_layers", values["num_encoder_layers"]),
-        "tie_word_embeddings": fields.take("scale_decoder_outputs", tied),
+        "tie_word_embeddings": tied,
+        "scale_decoder_outputs": fields.take("scale_decoder_outputs", None, kind=bool),
         "feed_forward": _read_feed_forward(fields, feed_forward),
     }
 
@@ -223,8 +239,29 @@ def write_t5(config: Any) -> dict[str, Any]:
         "feed_forward_proj": "gated-gelu" if gated else "relu",
         "is_gated_act": gated,
         "num_decoder_layers": config.num_decoder_layers,
-        "tie_word_embeddings": config.tie_word_embeddings,
+        # With true, transformers 4 would scale. With false, 5 takes the word embeddings for a missing output layer.
+        "tie_word_embeddings": config.tie_word_embeddings and config.scales_decoder_outputs,
+        "scale_decoder_outputs": config.scales_decoder_outputs,
     }
+
+
+def tied_as_stored(config: Any, names: Collection[str]) -> Any:
+    """Return a configuration whose output layer is that of the stored arrays.
+
+    transformers 5 writes ``tie_word_embeddings = true`` into every file. Google's LongT5 has false, and stores no
+    output layer. So the arrays decide. T5 1.0's files, which scale, may have a copy of the table.
+
+    Args:
+      config: The configuration that the fields describe.
+      names: Names of the stored arrays.
+    """
+    if config.task != "sequence_to_sequence_lm":
+        return config
+    stored = _OUTPUT_LAYER in names
+    if stored and config.tie_word_embeddings and config.scales_decoder_outputs:
+        return config
+    scale = config.scales_decoder_outputs
+    return replace(config, tie_word_embeddings=not stored, scale_decoder_outputs=scale)
 
 
 def word_rows(config: T5LikeConfig) -> list[Weight]:
@@ -232,10 +269,10 @@ def word_rows(config: T5LikeConfig) -> list[Weight]:
     tied = config.tie_word_embeddings
     words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-    copies = (*copies, "lm_head.weight") if tied else copies
+    copies = (*copies, _OUTPUT_LAYER) if tied else copies
     rows = [Weight("embedding/tokens/table", "shared.weight", words, copies=copies)]
     if config.task == "sequence_to_sequence_lm" and not tied:
-        rows.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
+        rows.append(Weight("heads/words/projection/kernel", _OUTPUT_LAYER, words.then(TRANSPOSED)))
     return [*rows, *encoder_decoder_score_rows(config.heads)]
 
 
