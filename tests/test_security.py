@@ -10,9 +10,10 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.config_class import ConfigTypeError
 from t5x_like.credentials import holds_password, masked
+from t5x_like.io import gguf_header
 from t5x_like.io.files import MAX_JSON_BYTES, MAX_JSON_DEPTH
 from t5x_like.model.zoo.config_fields import MAX_LAYERS, MAX_SIZE
-from t5x_like.pretrained import gguf_header, hub
+from t5x_like.pretrained import hub
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.vocabularies import tokenizer
 from t5x_like.training.metric_loggers import MlflowLogger

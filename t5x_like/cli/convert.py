@@ -21,12 +21,11 @@ Memory holds one weight at a time (one layer's when importing, all layers' of on
 """
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.text.vocabularies.opening import vocabulary_files
+from t5x_like.text.vocabularies.opening import vocabulary_contents
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +99,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
-    from t5x_like.pretrained import conversion  # imports JAX and Orbax
+    # These import JAX and Orbax.
+    from t5x_like.pretrained import conversion
+    from t5x_like.pretrained.tokenizer_files import tokenizer_contents
 
     if arguments.merge:
         conversion.merge_run(arguments.source, target, step=arguments.step)
@@ -119,10 +120,12 @@ def run(arguments: argparse.Namespace) -> int:
         conversion.import_peft(arguments.source, arguments.base, target)
     else:
         conversion.import_checkpoint(arguments.source, target, vocabulary=arguments.vocabulary)
-    for source in filter(None, (arguments.base, arguments.source, arguments.vocabulary)):
-        if Path(source).is_dir() or source == arguments.vocabulary:
-            for name, file in vocabulary_files(source).items():
-                shutil.copyfile(file, target / name)
+    files = {}
+    for source in filter(None, (arguments.base, arguments.source)):
+        files |= tokenizer_contents(source)
+    files |= vocabulary_contents(arguments.vocabulary) if arguments.vocabulary else {}
+    for name, content in files.items():
+        (target / name).write_bytes(content)
     print(f"written to {target}")
     return 0
 

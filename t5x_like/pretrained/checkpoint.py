@@ -197,12 +197,14 @@ class Checkpoint:
         """Id that begins every text the model reads; ``None`` if there is none.
 
         LLaMA's, Gemma's and BART's texts begin with a special id.
-        GPT-2 has one id for both ends, and begins no text with it.
+        GPT-2 has one id for both ends, and begins no text with it. Files of a tokenizer may say that none does.
         """
         if was_trained_here(self.directory) and self.family == "decoder":
             return SHIFTED_IN
         begin = None if self.fields.get("model_type") in _WITHOUT_LIMIT else self.fields.get("bos_token_id")
         if begin is None or begin in self.end_ids or self.found_tokenizer is None:
+            return None
+        if self.found_tokenizer.adds_bos is False:
             return None
         return begin if begin == self.found_tokenizer.special.bos else None
 

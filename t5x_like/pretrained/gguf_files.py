@@ -13,9 +13,9 @@ import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path
+from t5x_like.io.gguf_header import read_metadata
 from t5x_like.model.zoo.weights import WeightSource
 from t5x_like.pretrained.gguf_fields import GgufFields
-from t5x_like.pretrained.gguf_header import check_header
 
 _TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
 
@@ -59,11 +59,8 @@ def read_gguf(path: PathLike) -> GgufModel:
     """
     gguf = import_gguf(path, "read")
     with refusing_damage(path):
-        check_header(path)
+        metadata = read_metadata(path)
         reader = gguf.GGUFReader(as_path(path))
-        metadata = {name: field.contents() for name, field in reader.fields.items() if _is_needed(name)}
-        if reader.byte_order == "S":
-            raise ValueError("it is of the other byte order")
         tensors = {tensor.name: tensor for tensor in reader.tensors}
         _refuse_types(path, tensors)
         frequencies = tensors.pop(FREQUENCIES, None)
@@ -131,11 +128,6 @@ def _their_name(name: str, path: PathLike) -> str:
 
 def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in reversed(tensor.shape))
-
-
-def _is_needed(name: str) -> bool:
-    """Vocabularies are long; their metadata is left alone."""
-    return not name.startswith("tokenizer.") or name.endswith("_token_id")
 
 
 def _refuse_types(path: PathLike, tensors: Mapping[str, Any]) -> None:

@@ -5,42 +5,14 @@ with bytes as a last resort) and ``gpt2`` (BPE over bytes).
 """
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from t5x_like.io.files import as_path, read_json
+from t5x_like.text.vocabularies.byte_level_splits import name_of_splits
+from t5x_like.text.vocabularies.gguf_vocabulary import GgufToken, TokenKind
 from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
-from t5x_like.text.vocabularies.opening import vocabulary_files
 from t5x_like.text.vocabularies.roles import is_markup
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer, parse_model
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
-
-_WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
-_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-# How byte-level BPE cuts text into words: llama.cpp's names, by the pattern of a tokenizer.json.
-_PATTERNS = {
-    rf"{_ENDINGS}|{_WORDS}|\p{{N}}{{1,3}}|{_REST}": "llama-bpe",
-    rf"{_ENDINGS}|{_WORDS}|\p{{N}}|{_REST}": "qwen2",
-}
-_SPACE = "▁"
-
-
-class _Kind(IntEnum):
-    """llama.cpp's kinds of tokens; SentencePiece numbers its own in the same way."""
-
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
-
-
-class _Token(NamedTuple):
-    text: str
-    score: float
-    kind: int
 
 
 def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
@@ -61,20 +33,22 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
         tokens, metadata = _of_definition(tokenizer)
     else:
         raise ValueError(f"llama.cpp has no tokenizer of the kind {tokenizer.kind}")
-    tokens = [*tokens, *(_Token(f"[PAD{row}]", 0.0, _Kind.UNUSED) for row in range(len(tokens), num_rows))]
+    tokens = [
+        *tokens,
+        *(GgufToken(f"[PAD{row}]", 0.0, TokenKind.UNUSED) for row in range(len(tokens), num_rows)),
+    ]
     metadata |= {
         "tokens": [token.text for token in tokens],
         "scores": [token.score for token in tokens],
         "token_type": [int(token.kind) for token in tokens],
     }
-    adds_first, adds_last = _added_ends(tokenizer)
-    metadata |= {"add_bos_token": adds_first, "add_eos_token": adds_last}
+    metadata |= {"add_bos_token": bool(tokenizer.adds_bos), "add_eos_token": bool(tokenizer.adds_eos)}
     if tokenizer.special.unknown is not None:
         metadata["unknown_token_id"] = tokenizer.special.unknown
     return {f"tokenizer.ggml.{name}": value for name, value in metadata.items()}
 
 
-def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[_Token], dict[str, Any]]:
+def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
     proto = parse_model(tokenizer.name, tokenizer.model_with_sentinels)
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
     is_unigram = trainer.model_type == trainer.UNIGRAM
@@ -90,7 +64,7 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[_Token], 
         raise ValueError("llama.cpp needs a piece for each byte in SentencePiece's BPE (byte_fallback)")
     if not is_unigram and (normalizer.precompiled_charsmap or normalizer.remove_extra_whitespaces):
         raise ValueError("llama.cpp can't normalize text for SentencePiece's BPE")
-    tokens = [_Token(each.piece, each.score, _kind_of(each.piece, each.type)) for each in proto.pieces]
+    tokens = [GgufToken(each.piece, each.score, _kind_of(each.piece, each.type)) for each in proto.pieces]
     metadata: dict[str, Any] = {"model": "t5" if is_unigram else "llama", "pre": "default"}
     metadata["add_space_prefix"] = normalizer.add_dummy_prefix
     if is_unigram:
@@ -102,11 +76,11 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[_Token], 
 
 def _kind_of(piece: str, kind: int) -> int:
     """Return the kind of a piece; text must not reach one that is no text, such as a sentinel."""
-    ordinary = (_Kind.NORMAL, _Kind.USER_DEFINED)
-    return _Kind.CONTROL if kind in ordinary and is_markup(piece) else kind
+    ordinary = (TokenKind.NORMAL, TokenKind.USER_DEFINED)
+    return TokenKind.CONTROL if kind in ordinary and is_markup(piece) else kind
 
 
-def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[_Token], dict[str, Any]]:
+def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
     definition = tokenizer.definition
     model = definition["model"]
     if model["type"] != "BPE" or model.get("end_of_word_suffix") or model.get("continuing_subword_prefix"):
@@ -124,7 +98,7 @@ def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[_Token], dict[
 
 def _with_byte_fallback(
     tokenizer: HuggingFaceTokenizer, merges: Sequence[tuple[str, ...]]
-) -> tuple[list[_Token], dict[str, Any]]:
+) -> tuple[list[GgufToken], dict[str, Any]]:
     """Return what llama.cpp needs of a SentencePiece BPE in a tokenizer.json, such as Llama 2's."""
     definition = tokenizer.definition
     normalizers, pre_tokenizer = _parts(definition.get("normalizer")), definition.get("pre_tokenizer")
@@ -140,22 +114,24 @@ def _with_byte_fallback(
     return _tokens(tokenizer, scores), {"model": "llama", "pre": "default", "add_space_prefix": has_prefix}
 
 
-def _tokens(tokenizer: HuggingFaceTokenizer, scores: Mapping[str, float]) -> list[_Token]:
+def _tokens(tokenizer: HuggingFaceTokenizer, scores: Mapping[str, float]) -> list[GgufToken]:
     added = {token["id"]: token for token in tokenizer.definition["added_tokens"]}
     has_bytes = bool(tokenizer.definition["model"].get("byte_fallback"))
 
     def kind(number: int, piece: str) -> int:
         if number == tokenizer.special.unknown and has_bytes:
-            return _Kind.UNKNOWN
+            return TokenKind.UNKNOWN
         if tokenizer.is_sentinel(number) or is_markup(piece) or added.get(number, {}).get("special"):
-            return _Kind.CONTROL
+            return TokenKind.CONTROL
         if number in added:
-            return _Kind.USER_DEFINED
+            return TokenKind.USER_DEFINED
         is_byte = has_bytes and len(piece) == len("<0x00>") and piece.startswith("<0x")
-        return _Kind.BYTE if is_byte else _Kind.NORMAL
+        return TokenKind.BYTE if is_byte else TokenKind.NORMAL
 
     pieces = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
-    return [_Token(piece, scores.get(piece, 0.0), kind(number, piece)) for number, piece in enumerate(pieces)]
+    return [
+        GgufToken(piece, scores.get(piece, 0.0), kind(number, piece)) for number, piece in enumerate(pieces)
+    ]
 
 
 def _pattern_of(definition: Mapping[str, Any]) -> str:
@@ -164,16 +140,9 @@ def _pattern_of(definition: Mapping[str, Any]) -> str:
     Raises:
       ValueError: a way that is not known here.
     """
-    parts = [each for each in _parts(definition.get("pre_tokenizer")) if each["type"] != "ByteLevel"]
-    level = _of_type(definition.get("pre_tokenizer"), "ByteLevel")
-    if level and not parts and level.get("use_regex", True):
-        return "gpt-2"
-    if level and [each["type"] for each in parts] == ["Digits"] and parts[0].get("individual_digits"):
-        return "smollm"
-    if level and [each["type"] for each in parts] == ["Split"] and not level.get("use_regex", True):
-        pattern = parts[0].get("pattern", {}).get("Regex")
-        if pattern in _PATTERNS:
-            return _PATTERNS[pattern]
+    name = name_of_splits(_parts(definition.get("pre_tokenizer")))
+    if name is not None:
+        return name
     raise ValueError("llama.cpp's name of the pattern that cuts text into words is not known here")
 
 
@@ -190,17 +159,3 @@ def _of_type(step: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
 
 def _joined(merges: Sequence[tuple[str, ...]]) -> list[str]:
     return [" ".join(pair) for pair in merges]
-
-
-def _added_ends(tokenizer: Tokenizer) -> tuple[bool, bool]:
-    """Return whether texts begin with bos and end with eos, by ``tokenizer_config.json`` or a template."""
-    files = vocabulary_files(tokenizer.name)
-    settings = read_json(files["tokenizer_config.json"], dict) if "tokenizer_config.json" in files else {}
-    bos, eos = settings.get("add_bos_token"), settings.get("add_eos_token")
-    if bos is None and "tokenizer.json" in files:
-        processor = read_json(as_path(files["tokenizer.json"]), dict).get("post_processor") or {}
-        steps = processor.get("processors", [processor])
-        single = next((each["single"] for each in steps if each.get("type") == "TemplateProcessing"), [])
-        bos, last = ("SpecialToken" in each for each in (single[0], single[-1])) if single else (None, False)
-        eos = last if eos is None else eos
-    return bool(bos), bool(eos)

@@ -187,13 +187,13 @@ def write_hugging_face(
     *,
     fields: Mapping[str, Any] | None = None,
     classes: Sequence[str] = (),
-    companions: Sequence[PathLike] = (),
+    companions: Mapping[str, bytes] | None = None,
     card: ModelCard | None = None,
     json_files: Mapping[str, Any] | None = None,
     dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:
-    """Write ``config.json``, safetensors and copies of ``companions``, whole or not at all.
+    """Write ``config.json``, safetensors and ``companions``, whole or not at all.
 
     An adapter is merged into the weights.
 
@@ -203,7 +203,7 @@ def write_hugging_face(
       directory: new or empty.
       fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
       classes: names of the head's classes, in the order of its scores.
-      companions: files to copy, such as the tokenizer's.
+      companions: contents of other files by name, such as the tokenizer's.
       json_files: further files by their paths in the directory.
       card: facts for ``README.md``, which is left out if not given.
       dtype: of the stored weights.
@@ -234,8 +234,8 @@ def write_hugging_face(
         for name, content in (json_files or {}).items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             write_json(temporary / name, content)
-        for companion in companions:
-            (temporary / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
+        for name, content in (companions or {}).items():
+            (temporary / name).write_bytes(content)
         if target.exists():
             target.rmdir()
         temporary.rename(target)

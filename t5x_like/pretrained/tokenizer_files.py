@@ -1,5 +1,6 @@
 """Tokenizer files next to a model's weights, and the ids that pad, begin and end its texts."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,7 +9,14 @@ from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
 from t5x_like.model.zoo.config_fields import MAX_SIZE
 from t5x_like.pretrained.run_weights import trained_with_sentinels, trained_with_vocabulary
-from t5x_like.text.vocabularies.opening import BYTES, TIKTOKEN_NAMES, open_tokenizer, vocabulary_files
+from t5x_like.text.vocabularies.gguf_vocabulary import is_gguf
+from t5x_like.text.vocabularies.opening import (
+    BYTES,
+    TIKTOKEN_NAMES,
+    open_tokenizer,
+    vocabulary_contents,
+    vocabulary_files,
+)
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Fields of a config.json, which an export writes as they were read.
@@ -54,9 +62,23 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
     return SpecialIds(start, fill, eos, ids["bos_token_id"], knows_padding=pad is not None)
 
 
-def tokenizer_files(directory: PathLike) -> tuple[PathLike, ...]:
-    """Return the tokenizer's files in a model's directory; none for what is no directory."""
-    return tuple(vocabulary_files(directory).values()) if as_path(directory).is_dir() else ()
+def holds_tokenizer(directory: PathLike) -> bool:
+    """Return whether a model's directory or GGUF file has a tokenizer."""
+    return (as_path(directory).is_dir() or is_gguf(directory)) and bool(vocabulary_files(directory))
+
+
+def tokenizer_contents(directory: PathLike) -> dict[str, bytes]:
+    """Return the files of the tokenizer next to a model's weights or in its GGUF file, by name.
+
+    A tokenizer in a GGUF file that can't be read is left out, with a warning.
+    """
+    if not holds_tokenizer(directory):
+        return {}
+    try:
+        return vocabulary_contents(directory)
+    except ValueError as error:
+        warnings.warn(f"the tokenizer is left out: {error}", stacklevel=2)
+        return {}
 
 
 def find_tokenizer(
@@ -72,7 +94,7 @@ def find_tokenizer(
     T5's sentinels, which are not in its ``spiece.model``, are the last ids.
 
     Args:
-      directory: the checkpoint.
+      directory: the checkpoint; a directory or a GGUF file.
       config: its model.
       fields: of its ``config.json``; empty for runs.
       vocabulary: a tokenizer to open in place of the one in ``directory``.
@@ -83,7 +105,7 @@ def find_tokenizer(
     """
     if not vocabulary and fields.get("tokenizer_class") == "ByT5Tokenizer":
         vocabulary, num_sentinels = BYTES, architecture_of(config).num_byte_sentinels
-    if not vocabulary and not tokenizer_files(directory):
+    if not vocabulary and not holds_tokenizer(directory):
         vocabulary = trained_with_vocabulary(directory)
         if vocabulary != BYTES and vocabulary not in TIKTOKEN_NAMES:  # one without a file
             return None

@@ -11,7 +11,7 @@ from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.text.batches.head_source import classes_for
-from t5x_like.text.vocabularies.opening import files_of
+from t5x_like.text.vocabularies.opening import contents_of
 from t5x_like.training.experiment import Experiment, describe, differences
 from t5x_like.training.run_record import write_experiment
 
@@ -52,8 +52,8 @@ def claim(
     if frozen is not None:
         frozen.write(home)
     write_classes(home, classes_for(experiment.train))
-    for name, file in files_of(vocabulary).items():
-        write_bytes(home / name, as_path(file).read_bytes())
+    for name, content in contents_of(vocabulary).items():
+        write_bytes(home / name, content)
     write_experiment(home, experiment)
     write_json(home / "config.json", describe(experiment))
 

@@ -1,4 +1,4 @@
-"""Exported GGUF files hold the tokenizer: llama.cpp reads the same ids from text, and writes the same text."""
+"""GGUF files hold the tokenizer: llama.cpp and we read the same ids from text, and write the same text."""
 
 import json
 import shutil
@@ -18,11 +18,12 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.gguf_export import write_gguf
 from t5x_like.pretrained.gguf_tokenizer import tokenizer_metadata
 from t5x_like.pretrained.tokenizer_files import SpecialIds
-from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from t5x_like.pretrained.transformers_api.exports import export_hugging_face
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
 from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import parse_model
-from tests.references import ROOT
+from tests.references import FIXTURES, ROOT
 
 gguf = pytest.importorskip("gguf")
 
@@ -173,6 +174,46 @@ def tiny_model(vocab_size):
     params = jax.jit(lambda key: parameters.split(config.build(key))[1])(jax.random.key(0))
     rng = np.random.default_rng(0)
     return config, jax.tree.map(lambda leaf: leaf + rng.normal(0, 0.1, leaf.shape).astype(np.float32), params)
+
+
+@pytest.fixture(scope="module")
+def with_text(tmp_path_factory) -> Path:
+    """A GGUF file of a tiny model with a cut of SmolLM2's tokenizer."""
+    path = tmp_path_factory.mktemp("with_text") / "m.gguf"
+    tokenizer = open_tokenizer(FIXTURES / "gguf/smollm.gguf", 0)
+    config, params = tiny_model(-(-tokenizer.vocab_size // 128) * 128)
+    write_gguf(config, params, path, special_ids=SpecialIds(0, 2, 2, 1), tokenizer=tokenizer)
+    return path
+
+
+def test_a_gguf_file_reads_and_writes_text_with_its_own_tokenizer(with_text):
+    tokenizer, pretrained = open_tokenizer(FIXTURES / "gguf/smollm.gguf", 0), from_pretrained(with_text)
+    text = "The capital of France is"
+    assert pretrained.vocabulary == tokenizer
+    ids = pretrained.encode(text)["input_ids"]
+    assert ids[0].tolist() == tokenizer.encode(text)  # bos is an id of the model, and no text begins with it
+    written = np.asarray(pretrained.generate(ids, max_new_tokens=6))[0, ids.shape[1] :]
+    assert pretrained.generate(text, max_new_tokens=6) == tokenizer.decode(written)
+
+
+def test_conversions_of_a_gguf_file_keep_its_tokenizer(with_text, tmp_path):
+    text = "So 42  naïve cafés."
+    expected = from_pretrained(with_text).encode(text)["input_ids"]
+    assert main(["convert", "--from", str(with_text), "--to", str(tmp_path / "run")]) == 0
+    export = ["convert", "--from", str(tmp_path / "run"), "--export"]
+    assert main([*export, "hf", "--to", str(tmp_path / "hf")]) == 0
+    assert main([*export, "gguf", "--to", str(tmp_path / "gguf")]) == 0
+    export_hugging_face(from_pretrained(with_text), tmp_path / "python")
+    for name in ("run", "hf", "gguf/model.gguf", "python"):
+        np.testing.assert_array_equal(from_pretrained(tmp_path / name).encode(text)["input_ids"], expected)
+
+
+def test_a_tokenizer_that_can_not_be_read_is_left_out_of_a_conversion_with_a_warning(with_text, tmp_path):
+    content = with_text.read_bytes()
+    (tmp_path / "m.gguf").write_bytes(content.replace(b"smollm", b"smoll0"))
+    with pytest.warns(UserWarning, match=r"the tokenizer is left out: .*'smoll0', a way to cut words"):
+        assert main(["convert", "--from", str(tmp_path / "m.gguf"), "--to", str(tmp_path / "run")]) == 0
+    assert from_pretrained(tmp_path / "run").vocabulary is None
 
 
 def field(path, name):

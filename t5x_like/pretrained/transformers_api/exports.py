@@ -33,7 +33,7 @@ def export_hugging_face(
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
     """
-    fields, companions, sentences, card = {}, (), None, ModelCard(license=license)
+    fields, companions, sentences, card = {}, {}, None, ModelCard(license=license)
     if isinstance(model, Pretrained):
         opened = model.checkpoint
         card = card_of(opened.directory, step=opened.step, license=license)

@@ -14,7 +14,7 @@ from t5x_like.model import parameters
 from t5x_like.pretrained.checkpoint import Checkpoint, Family
 from t5x_like.pretrained.conversion import save_adapter
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
-from t5x_like.pretrained.tokenizer_files import tokenizer_files
+from t5x_like.pretrained.tokenizer_files import tokenizer_contents
 from t5x_like.pretrained.transformers_api import (
     decoder_call,
     encoder_call,
@@ -132,9 +132,9 @@ class OpenModel:
         return replace(self._opened, graphdef=graphdef, params=params)
 
     @property
-    def companions(self) -> tuple[PathLike, ...]:
-        """Files of the tokenizer, next to the weights."""
-        return tokenizer_files(self._opened.directory)
+    def companions(self) -> dict[str, bytes]:
+        """Contents of the tokenizer's files by name."""
+        return tokenizer_contents(self._opened.directory)
 
     @property
     def vocabulary(self) -> Tokenizer | None:

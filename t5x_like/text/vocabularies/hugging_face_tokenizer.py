@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
-from t5x_like.text.vocabularies.roles import count_own_sentinels, find_special, is_markup
+from t5x_like.text.vocabularies.roles import added_ends, count_own_sentinels, find_special, is_markup
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, check_ids, visible
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class HuggingFaceTokenizer(Tokenizer):
         """
         self.kind = kind  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
         self.definition = _without_extras(definition)
+        self.adds_bos, self.adds_eos = added_ends(configuration, definition)
         numbers = own_ids(name, self.definition)
         self._pieces = {number: piece for piece, number in numbers.items()}
         size = max(self._pieces) + 1

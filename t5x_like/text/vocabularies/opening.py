@@ -9,6 +9,7 @@ from t5x_like.configuration_names import config_function
 from t5x_like.io.files import as_path, read_json
 from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
+from t5x_like.text.vocabularies.gguf_vocabulary import holds_vocabulary, is_gguf, read_gguf_vocabulary
 from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS, Files, read_vocabulary
 from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
@@ -77,12 +78,14 @@ def padded_vocab_size(vocabulary: str, num_sentinels: int = 100) -> int:
 def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
     """Return the files of a vocabulary, keyed by their standard names in a directory.
 
-    Empty for names such as ``bytes``, and for a directory without a vocabulary.
+    Empty for names such as ``bytes``, and for a directory or a GGUF file without a vocabulary.
     """
     name = os.fspath(path_or_name)
     try:
         main, *others = [stamp.path for stamp in _stamps(find_file(name))]
     except ValueError:
+        return {}
+    if is_gguf(main) and not holds_vocabulary(main):
         return {}
     standard = PurePosixPath(main).name
     if standard not in _MAIN_FILES:
@@ -93,13 +96,29 @@ def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
     return {standard: main} | {PurePosixPath(path).name: path for path in others}
 
 
-def files_of(vocabulary: Any) -> dict[str, str]:
-    """Return the files of a tokenizer or of seqio's own vocabulary; see ``vocabulary_files``.
+def vocabulary_contents(path_or_name: str | os.PathLike[str]) -> dict[str, bytes]:
+    """Return the contents of a vocabulary's files, keyed by their standard names in a directory.
+
+    The tokenizer of a GGUF file becomes a ``tokenizer.json`` with its configuration.
+
+    Raises:
+      ValueError: The tokenizer of a GGUF file can't be read.
+    """
+    contents: dict[str, bytes] = {}
+    for name, path in vocabulary_files(path_or_name).items():
+        contents |= (
+            read_gguf_vocabulary(path).files() if is_gguf(path) else {name: as_path(path).read_bytes()}
+        )
+    return contents
+
+
+def contents_of(vocabulary: Any) -> dict[str, bytes]:
+    """Return the files of a tokenizer or of seqio's own vocabulary; see ``vocabulary_contents``.
 
     Of seqio's own vocabularies only SentencePiece models can be opened again.
     """
     path = getattr(vocabulary, "name", None) or getattr(vocabulary, "sentencepiece_model_file", None)
-    return vocabulary_files(path) if path else {}
+    return vocabulary_contents(path) if path else {}
 
 
 @functools.lru_cache(maxsize=16)
@@ -123,7 +142,8 @@ def _stamps(path: str) -> tuple[_Stamp, ...]:
     given = as_path(path)
     folder = given if given.is_dir() else given.parent
     main = _main_file(path) if given.is_dir() else given
-    found = [main] + [folder / name for name in _COMPANIONS if name != main.name and (folder / name).exists()]
+    names = () if is_gguf(main) else _COMPANIONS
+    found = [main] + [folder / name for name in names if name != main.name and (folder / name).exists()]
     return tuple(
         _Stamp(os.fspath(file), float(info.mtime), info.length) for file in found for info in [file.stat()]
     )

@@ -9,13 +9,14 @@ from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import as_path, read_json
 from t5x_like.text.vocabularies import definitions, sentencepiece_tokenizer, tiktoken_tokenizer
 from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
+from t5x_like.text.vocabularies.gguf_vocabulary import is_gguf, read_gguf_vocabulary
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 OUR_WORDS, OUR_CHARACTERS = "t5x_like words", "t5x_like characters"
 _KINDS = (
-    "a SentencePiece .model, a tokenizer.json, BERT's vocab.txt, vocab.json with merges.txt, a .tiktoken file, or what "
-    "`t5x-like vocabulary learn` writes"
+    "a SentencePiece .model, a tokenizer.json, BERT's vocab.txt, vocab.json with merges.txt, a .tiktoken file, a .gguf "
+    "file, or what `t5x-like vocabulary learn` writes"
 )
 
 
@@ -60,22 +61,31 @@ def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -
 
 def _read(files: Files, num_sentinels: int, lower_case: bool | None) -> Tokenizer:
     path = PurePosixPath(files.main)
+    if is_gguf(files.main):
+        _refuse_lower_case(files, lower_case)
+        read = read_gguf_vocabulary(files.main)
+        options = {"num_sentinels": num_sentinels, "configuration": read.configuration}
+        return HuggingFaceTokenizer(files.name, read.definition, **options)
     content = as_path(files.main).read_bytes()
     if path.suffix == ".json" or path.name == "merges.txt":
         definition, kind = _definition_of_json(files, lower_case)
     elif path.suffix == ".txt" and _is_word_pieces(content):
         definition, kind = _word_piece(files, content, lower_case), "wordpiece"
     else:
-        if lower_case is not None:
-            raise ValueError(
-                f"{files.name!r}: lower_case is for word pieces and byte pairs; this file decides it"
-            )
+        _refuse_lower_case(files, lower_case)
         return _not_hugging_face(files, content, num_sentinels)
     if kind == "characters":
         return CharacterTokenizer(files.name, definition["characters"], num_sentinels=num_sentinels)
     return HuggingFaceTokenizer(
         files.name, definition, num_sentinels=num_sentinels, configuration=files.configuration(), kind=kind
     )
+
+
+def _refuse_lower_case(files: Files, lower_case: bool | None) -> None:
+    if lower_case is not None:
+        raise ValueError(
+            f"{files.name!r}: lower_case is for word pieces and byte pairs; this file decides it"
+        )
 
 
 def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Tokenizer:
@@ -107,10 +117,7 @@ def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definiti
     if value.get("format") == OUR_WORDS:
         return _words(value), "words"
     if isinstance(value.get("model"), dict):
-        if lower_case is not None:
-            raise ValueError(
-                f"{files.name!r}: lower_case is for word pieces and byte pairs; this file decides it"
-            )
+        _refuse_lower_case(files, lower_case)
         return value, "tokenizer.json"
     if value and all(isinstance(number, int) for number in value.values()):
         return _byte_pair(files, path, value, lower_case), "bytepair"

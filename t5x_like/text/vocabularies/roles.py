@@ -58,6 +58,26 @@ def find_special(
     return SpecialTokenIds(**ids)
 
 
+def added_ends(
+    configuration: Mapping[str, Any] | None, definition: Mapping[str, Any] | None = None
+) -> tuple[bool | None, bool | None]:
+    """Return whether texts begin with bos and end with eos; None where the files don't say.
+
+    Args:
+      configuration: Content of a ``tokenizer_config.json``.
+      definition: Content of a ``tokenizer.json``, whose template counts where the configuration is silent.
+    """
+    settings = configuration or {}
+    begins, ends = settings.get("add_bos_token"), settings.get("add_eos_token")
+    processor = (definition or {}).get("post_processor") or {}
+    steps = processor.get("processors", [processor])
+    single = next((step["single"] for step in steps if step.get("type") == "TemplateProcessing"), None)
+    if begins is None and single:
+        begins = "SpecialToken" in single[0]
+        ends = "SpecialToken" in single[-1] if ends is None else ends
+    return begins, ends
+
+
 def count_own_sentinels(piece_of: Callable[[int], str | None], size: int) -> int:
     """Return the number of last ids that are sentinels counting down to the end, as in mT5.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t5x_like.text.vocabularies.roles import count_own_sentinels, find_special, is_markup
+from t5x_like.text.vocabularies.roles import added_ends, count_own_sentinels, find_special, is_markup
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class SentencePieceTokenizer(Tokenizer):
             has_sentinels=own > 0,
         )
         self.model, self.path = model, path or name
+        self.adds_bos, self.adds_eos = added_ends(configuration)
         self._added = 0 if own else num_sentinels
         self._normalization = _normalization(configuration or {})
 

@@ -41,9 +41,13 @@ class Tokenizer(abc.ABC):
       special: Special ids.
       num_sentinels: Number of sentinels.
       vocab_size: Number of ids, sentinels included.
+      adds_bos: Whether texts that a model reads begin with bos; None if the vocabulary's files don't say.
+      adds_eos: Whether they end with eos, likewise.
     """
 
     kind: ClassVar[str]
+    adds_bos: bool | None = None
+    adds_eos: bool | None = None
 
     def __init__(
         self,

@@ -1,40 +1,31 @@
-"""Check of a ``.gguf`` file's header against the file's size, before the package gguf reads it.
+"""Metadata of ``.gguf`` files, with a check of the header against the file's size.
 
-That package believes every count and length: a small file with a large count keeps it busy for hours.
+The package gguf believes every count and length: a small file with a large count keeps it busy for hours.
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import struct
-from typing import IO, Never
+from typing import IO, Any, Never
 
 from t5x_like.io.files import PathLike, as_path
 
 _STRING, _ARRAY = 8, 9
-_SIZES = {
-    0: 1,
-    1: 1,
-    2: 2,
-    3: 2,
-    4: 4,
-    5: 4,
-    6: 4,
-    7: 1,
-    10: 8,
-    11: 8,
-    12: 8,
-}  # bytes of each type of a value
+# Each type of a number, as module struct names it.
+_CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MAX_ITEMS = 2**22  # in arrays; the largest published vocabulary has a quarter of a million pieces
 _MAX_DIMENSIONS = 4  # of a tensor, as in llama.cpp
 
 
-def check_header(path: PathLike) -> None:
-    """Walk through the metadata and the list of tensors.
+def read_metadata(path: PathLike) -> dict[str, Any]:
+    """Return the metadata by name, after a check of the whole header.
+
+    Bytes that are no UTF-8 become lone surrogates, so that strings stay different.
 
     Raises:
       ValueError: The file is no GGUF file, or has a count or a length that can't be.
     """
     with as_path(path).open("rb") as stream:
-        _Header(stream, str(path), as_path(path).stat().length).check()
+        return _Header(stream, str(path), as_path(path).stat().length).read()
 
 
 class _Header:
@@ -42,46 +33,54 @@ class _Header:
         self._stream, self._where, self._size = stream, where, size
         self._num_items = 0
 
-    def check(self) -> None:
-        """Read all that comes before the tensors' data."""
+    def read(self) -> dict[str, Any]:
+        """Read all that comes before the tensors' data, and return the metadata."""
         if self._stream.read(4) != b"GGUF":
             self._refuse("it does not begin with GGUF")
         version = self._number("I", "version")
         if version % 2**16 == 0:
             self._refuse("it is of the other byte order")
         num_tensors, num_values = self._number("Q", "tensor count"), self._number("Q", "metadata count")
+        metadata: dict[str, Any] = {}
         for _ in range(self._possible(num_values, 13, "metadata values")):
-            self._skip(self._number("Q", "length of a name"), "a name")
-            self._value(self._number("I", "type of a value"))
+            name = self._text("a name")
+            metadata[name] = self._value(self._number("I", "type of a value"))
         for _ in range(self._possible(num_tensors, 24, "tensors")):
-            self._skip(self._number("Q", "length of a name"), "a tensor's name")
+            self._text("a tensor's name")
             if (num_dimensions := self._number("I", "number of dimensions")) > _MAX_DIMENSIONS:
                 self._refuse(f"a tensor has {num_dimensions:,} dimensions")
-            self._skip(8 * num_dimensions + 12, "a tensor's shape")
+            self._bytes(8 * num_dimensions + 12, "a tensor's shape")
+        return metadata
 
-    def _value(self, kind: int) -> None:
+    def _value(self, kind: int) -> Any:
         if kind == _STRING:
-            self._skip(self._number("Q", "length of a text"), "a text")
-        elif kind == _ARRAY:
-            self._array()
-        elif kind in _SIZES:
-            self._skip(_SIZES[kind], "a value")
-        else:
-            self._refuse(f"there is no value of type {kind}")
+            return self._text("a text")
+        if kind == _ARRAY:
+            return self._array()
+        if kind in _CODES:
+            return self._numbers(_CODES[kind], 1, "a value")[0]
+        return self._refuse(f"there is no value of type {kind}")
 
-    def _array(self) -> None:
+    def _array(self) -> list[Any]:
         kind, length = self._number("I", "type of an array"), self._number("Q", "length of an array")
         if kind == _ARRAY:
             self._refuse("an array is in an array")
-        self._possible(length, _SIZES.get(kind, 8), "values of an array")
+        size = struct.calcsize(f"<{_CODES[kind]}") if kind in _CODES else 8
+        self._possible(length, size, "values of an array")
         self._num_items += length
         if self._num_items > _MAX_ITEMS:
             self._refuse(f"its arrays have more than {_MAX_ITEMS:,} values")
-        if kind in _SIZES:
-            self._skip(length * _SIZES[kind], "an array")
-            return
-        for _ in range(length):
-            self._value(kind)
+        if kind in _CODES:
+            return list(self._numbers(_CODES[kind], length, "an array"))
+        return [self._value(kind) for _ in range(length)]
+
+    def _text(self, what: str) -> str:
+        length = self._number("Q", f"length of {what}")
+        return self._bytes(length, what).decode("utf-8", errors="surrogateescape")
+
+    def _numbers(self, code: str, length: int, what: str) -> tuple[Any, ...]:
+        layout = struct.Struct(f"<{length}{code}")
+        return layout.unpack(self._bytes(layout.size, what))
 
     def _number(self, code: str, what: str) -> int:
         raw = self._stream.read(struct.calcsize(code))
@@ -95,10 +94,10 @@ class _Header:
             self._refuse(f"it says that {count:,} {what} follow, which the file is too short for")
         return count
 
-    def _skip(self, length: int, what: str) -> None:
+    def _bytes(self, length: int, what: str) -> bytes:
         if length > self._size - self._stream.tell():
             self._refuse(f"{what} of {length:,} bytes does not fit into the file")
-        self._stream.seek(length, 1)
+        return self._stream.read(length)
 
     def _refuse(self, reason: str) -> Never:
         raise ValueError(
