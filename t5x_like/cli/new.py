@@ -3,16 +3,19 @@
 t5x-like new my_project --task classify     texts and their classes
 t5x-like new my_project --task text         text in, text out
 t5x-like new my_project --task pretrain     plain text
+t5x-like new my_project --data reviews.csv  your own table: columns, labels, lengths and steps are guessed from it
 """
 
 import argparse
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import get_args
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import shipped_directory
+from t5x_like.projects.column_guess import Kind
+from t5x_like.projects.project_folder import check_folder, commands_of, new_folder, readme
 
 _TASKS = {
     "text": "reads a text and writes another (T5)",
@@ -28,9 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="the folder to make; its name is the task's")
     parser.add_argument(
         "--task",
-        choices=list(_TASKS),
-        required=True,
+        choices=sorted({*_TASKS, *get_args(Kind)}),
         help="; ".join(f"{name}: {line}" for name, line in _TASKS.items()),
+    )
+    table = parser.add_argument_group("your own table")
+    table.add_argument("--data", metavar="FILE", help="CSV, TSV, JSONL, parquet or Arrow")
+    table.add_argument("--text", nargs="+", default=[], metavar="COLUMN", help="the text, or two for a pair")
+    table.add_argument("--label", metavar="COLUMN", help="what the model learns")
+    table.add_argument("--group", metavar="COLUMN", help="rows with the same cell stay in one split")
+    table.add_argument(
+        "--validation", metavar="FILE", help="rows to validate on; else some of --data are set apart"
+    )
+    table.add_argument(
+        "--checkpoint", metavar="DIR", help="begin with its weights: a Hugging Face directory or a run"
     )
 
 
@@ -38,29 +51,63 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the project and print its commands.
 
     Raises:
-      UserError: The folder exists and is not empty, or its name can't be a task's.
+      UserError: The folder exists and is not empty, its name can't be a task's, or the table can't be used.
     """
     folder = Path(arguments.directory)
-    name = folder.absolute().name
-    if not re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII):
-        raise UserError(
-            f"{name!r} can't be the name of a task",
-            hint="take letters, digits and underscores, and begin with a letter: my_project",
-        )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists already; nothing was written", hint="give a new or an empty folder")
-    recipe = (shipped_directory("gin") / "projects" / f"{arguments.task}.gin").read_text(encoding="utf-8")
-    recipe = recipe.replace(_TEMPLATE_NAME, name)
-    (folder / "data").mkdir(parents=True, exist_ok=True)
-    (folder / "recipe.gin").write_text(recipe, encoding="utf-8")
-    files = dict(_data_files(arguments.task))
-    for file, lines in files.items():
-        (folder / "data" / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    commands = re.findall(r"^#   (t5x-like .*)$", recipe, flags=re.MULTILINE)
-    (folder / "README.md").write_text(_readme(name, _TASKS[arguments.task], commands), encoding="utf-8")
-    print(f"{folder}: recipe.gin, README.md and {', '.join(f'data/{file}' for file in files)}\n\nNext:")
+    check_folder(folder)
+    commands = _from_table(folder, arguments) if arguments.data else _from_shipped_rows(folder, arguments)
+    print("\nNext:")
     print("\n".join(f"  {command}" for command in (f"cd {folder}", *commands)))
     return 0
+
+
+def _from_table(folder: Path, arguments: argparse.Namespace) -> Sequence[str]:
+    # It imports JAX.
+    from t5x_like.projects.project import TableChoices, project_of_table
+
+    choices = TableChoices(
+        data=arguments.data,
+        validation=arguments.validation,
+        texts=arguments.text,
+        label=arguments.label,
+        group=arguments.group,
+        kind=arguments.task,
+        checkpoint=arguments.checkpoint,
+    )
+    project = project_of_table(folder.absolute().name, choices)
+    print("\n".join(project.report))
+    with new_folder(folder) as temporary:
+        project.write(temporary)
+    print(f"\n{folder}: recipe.gin, README.md, data/train.jsonl and data/validation.jsonl")
+    return project.commands
+
+
+def _from_shipped_rows(folder: Path, arguments: argparse.Namespace) -> Sequence[str]:
+    for flag in ("text", "label", "group", "validation", "checkpoint"):
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag} is for your own table; name it by --data FILE")
+    if arguments.task not in _TASKS:
+        raise UserError(
+            "t5x-like new: give your table by --data FILE, or --task for a project with rows that come with t5x-like",
+            hint=f"--task is one of {', '.join(_TASKS)}",
+        )
+    name = folder.absolute().name
+    recipe = (shipped_directory("gin") / "projects" / f"{arguments.task}.gin").read_text(encoding="utf-8")
+    recipe = recipe.replace(_TEMPLATE_NAME, name)
+    commands = commands_of(recipe)
+    files = dict(_data_files(arguments.task))
+    with new_folder(folder) as temporary:
+        (temporary / "data").mkdir()
+        (temporary / "recipe.gin").write_text(recipe, encoding="utf-8")
+        for file, lines in files.items():
+            (temporary / "data" / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        about = (
+            f"{_TASKS[arguments.task]}. The rows in `data/` come with t5x-like; put yours in their place, and change "
+            "the columns, labels and lengths in `recipe.gin`."
+        )
+        (temporary / "README.md").write_text(readme(name, about, commands), encoding="utf-8")
+    print(f"{folder}: recipe.gin, README.md and {', '.join(f'data/{file}' for file in files)}")
+    return commands
 
 
 def _data_files(task: str) -> Iterator[tuple[str, list[str]]]:
@@ -82,13 +129,3 @@ def _data_files(task: str) -> Iterator[tuple[str, list[str]]]:
 def _first_lines(file: Path, number: int) -> list[str]:
     with file.open(encoding="utf-8") as lines:
         return [line.rstrip("\n") for line in islice(lines, number)]
-
-
-def _readme(name: str, about: str, commands: list[str]) -> str:
-    listed = "\n".join(commands)
-    return (
-        f"# {name}\n\nA model that {about}. In this folder:\n\n```\n{listed}\n```\n\n"
-        "The rows in `data/` come with t5x-like; put yours in their place, and change the columns, labels and lengths "
-        "in `recipe.gin`. `t5x-like config validate` finds what doesn't fit before anything is trained. The same "
-        "`t5x-like train` again continues a run that was stopped.\n"
-    )

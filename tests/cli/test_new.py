@@ -59,7 +59,8 @@ def _keep(file: Path, number: int) -> None:
     [
         (["new", "my project", "--task", "text"], "'my project' can't be the name of a task"),
         (["new", "taken", "--task", "text"], "taken exists already; nothing was written"),
-        (["new", "fresh"], "the following arguments are required: --task"),
+        (["new", "fresh"], "give your table by --data FILE, or --task"),
+        (["new", "fresh", "--task", "text", "--label", "x"], "--label is for your own table"),
         (["new", "fresh", "--task", "classifi"], "did you mean 'classify'?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -1,0 +1,106 @@
+"""The model that a project begins with: a checkpoint's, or a small one with fresh weights."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import as_path
+from t5x_like.model.families.decoder import DecoderConfig
+from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
+from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS
+from t5x_like.pretrained.hub import local_directory
+from t5x_like.pretrained.run_weights import trained_with_vocabulary
+from t5x_like.pretrained.weight_sources import read_config
+from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
+_MAX_UNKNOWN = 0.01  # share of unknown tokens
+_MAX_TOKENS_PER_CHARACTER = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseModel:
+    """Model, its vocabulary, and what limits its rows.
+
+    Attributes:
+      checkpoint: Absolute path of its weights; None for fresh weights.
+      vocabulary: Path or name of its vocabulary.
+      layout: Streams that it reads.
+      writes: Whether it generates text.
+      width: Size of its hidden states; 0 for fresh weights.
+      max_length: Learned positions; None without a limit.
+    """
+
+    checkpoint: str | None
+    vocabulary: str
+    layout: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
+    writes: bool = False
+    width: int = 0
+    max_length: int | None = None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of the vocabulary."""
+        return open_tokenizer(self.vocabulary)
+
+
+def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
+    """Return the model of a checkpoint, or a fresh one with a vocabulary that suits the texts.
+
+    Args:
+      checkpoint: A Hugging Face directory, a name on the Hub, or a run; None for fresh weights.
+      texts: Texts of the training rows.
+
+    Raises:
+      UserError: The checkpoint can't be opened, or has no vocabulary.
+    """
+    if checkpoint is None:
+        return BaseModel(checkpoint=None, vocabulary=fitting_vocabulary(texts), max_length=512)
+    try:
+        directory = os.fspath(local_directory(checkpoint))
+        config = read_config(directory)
+    except (ValueError, OSError) as error:
+        raise UserError(f"--checkpoint {checkpoint}: {error}") from error
+    directory = directory if "://" in directory else os.path.abspath(directory)
+    parts: Any = config.parts
+    learned = getattr(getattr(config, "embeddings", None), "positions", None)
+    return BaseModel(
+        checkpoint=directory,
+        vocabulary=_vocabulary_of(directory),
+        layout="encoder_decoder"
+        if isinstance(parts, EncoderDecoderConfig)
+        else "decoder"
+        if isinstance(parts, DecoderConfig)
+        else "encoder",
+        writes=getattr(config, "task", None) in GENERATIVE_TASKS,
+        width=int(getattr(config, "model_dim", 0)),
+        max_length=None if learned is None else learned.max_position_embeddings,
+    )
+
+
+def fitting_vocabulary(texts: Sequence[str]) -> str:
+    """Return the shipped vocabulary of English, or bytes for texts that it can't read well."""
+    tokenizer = open_tokenizer(SHIPPED_VOCABULARY)
+    ids = [number for each in tokenizer.encode_all(texts[:1000]) for number in each]
+    num_characters = sum(map(len, texts[:1000]))
+    unknown = ids.count(-1 if tokenizer.special.unknown is None else tokenizer.special.unknown)
+    if unknown > _MAX_UNKNOWN * len(ids) or len(ids) > _MAX_TOKENS_PER_CHARACTER * num_characters:
+        return "bytes"
+    return SHIPPED_VOCABULARY
+
+
+def _vocabulary_of(directory: str) -> str:
+    try:
+        open_tokenizer(directory)
+        return directory
+    except (ValueError, OSError) as error:
+        recorded = trained_with_vocabulary(directory) if as_path(directory).is_dir() else ""
+        if recorded:
+            return recorded
+        raise UserError(
+            f"--checkpoint {directory} has no vocabulary: {error}",
+            hint="put the tokenizer's files next to the weights",
+        ) from error

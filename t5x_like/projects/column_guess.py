@@ -1,0 +1,173 @@
+"""The columns of a table that are its texts, its label and its groups, guessed by their names and cells."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.projects.table import Column, Table
+
+Kind = Literal["classify", "regress", "text"]
+
+_TEXT_NAMES = (
+    "text", "sentence", "review", "review_text", "review_body", "content", "body", "message", "comment", "tweet",
+    "document", "article", "abstract", "description", "definition", "utterance", "query", "question", "prompt", "input",
+    "inputs", "source", "title", "headline",
+)  # fmt: skip
+_LABEL_NAMES = (
+    "label", "labels", "class", "category", "target", "targets", "output", "outputs", "sentiment", "intent", "topic",
+    "score", "rating", "stars", "tag", "tags", "genre", "genres", "y", "summary", "highlights", "translation", "answer",
+    "response", "completion", "type", "language", "is_spam", "spam", "polarity", "emotion", "toxic", "similarity",
+)  # fmt: skip
+_PAIRS = (
+    ("premise", "hypothesis"), ("query", "document"), ("query", "passage"), ("question", "sentence"),
+    ("question", "passage"), ("anchor", "positive"), ("claim", "evidence"), ("sentence", "paraphrase"),
+)  # fmt: skip
+_GROUP = re.compile(
+    r"(group|user|author|speaker|patient|customer|subject|doc|document|article|session|thread|conversation|dialog(ue)?|"
+    r"family|source|product|item|book|movie|video|page)_?(id|name|number)?|(group|fold)s?"
+)
+_MAX_CLASSES = 200
+_MAX_NUMBERS = 20  # whole numbers of more values are amounts, not classes
+_MAX_CLASS_LENGTH = 60  # mean characters of a class's name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnGuess:
+    """Columns of a project.
+
+    Attributes:
+      kind: Kind of the task.
+      texts: Columns that the model reads.
+      label: Column that it learns.
+      group: Column whose rows with equal cells stay in one split; None without groups.
+    """
+
+    kind: Kind
+    texts: tuple[str, ...]
+    label: str
+    group: str | None = None
+
+
+def guess_columns(
+    table: Table,
+    *,
+    kind: Kind | None = None,
+    texts: Sequence[str] = (),
+    label: str | None = None,
+    group: str | None = None,
+) -> ColumnGuess:
+    """Guess the columns that are not named.
+
+    Args:
+      table: The table.
+      kind: Kind of the task; None guesses it from the labels.
+      texts: Columns with the texts; empty to guess them.
+      label: Column with the labels.
+      group: Column with groups.
+
+    Raises:
+      UserError: A column doesn't exist, or nothing can be guessed.
+    """
+    for name, flag in [*((name, "--text") for name in texts), (label, "--label"), (group, "--group")]:
+        if name is not None:
+            table.column(name, flag)
+    if label in texts:
+        raise UserError(f"--text and --label both name {label!r}; give two columns")
+    texts = tuple(texts) or _guess_texts(table, label)
+    label = label or _guess_label(table, texts)
+    kind = kind or _guess_kind(table.columns[label])
+    return ColumnGuess(
+        kind=kind, texts=texts, label=label, group=group or _guess_group(table, (*texts, label))
+    )
+
+
+def _guess_texts(table: Table, label: str | None) -> tuple[str, ...]:
+    columns = {
+        name: column
+        for name, column in table.columns.items()
+        if name != label and column.is_text and not column.is_number
+    }
+    for pair in (*_PAIRS, *_numbered_pairs(list(columns))):
+        names = tuple(_with_name(columns, name) for name in pair)
+        if all(names):
+            return tuple(name for name in names if name is not None)
+    named = next((found for name in _TEXT_NAMES if (found := _with_name(columns, name))), None)
+    if named is not None:
+        return (named,)
+    unnamed = [name for name in columns if _normalized(name) not in _LABEL_NAMES] or list(columns)
+    if not unnamed:
+        raise UserError(
+            f"{table.file} has no column with texts; the columns are {', '.join(map(repr, table.column_names))}",
+            hint="name it: --text COLUMN",
+        )
+    return (max(unnamed, key=lambda name: columns[name].mean_length),)
+
+
+def _numbered_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return pairs of columns such as sentence1 and sentence2, or text_a and text_b."""
+    pairs = []
+    for name in names:
+        for first, second in (("1", "2"), ("_a", "_b"), ("A", "B"), ("_left", "_right")):
+            other = name.removesuffix(first) + second
+            if name.endswith(first) and other in names and name != first:
+                pairs.append((name, other))
+    return [pair for pair in pairs if not pair[0].startswith("column_")]
+
+
+def _guess_label(table: Table, texts: Sequence[str]) -> str:
+    others = {name: column for name, column in table.columns.items() if name not in texts and column.cells}
+    named = next((found for name in _LABEL_NAMES if (found := _with_name(others, name))), None)
+    if named is not None:
+        return named
+    classes = [name for name, column in others.items() if _is_class(column) and not _is_group_name(name)]
+    if len(classes) == 1:
+        return classes[0]
+    if len(others) == 1:
+        return next(iter(others))
+    listed = ", ".join(map(repr, classes or table.column_names))
+    problem = "several columns may be" if len(classes) > 1 else "no column looks like"
+    raise UserError(
+        f"{table.file}: {problem} the label; choose from {listed}", hint="name it: --label COLUMN"
+    )
+
+
+def _guess_kind(column: Column) -> Kind:
+    if _is_class(column):
+        return "classify"
+    return "regress" if column.is_number else "text"
+
+
+def _is_class(column: Column) -> bool:
+    """Return whether cells repeat as the names of classes do."""
+    if not column.is_text or column.num_distinct > max(2, len(column.cells) // 3):
+        return False
+    if column.is_number:
+        return column.is_whole_number and column.num_distinct <= _MAX_NUMBERS
+    return column.num_distinct <= _MAX_CLASSES and column.mean_length <= _MAX_CLASS_LENGTH
+
+
+def _guess_group(table: Table, others: Sequence[str]) -> str | None:
+    """Return a column of groups by its name, if several groups have several rows."""
+    for name, column in table.columns.items():
+        if name in others or not _is_group_name(name) or not column.is_text:
+            continue
+        sizes = Counter(column.cells)
+        if len(sizes) >= 5 and len(sizes) < len(column.cells) and max(sizes.values()) <= len(table.rows) // 4:
+            return name
+    return None
+
+
+def _is_group_name(name: str) -> bool:
+    return _GROUP.fullmatch(_normalized(name)) is not None
+
+
+def _with_name(columns: dict[str, Column], name: str) -> str | None:
+    """Return the column of this name, ignoring case and signs between words."""
+    return next((column for column in columns if _normalized(column) == _normalized(name)), None)
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[\s\-.]+", "_", name.strip().lower())

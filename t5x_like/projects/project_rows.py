@@ -1,0 +1,104 @@
+"""Rows of a project: the cells that its model reads, and what splitting and reports compare."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+_SHOWN = 60  # characters of a text in reports
+_MAX_EXAMPLES = 3
+
+
+class ProjectRow(NamedTuple):
+    """Row of a project.
+
+    Attributes:
+      cells: Cells to write, by column.
+      texts: Texts that the model reads.
+      answer: Label in one text, which rows with the same texts should share.
+      strata: Labels whose shares both splits keep; empty if labels are open.
+      group: Group that one split keeps together; empty without groups.
+      place: Source (``file:line``).
+    """
+
+    cells: dict[str, Any]
+    texts: tuple[str, ...]
+    answer: str
+    strata: tuple[str, ...]
+    group: str
+    place: str
+
+    @property
+    def key(self) -> str:
+        """Texts without differences of case and white space."""
+        return "\n".join(" ".join(text.split()).casefold() for text in self.texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetitions:
+    """Rows with the same texts.
+
+    Attributes:
+      num_duplicates: Number of rows that repeat an earlier row, label included.
+      duplicates: Examples of such rows.
+      num_contradictions: Number of texts with several labels.
+      contradictions: Examples of such rows.
+    """
+
+    num_duplicates: int
+    duplicates: Sequence[str]
+    num_contradictions: int
+    contradictions: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines of a report."""
+        if self.num_duplicates:
+            yield f"repeated: {count_of(self.num_duplicates, 'row')} with the text and label of an earlier one"
+            yield from (f"  {example}" for example in self.duplicates)
+        if self.num_contradictions:
+            yield f"contradictory: {count_of(self.num_contradictions, 'text')} with several labels"
+            yield from (f"  {example}" for example in self.contradictions)
+
+
+def find_repetitions(rows: Sequence[ProjectRow]) -> Repetitions:
+    """Find rows with the same texts, ignoring case and white space."""
+    by_key: dict[str, list[ProjectRow]] = defaultdict(list)
+    for row in rows:
+        by_key[row.key].append(row)
+    duplicates: list[str] = []
+    contradictions: list[str] = []
+    num_duplicates = num_contradictions = 0
+    for same in by_key.values():
+        first_with = {row.answer: row for row in reversed(same)}
+        num_duplicates += len(same) - len(first_with)
+        if len(same) > len(first_with) and len(duplicates) < _MAX_EXAMPLES:
+            common = Counter(row.answer for row in same).most_common(1)[0][0]
+            places = [row.place for row in same if row.answer == common]
+            duplicates.append(f"{shown(same[0].texts[0])} ({listed(places)})")
+        if len(first_with) > 1:
+            num_contradictions += 1
+            if len(contradictions) < _MAX_EXAMPLES:
+                labels = [f"{shown(answer)} in {row.place}" for answer, row in first_with.items()]
+                contradictions.append(f"{shown(same[0].texts[0])}: {listed(sorted(labels))}")
+    return Repetitions(
+        num_duplicates=num_duplicates,
+        duplicates=duplicates,
+        num_contradictions=num_contradictions,
+        contradictions=contradictions,
+    )
+
+
+def shown(text: str) -> str:
+    """Return a text as a quoted line of at most 60 characters; control characters are escaped."""
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
+
+
+def listed(items: Sequence[str], most: int = _MAX_EXAMPLES) -> str:
+    """Return the first items, and the number of the others."""
+    rest = len(items) - most
+    return ", ".join(items[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun, ``1 row`` or ``1,200 rows``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,103 @@
+"""The gin file of a project, from a template of ``gin/projects``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jinja2
+
+from t5x_like.io.files import shipped_directory
+from t5x_like.projects.base_model import BaseModel
+from t5x_like.projects.project_rows import ProjectRow
+from t5x_like.projects.run_sizes import TokenLengths, head_sizes, measure_lengths
+from t5x_like.projects.task_kinds import TaskKind
+
+_LINE = 110  # characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeText:
+    """Template of a recipe with its values.
+
+    Attributes:
+      template: File of ``gin/projects``.
+      values: Values of the template.
+      lengths: Lengths of the rows.
+    """
+
+    template: str
+    values: dict[str, Any]
+    lengths: TokenLengths
+
+    def with_report(self, report: Sequence[str]) -> str:
+        """Return the gin file, with lines of a report in its comment."""
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(shipped_directory("gin") / "projects"),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,
+        )
+        environment.filters["literal"] = literal
+        lines = [line for each in report for line in each.splitlines()]
+        return environment.get_template(self.template).render(**self.values, report=lines)
+
+
+def recipe_text(
+    name: str, kind: TaskKind, base: BaseModel, *, train: Sequence[ProjectRow], rows: Sequence[ProjectRow]
+) -> RecipeText:
+    """Choose lengths and steps, and prepare the recipe.
+
+    Args:
+      name: Name of the task.
+      kind: Kind of the task.
+      base: Model to begin with.
+      train: Rows of training.
+      rows: Rows of both splits.
+    """
+    lengths = measure_lengths([row.texts for row in rows], base.tokenizer, max_length=base.max_length)
+    sizes = head_sizes(len(train), base)
+    values = {
+        "name": name,
+        "about": kind.about,
+        "commands": _commands(name, kind, train),
+        "checkpoint": base.checkpoint,
+        "vocabulary": base.vocabulary,
+        "hardware": "cpu" if jax.default_backend() == "cpu" else "gpu",
+        "train_file": "data/train.jsonl",
+        "validation_file": "data/validation.jsonl",
+        "inputs_length": lengths.row_length,
+        "sizes": sizes,
+        "epochs": sizes.epochs(len(train)),
+        "input_template": " ".join(f"{{{column}}}" for column in kind.columns.texts),
+        "target_template": f"{{{kind.columns.label}}}",
+        **kind.settings(rows),
+    }
+    return RecipeText(template=kind.template, values=values, lengths=lengths)
+
+
+def literal(value: Any) -> str:
+    """Return a value in gin's syntax; long tuples are divided into lines."""
+    text = repr(value)
+    if not isinstance(value, tuple) or len(text) <= _LINE:
+        return text
+    lines, line = [], "   "
+    for item in value:
+        if len(line) + len(repr(item)) > _LINE:
+            lines.append(line)
+            line = "   "
+        line += f" {item!r},"
+    return "(\n" + "\n".join([*lines, line]) + "\n)"
+
+
+def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str]:
+    recipe = "--gin_file=recipe.gin"
+    return [
+        f"t5x-like tasks show {name} {recipe}",
+        f"t5x-like config validate {recipe} --model_dir runs/first",
+        f"t5x-like train {recipe} --model_dir runs/first",
+        "t5x-like evaluate --checkpoint runs/first",
+        f"t5x-like predict --checkpoint runs/first --task {name} --input {kind.input_argument(rows[0])}",
+    ]

@@ -1,0 +1,267 @@
+"""A user's table: its rows, and facts about each column."""
+
+import ast
+import csv
+import functools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from t5x_like.gin_config.user_error import UserError, nearest
+from t5x_like.io.files import json_value
+from t5x_like.io.paths import find_file
+from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.rows import BadRow
+
+_DELIMITERS = ",;\t|"
+_MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
+_FIRST_ROWS = 1000
+
+
+class TableRow(NamedTuple):
+    """Row of a table.
+
+    Attributes:
+      cells: Text, list or record by column; missing cells are left out.
+      place: Source (``file:line``).
+    """
+
+    cells: dict[str, Any]
+    place: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """Filled cells of a column.
+
+    Attributes:
+      name: Name of the column.
+      cells: Cells with text, a list or a record.
+    """
+
+    name: str
+    cells: Sequence[Any]
+
+    @functools.cached_property
+    def is_list(self) -> bool:
+        """Whether all cells are lists."""
+        return bool(self.cells) and all(isinstance(cell, list) for cell in self.cells)
+
+    @functools.cached_property
+    def is_record(self) -> bool:
+        """Whether all cells are records, such as SQuAD's answers."""
+        return bool(self.cells) and all(isinstance(cell, dict) for cell in self.cells)
+
+    @functools.cached_property
+    def is_text(self) -> bool:
+        """Whether all cells are text; numbers are text, too."""
+        return bool(self.cells) and all(isinstance(cell, str) for cell in self.cells)
+
+    @functools.cached_property
+    def is_number(self) -> bool:
+        """Whether all cells are finite numbers."""
+        return self.is_text and all(map(_is_number, self.cells))
+
+    @functools.cached_property
+    def is_whole_number(self) -> bool:
+        """Whether all cells are whole numbers."""
+        return self.is_number and all(float(cell).is_integer() for cell in self.cells)
+
+    @functools.cached_property
+    def num_distinct(self) -> int:
+        """Number of different cells."""
+        return len({repr(cell) for cell in self.cells})
+
+    @functools.cached_property
+    def mean_length(self) -> float:
+        """Mean number of characters of a cell."""
+        return sum(len(str(cell)) for cell in self.cells) / max(len(self.cells), 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of a CSV, TSV, JSONL, parquet or Arrow file.
+
+    Attributes:
+      file: Path.
+      description: Format of the file in words.
+      rows: Usable rows.
+      bad_rows: Rows that can't be read.
+      column_names: Names of the columns, in order.
+    """
+
+    file: str
+    description: str
+    rows: Sequence[TableRow]
+    bad_rows: Sequence[BadRow]
+    column_names: Sequence[str]
+
+    @functools.cached_property
+    def columns(self) -> dict[str, Column]:
+        """Columns by name."""
+        return {
+            name: Column(name=name, cells=[row.cells[name] for row in self.rows if name in row.cells])
+            for name in self.column_names
+        }
+
+    def column(self, name: str, flag: str) -> Column:
+        """Return a column.
+
+        Args:
+          name: Name of the column.
+          flag: Flag that names it, for messages.
+
+        Raises:
+          UserError: There is no such column, or all of its cells are empty.
+        """
+        if name not in self.columns:
+            known = ", ".join(map(repr, self.column_names))
+            raise UserError(
+                f"{flag} {name}: {self.file} has no such column; the columns are {known}",
+                hint=nearest(name, self.column_names),
+            )
+        if not self.columns[name].cells:
+            raise UserError(f"{flag} {name}: all cells of this column of {self.file} are empty")
+        return self.columns[name]
+
+
+def read_table(file: str) -> Table:
+    """Read a table; the delimiter of a CSV file and whether a first line names the columns are guessed.
+
+    Raises:
+      UserError: There is no such file, its format isn't known, or it has no rows.
+    """
+    try:
+        path = find_file(file)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    format = _format_of(path)
+    options: dict[str, Any] = {}
+    description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
+    if format in ("csv", "tsv"):
+        line = _first_line(path)
+        delimiter = "\t" if format == "tsv" else _delimiter_of(line)
+        if format == "csv":
+            options["delimiter"] = delimiter
+            description += "" if delimiter == "," else f" separated by {delimiter!r}"
+        if not _first_line_names_columns(path, format, options):
+            cells = line.split("\t") if format == "tsv" else next(csv.reader([line], delimiter=delimiter))
+            options["columns"] = tuple(f"column_{place}" for place in range(1, len(cells) + 1))
+            description += " without names of columns"
+    found = list(read_rows(path, format, **options))
+    rows = [TableRow(_filled(row.cells), row.place) for row in found if not isinstance(row, BadRow)]
+    bad_rows = [row for row in found if isinstance(row, BadRow)]
+    if not rows:
+        reason = str(bad_rows[0]) if bad_rows else f"{file}: there are names of columns and no row"
+        raise UserError(reason, hint="nothing can be learned from it; give another file")
+    names = list(options.get("columns", ())) or list(
+        dict.fromkeys(name for row in rows for name in row.cells)
+    )
+    return Table(
+        file=file,
+        description=description,
+        rows=_with_lists(rows, names),
+        bad_rows=bad_rows,
+        column_names=names,
+    )
+
+
+def _format_of(path: str) -> str:
+    ending = ending_of(path)
+    known = {"txt": "tsv", "tab": "tsv"}.get(ending, ending)
+    if known in FORMATS:
+        return known
+    hint = {
+        "xlsx": "save the sheet as CSV",
+        "xls": "save the sheet as CSV",
+        "ods": "save the sheet as CSV",
+    }.get(ending, "convert it, or give the file the ending of its format")
+    raise UserError(
+        f"{path}: tables are CSV, TSV, JSONL, parquet or Arrow by their ending, not {ending or 'without one'!r}",
+        hint=hint,
+    )
+
+
+def _first_line(path: str) -> str:
+    for number, line in lines_of(path):
+        text = decode_line(line, path, number)
+        if isinstance(text, BadRow):
+            raise UserError(f"{text}. The first line must be readable")
+        if text:
+            return text
+    raise UserError(f"{path} is empty", hint="nothing can be learned from it; give another file")
+
+
+def _delimiter_of(line: str) -> str:
+    """Return the character that divides a line into the most cells."""
+    return max(_DELIMITERS, key=lambda delimiter: (line.count(delimiter), delimiter == ","))
+
+
+def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -> bool:
+    """Return whether the first line looks like names: short, no numbers, and not found again in their columns."""
+    try:
+        rows = [
+            row
+            for row in islice(read_rows(path, format, **options), _FIRST_ROWS)
+            if not isinstance(row, BadRow)
+        ]
+    except ValueError as error:
+        # Two cells with the same text, as in a table of pairs without names.
+        if "same name" in str(error):
+            return False
+        raise UserError(str(error)) from None
+    if not rows:
+        return True
+    names = list(rows[0].cells)
+    return not any(
+        len(name) > _MAX_NAME or _is_number(name) or any(row.cells[name] == name for row in rows)
+        for name in names
+    )
+
+
+def _filled(cells: dict[str, Any]) -> dict[str, Any]:
+    return {name: cell for name, cell in cells.items() if not (isinstance(cell, str) and not cell.strip())}
+
+
+def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:
+    """Return the rows with parsed lists and records, in columns that hold nothing else."""
+    for name in names:
+        cells = [row.cells[name] for row in rows if name in row.cells]
+        if not cells or not all(_may_be_parsed(cell) for cell in cells):
+            continue
+        parsed = [_parsed(cell) for cell in cells]
+        if any(value is None for value in parsed):
+            continue
+        waiting = iter(parsed)
+        for row in rows:
+            if name in row.cells:
+                row.cells[name] = next(waiting)
+    return rows
+
+
+def _may_be_parsed(cell: Any) -> bool:
+    return not isinstance(cell, str) or (cell.strip()[:1] in "[{" and cell.strip()[-1:] in "]}")
+
+
+def _parsed(cell: Any) -> Any:
+    """Return the list or record that a cell is, in JSON or as Python writes it; None for other text."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        value = json_value(cell)
+    except json.JSONDecodeError:
+        try:
+            value = ast.literal_eval(cell.strip())  # as pandas writes lists to CSV
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+    return value if isinstance(value, list | dict) else None
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False

@@ -1,0 +1,185 @@
+"""Kinds of tasks that a table may hold: reading of its rows, and the settings of a recipe for them."""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.projects.column_guess import ColumnGuess
+from t5x_like.projects.project_rows import ProjectRow, listed, shown
+from t5x_like.projects.table import TableRow
+
+_MANY_TIMES = 3  # classes that differ more than this in size are unbalanced
+_SHOWN_CLASSES = 12
+_OF_SHELLS = r"""["'$`\\!]"""  # signs with a meaning in quotes of a shell
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskKind(ABC):
+    """One kind of task.
+
+    Attributes:
+      columns: Columns of the table.
+      template: File of ``gin/projects`` that is filled.
+      about: Description of the model, for its README.
+    """
+
+    columns: ColumnGuess
+
+    template: ClassVar[str]
+    about: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name in (*self.columns.texts, self.columns.label):
+            if not name or set(name) & set("{}!:"):
+                raise UserError(
+                    f"the column {name!r} can't be named in a template; rename it without braces, '!' and ':'"
+                )
+
+    def read(self, row: TableRow) -> ProjectRow:
+        """Return the cells that the model needs.
+
+        Raises:
+          ValueError: The row can't be used; the message says why.
+        """
+        texts = tuple(self._text(row, name) for name in self.columns.texts)
+        group = row.cells.get(self.columns.group, "") if self.columns.group is not None else ""
+        answer = self._answer(row)
+        cells = dict(zip(self.columns.texts, texts, strict=True)) | {self.columns.label: answer}
+        return ProjectRow(cells, texts, str(answer), self._strata(answer), str(group), row.place)
+
+    @abstractmethod
+    def _answer(self, row: TableRow) -> Any:
+        """Return the label to write; see ``read``."""
+
+    def _strata(self, answer: Any) -> tuple[str, ...]:
+        """Return the labels whose shares both splits keep."""
+        del answer
+        return ()
+
+    @abstractmethod
+    def check(self, rows: Sequence[ProjectRow]) -> None:
+        """Check that there is something to learn.
+
+        Raises:
+          UserError: There isn't.
+        """
+
+    @abstractmethod
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+        """Return what the template needs to know of all rows."""
+
+    @abstractmethod
+    def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
+        """Yield lines of a report on the labels."""
+
+    def input_argument(self, row: ProjectRow) -> str:
+        """Return a row's texts as an argument of ``t5x-like predict --input``."""
+        words = [" ".join(re.sub(_OF_SHELLS, " ", text).split())[:60] for text in row.texts]
+        if len(words) == 1:
+            return f'"{words[0]}"'
+        return f"'{json.dumps(dict(zip(self.columns.texts, words, strict=True)), ensure_ascii=False)}'"
+
+    def _text(self, row: TableRow, name: str) -> str:
+        cell = self._cell(row, name)
+        if not isinstance(cell, str):
+            raise ValueError(f"{name!r} is no text but a {'list' if isinstance(cell, list) else 'record'}")
+        return cell
+
+    def _cell(self, row: TableRow, name: str) -> Any:
+        if name not in row.cells:
+            raise ValueError(f"{name!r} is empty")
+        return row.cells[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(TaskKind):
+    """One class for each text or pair of texts."""
+
+    template: ClassVar[str] = "head_from_table.gin.jinja"
+    about: ClassVar[str] = "assigns a text to a class"
+
+    def _answer(self, row: TableRow) -> str:
+        return self._text(row, self.columns.label).strip()
+
+    def _strata(self, answer: str) -> tuple[str, ...]:
+        return (answer,)
+
+    def check(self, rows: Sequence[ProjectRow]) -> None:
+        """Implement ``TaskKind``."""
+        sizes, label = Counter(row.answer for row in rows), self.columns.label
+        if len(sizes) == 1:
+            raise UserError(
+                f"column {label!r} has one label, {shown(next(iter(sizes)))}, in all {len(rows):,} rows; a classifier "
+                "needs two or more",
+                hint="give rows of other classes, or another --label COLUMN",
+            )
+        if len(sizes) > max(2, len(rows) // 2):
+            raise UserError(
+                f"column {label!r} has {len(sizes):,} labels in {len(rows):,} rows, so most classes have one row to "
+                "learn from",
+                hint="--task text learns to write such answers, --task regress predicts numbers; or give another "
+                "--label COLUMN",
+            )
+
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+        """Implement ``TaskKind``."""
+        names = _in_order(Counter(row.answer for row in rows))
+        is_pair = len(self.columns.texts) > 1
+        return {
+            "labels": tuple(names),
+            "metrics": ("macro_f1", "accuracy") if self._is_unbalanced(rows) else ("accuracy", "macro_f1"),
+            "model_task": "sequence_classification",
+            "num_labels": len(names),
+            "head_module": "sequence_head" if is_pair else None,
+            "head": "SequenceClassification",
+            "head_fields": {
+                "texts": tuple(f"{{{column}}}" for column in self.columns.texts),
+                "classes": "%LABELS",
+                "label": self.columns.label,
+            },
+        }
+
+    def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
+        """Implement ``TaskKind``."""
+        sizes = Counter(row.answer for row in rows)
+        shares = [f"{shown(name)} {size / len(rows):.1%}" for name, size in sizes.most_common(_SHOWN_CLASSES)]
+        yield f"label: column {self.columns.label!r}, {len(sizes)} classes: {listed(shares, _SHOWN_CLASSES - 1)}"
+        if self._is_unbalanced(rows):
+            yield "  unbalanced, so the first metric is macro F1, in which each class counts the same"
+        if single := [shown(name) for name, size in sizes.items() if size == 1]:
+            yield f"  with one row each, which is in training: {listed(single)}"
+        folded = Counter(name.casefold() for name in sizes)
+        if twins := [shown(name) for name in _in_order(sizes) if folded[name.casefold()] > 1]:
+            yield f"  these differ only in their case: {listed(twins, _SHOWN_CLASSES)}"
+
+    def _is_unbalanced(self, rows: Sequence[ProjectRow]) -> bool:
+        sizes = Counter(row.answer for row in rows).values()
+        return max(sizes) > _MANY_TIMES * min(sizes)
+
+
+KINDS: Mapping[str, type[TaskKind]] = {"classify": Classification}
+
+
+def read_rows_of(kind: TaskKind, rows: Sequence[TableRow]) -> tuple[list[ProjectRow], list[str]]:
+    """Return the rows that can be used, and the reasons why others can't."""
+    usable, reasons = [], []
+    for row in rows:
+        try:
+            usable.append(kind.read(row))
+        except ValueError as error:
+            reasons.append(f"{row.place}: {error}")
+    return usable, reasons
+
+
+def _in_order(names: Mapping[str, Any]) -> list[str]:
+    """Return names in their order: numbers by value, others by letters."""
+    return sorted(names, key=lambda name: (0, float(name), name) if _is_decimal(name) else (1, 0.0, name))
+
+
+def _is_decimal(name: str) -> bool:
+    return name.removeprefix("-").replace(".", "", 1).isdecimal()
