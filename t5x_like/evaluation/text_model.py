@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.evaluation.prompts import Prompt, Prompter
+from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.length_batches import Ids
 from t5x_like.inference.scorer import (
@@ -89,6 +90,12 @@ class TextModel:
     ends_prompts: bool
     is_encoder: bool = False
     depends_on_places: bool = False
+
+    def __post_init__(self) -> None:
+        named = {"start_id": self.start_id, "begin_id": self.begin_id, "end_ids": self.end_ids}
+        for name, ids in named.items():
+            if ids is not None:
+                check_token_ids(ids, f"{name} of {self.tokenizer}", self.vocab_size)
 
     @classmethod
     def as_trained(cls, config: Any, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
@@ -242,6 +249,9 @@ class TextModel:
           limit: Tokens of the longest prompt, at most.
           stop_ids: Further ids that end a text.
         """
+        for prompt in prompts:
+            check_token_ids(prompt, "a prompt", self.vocab_size)
+        check_token_ids(list(stop_ids), "stop_ids", self.vocab_size)
         ids = self._generator(
             params, prompts, config, end_ids=(*self.end_ids, *stop_ids), batch_size=batch_size, limit=limit
         )
@@ -263,6 +273,9 @@ class TextModel:
         Raises:
           ValueError: An encoder whose attention depends on places.
         """
+        for request in requests:
+            check_token_ids(request.prompt, "a prompt", self.vocab_size)
+            check_token_ids(request.target, "an answer", self.vocab_size)
         whole = [
             request if len(request.prompt) else LikelihoodRequest([0], request.target) for request in requests
         ]

@@ -11,6 +11,7 @@ from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports
 from tqdm import tqdm
 
 from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, rolling_windows
+from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.partitioning.mesh import MeshConfig
@@ -96,6 +97,8 @@ class HarnessModel(TemplateLM):
             loaded = loaded.computing_in(dtype)
         if begin_id is None:
             begin_id = loaded.begin_id
+        else:
+            check_token_ids(begin_id, "begin_id", loaded.config.vocab_size)
         self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
         self._checkpoint = checkpoint
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end

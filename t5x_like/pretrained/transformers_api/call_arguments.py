@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-IGNORED = -100  # Hugging Face's label for positions that are not to be learned
+from t5x_like.index_checks import IGNORED, check_some_learned, check_token_ids
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
     """Return ``ids`` as int32 [B, L]; labels may also be -100.
 
     Raises:
-      ValueError: not rows of whole numbers, or one that the model has no row for.
+      ValueError: not rows of whole numbers, no row, one that the model has no row for, or labels that are all -100.
     """
     try:
         rows = np.asarray(ids)
@@ -24,14 +24,11 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
         raise ValueError(f"{name} has shape {rows.shape}; give rows of token ids, [batch, length]")
     if rows.dtype.kind not in "iu":
         raise ValueError(f"{name} holds {rows.dtype}; token ids are whole numbers")
-    outside = (rows < 0) | (rows >= vocab_size)
+    if not len(rows):
+        raise ValueError(f"{name} has shape {rows.shape}, an empty batch; give at least one row")
+    check_token_ids(rows, name, vocab_size, allowed=(IGNORED,) if is_label else ())
     if is_label:
-        outside &= rows != IGNORED
-    if outside.any():
-        extra = f", and {IGNORED} for nothing to learn" if is_label else ""
-        raise ValueError(
-            f"{name} holds id {rows[outside][0]}; the model has the ids 0 … {vocab_size - 1}{extra}"
-        )
+        check_some_learned(rows, name)
     return rows.astype(np.int32)
 
 

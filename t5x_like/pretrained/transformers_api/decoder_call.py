@@ -5,17 +5,19 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.index_checks import check_indices
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import (
     choices_as_rows,
+    choices_of,
     cross_entropy,
     ends_of_sequences,
     next_token_cross_entropy,
-    read_labels,
     scores_at_ends,
     scores_of,
 )
+from t5x_like.pretrained.transformers_api.label_arguments import read_labels
 
 ARGUMENTS: tuple[str, ...] = (
     *("input_ids", "attention_mask", "position_ids", "labels", "start_positions", "end_positions"),
@@ -31,13 +33,20 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     config = context.config
     given, num_choices = choices_as_rows(given, config)
     ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
-    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
+    labels = read_labels(
+        given,
+        config,
+        ids.shape,
+        num_choices=choices_of(num_choices),
+        are_shifted=not getattr(config, "labels_are_next_tokens", False),
+    )
+    inputs: dict[str, Any] = {"input_ids": ids, **labels, **num_choices}
     mask = given.get("attention_mask")
     if mask is not None and np.ndim(mask) == 1:
         inputs["prefix"] = _prefix(np.asarray(mask), ids)
     else:
         inputs |= read_mask(mask, ids)
-    inputs |= _positions(given.get("position_ids"), ids)
+    inputs |= _positions(given.get("position_ids"), ids, config)
     return inputs | ends_of_sequences(ids, inputs.get("segment_ids"), context)
 
 
@@ -46,17 +55,26 @@ def _prefix(lengths: np.ndarray, ids: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"attention_mask has shape {lengths.shape}; one number a row, {ids.shape[:1]}, says how long its prefix is"
         )
+    check_indices(lengths, "attention_mask of prefixes", ids.shape[1] + 1)
     return (np.arange(ids.shape[1])[None] < lengths[:, None]).astype(np.int32)
 
 
-def _positions(positions: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
+def _positions(positions: Any, ids: np.ndarray, config: Any) -> dict[str, np.ndarray]:
     if positions is None:
         return {}
     positions = numbers(positions, "position_ids").astype(np.int32)
     if positions.shape == ids.shape:
-        return {"position_ids": positions}
-    if positions.shape == (ids.shape[0], 2, ids.shape[1]):
-        return {"position_ids": positions[:, 0], "block_position_ids": positions[:, 1]}
+        read = {"position_ids": positions}
+    elif positions.shape == (ids.shape[0], 2, ids.shape[1]):
+        read = {"position_ids": positions[:, 0], "block_position_ids": positions[:, 1]}
+    else:
+        read = {}
+    for name, table in (("position_ids", "positions"), ("block_position_ids", "block_positions")):
+        learned = getattr(getattr(config, "embeddings", None), table, None)
+        if learned is not None and name in read:
+            check_indices(read[name], "position_ids", learned.max_position_embeddings)
+    if read:
+        return read
     raise ValueError(
         f"position_ids has shape {positions.shape}, input_ids {ids.shape}; give one for each token"
     )

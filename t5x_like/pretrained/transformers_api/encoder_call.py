@@ -7,7 +7,8 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_ids, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import token_rows
-from t5x_like.pretrained.transformers_api.head_outputs import LABELS, choices_as_rows, read_labels, scores_of
+from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
+from t5x_like.pretrained.transformers_api.label_arguments import LABELS, read_labels
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",
@@ -25,7 +26,9 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     given, num_choices = choices_as_rows(given, config)
     ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
     inputs = {"input_ids": ids, **read_mask(given.get("attention_mask"), ids)}
-    inputs |= read_labels(given) | num_choices
+    inputs |= num_choices | read_labels(
+        given, config, ids.shape, num_choices=choices_of(num_choices), real=inputs.get("segment_ids")
+    )
     learned = embeddings.positions
     max_position_embeddings = (
         getattr(config, "max_position_embeddings", 1)

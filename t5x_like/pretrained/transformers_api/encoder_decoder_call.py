@@ -6,11 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.index_checks import IGNORED, check_token_ids
 from t5x_like.model.layers.stack import StackOutput
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states
 from t5x_like.pretrained.transformers_api.call_arguments import check_rows, mask_rows, shift_right, token_rows
-from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, read_labels, scores_of
+from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
+from t5x_like.pretrained.transformers_api.label_arguments import read_labels
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",
@@ -25,14 +27,16 @@ ARGUMENTS: tuple[str, ...] = (
 
 
 def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right; for answers it reads the input.
+    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right.
+
+    Under heads on tokens the decoder reads the input again, as in training.
 
     ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
     needed.
     """
     if context.config.task in SEQUENCE_TASKS:
         return _read_to_classify(given, context)
-    vocab_size, special = context.config.vocab_size, context.special_ids
+    vocab_size = context.config.vocab_size
     inputs: dict[str, Any] = {}
     encoded = given.get("encoder_outputs")
     if encoded is not None:
@@ -42,22 +46,27 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
         like = inputs["input_ids"] = token_rows(given["input_ids"], "input_ids", vocab_size)
     if given.get("attention_mask") is not None:
         inputs["segment_ids"] = mask_rows(given["attention_mask"], "attention_mask", like)
-    finds_answers = context.config.task == "question_answering"
-    labels = None if finds_answers else given.get("labels")
+    classifies_tokens = context.config.task in ("question_answering", "token_classification")
+    labels = None if classifies_tokens else given.get("labels")
     targets = None if labels is None else token_rows(labels, "labels", vocab_size, is_label=True)
     if given.get("decoder_input_ids") is not None:
         outputs = token_rows(given["decoder_input_ids"], "decoder_input_ids", vocab_size)
-    elif targets is not None:
-        outputs = shift_right(targets, start=special.decoder_start, pad=special.pad)
-    elif finds_answers and "input_ids" in inputs:
-        outputs = shift_right(like, start=special.decoder_start, pad=special.pad)
+    elif targets is not None or (classifies_tokens and "input_ids" in inputs):
+        outputs = _shifted(like if targets is None else targets, context)
     else:
         raise ValueError("give decoder_input_ids, or labels to make them from")
     check_rows(like, outputs, targets)
     inputs["decoder_input_ids"] = outputs
     mask = mask_rows(given.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
-    found = {**read_labels(given), "decoder_segment_ids": mask, "labels": targets}
-    return inputs | {name: value for name, value in found.items() if value is not None}
+    if mask is not None:
+        inputs["decoder_segment_ids"] = mask
+    if targets is not None:
+        return (
+            inputs
+            | {"labels": targets}
+            | read_labels({**given, "labels": None}, context.config, outputs.shape)
+        )
+    return inputs | read_labels(given, context.config, outputs.shape)
 
 
 def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -74,13 +83,21 @@ def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]
     last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
     inputs = {
         "input_ids": ids,
-        "decoder_input_ids": shift_right(ids, start=special.decoder_start, pad=special.pad),
+        "decoder_input_ids": _shifted(ids, context),
         "up_to_end": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
         "segment_ids": mask_rows(given.get("attention_mask"), "attention_mask", ids),
-        **read_labels(given),
+        **read_labels(given, context.config, ids.shape, num_choices=choices_of(num_choices)),
         **num_choices,
     }
     return {name: value for name, value in inputs.items() if value is not None}
+
+
+def _shifted(labels: np.ndarray, context: Context) -> np.ndarray:
+    special, vocab_size = context.special_ids, context.config.vocab_size
+    check_token_ids(special.decoder_start, "decoder_start_token_id of config.json", vocab_size)
+    if (labels == IGNORED).any():
+        check_token_ids(special.pad, "pad_token_id of config.json", vocab_size)
+    return shift_right(labels, start=special.decoder_start, pad=special.pad)
 
 
 def _encoded(encoded: Any) -> np.ndarray:
@@ -90,7 +107,7 @@ def _encoded(encoded: Any) -> np.ndarray:
     elif isinstance(encoded, tuple):
         states = encoded[0]
     states = np.asarray(states, np.float32)
-    if states.ndim != 3:
+    if states.ndim != 3 or not states.size:
         raise ValueError(
             f"encoder_outputs has shape {states.shape}; give hidden states, [batch, length, width]"
         )

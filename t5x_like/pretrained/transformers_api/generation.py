@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.inference.decodable import check_length
 from t5x_like.pretrained.tokenizer_files import SpecialIds
@@ -110,9 +111,22 @@ def read_prompts(
         if special.bos is None:
             raise ValueError("generate needs input_ids: this model has no id that begins a text")
         input_ids = [[special.bos]]
+    if in_encoder:
+        check_token_ids(special.decoder_start, "decoder_start_token_id of config.json", config.vocab_size)
     ids = token_rows(input_ids, "input_ids", config.vocab_size)
     mask = mask_rows(attention_mask, "attention_mask", ids)
     return Prompts(ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask, in_encoder)
+
+
+def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_token_id: int | None) -> None:
+    """Check the special ids of a call, which no token could otherwise equal, or which have no embedding.
+
+    Raises:
+      ValueError: one is out of range.
+    """
+    for name, ids in {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}.items():
+        if ids is not None:
+            check_token_ids(ids, name, config.vocab_size)
 
 
 def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...]) -> int | None:

@@ -8,14 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from t5x_like.index_checks import IGNORED
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context
-from t5x_like.pretrained.transformers_api.call_arguments import IGNORED, numbers
 
 Loss = Callable[[Any, Any], Any]
-
-# The arguments that losses compare with.
-LABELS = ("labels", "next_sentence_label", "sentence_order_label", "start_positions", "end_positions")
 
 _PAIR_NAMES = {"next_sentence": "seq_relationship_logits", "sentence_order": "sop_logits"}
 
@@ -79,11 +76,6 @@ def replaced_tokens_loss(logits: jax.Array, labels: jax.Array, real: jax.Array |
     return jnp.sum(each * weights) / jnp.sum(weights)
 
 
-def read_labels(given: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Those of ``LABELS`` that are there, as numbers."""
-    return {name: numbers(given[name], name) for name in LABELS if given.get(name) is not None}
-
-
 def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the arguments of multiple choice, [B, C, …], as rows [B * C, …], and ``num_choices``.
 
@@ -103,6 +95,11 @@ def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any],
         if name in _OF_CHOICES and value is not None
     }
     return given | rows, {"num_choices": np.zeros(shape[1])}
+
+
+def choices_of(num_choices: dict[str, np.ndarray]) -> int:
+    """Return the rows of an example, from the second part of what ``choices_as_rows`` returns."""
+    return len(num_choices["num_choices"]) if num_choices else 1
 
 
 def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context) -> dict[str, np.ndarray]:

@@ -28,7 +28,12 @@ from t5x_like.pretrained.transformers_api.call_arguments import (
     is_text,
     refuse_unknown,
 )
-from t5x_like.pretrained.transformers_api.generation import padding_of, read_prompts, search_settings
+from t5x_like.pretrained.transformers_api.generation import (
+    check_special_ids,
+    padding_of,
+    read_prompts,
+    search_settings,
+)
 from t5x_like.pretrained.transformers_api.open_model import OpenModel
 
 
@@ -237,6 +242,7 @@ class Pretrained(OpenModel):
             temperature=temperature,
             early_stopping=early_stopping,
         )
+        check_special_ids(self.config, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
         special = self.special_ids
         eos_ids = as_ids(special.eos if eos_token_id is None else eos_token_id)
         pad = padding_of(pad_token_id, special, eos_ids)

@@ -5,15 +5,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from t5x_like.index_checks import IGNORED
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, our_memory, their_memory
-from t5x_like.pretrained.transformers_api.call_arguments import IGNORED, numbers, token_rows
+from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import (
     choices_as_rows,
+    choices_of,
     ends_of_sequences,
-    read_labels,
     scores_at_ends,
     scores_of,
 )
+from t5x_like.pretrained.transformers_api.label_arguments import read_labels
 
 ARGUMENTS: tuple[str, ...] = ("input_ids", "mems", "labels", "start_positions", "end_positions")
 
@@ -23,10 +25,9 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     config = context.config
     given, num_choices = choices_as_rows(given, config)
     ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
-    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
+    labels = read_labels(given, config, ids.shape, num_choices=choices_of(num_choices), are_shifted=True)
+    inputs: dict[str, Any] = {"input_ids": ids, **labels, **num_choices}
     inputs |= ends_of_sequences(ids, None, context)
-    if config.task == "causal_lm" and "labels" in inputs:
-        inputs["labels"] = token_rows(given["labels"], "labels", config.vocab_size, is_label=True)
     if given.get("mems") is not None:
         inputs["mems"] = tuple(numbers(layer, "mems") for layer in given["mems"])
     return inputs

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from t5x_like.pretrained.transformers_api.call import Context, our_memory, their_memory
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
-from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, read_labels, scores_of
+from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
+from t5x_like.pretrained.transformers_api.label_arguments import read_labels
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",
@@ -30,7 +31,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     """
     given, num_choices = choices_as_rows(given, context.config)
     ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
-    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
+    inputs: dict[str, Any] = {"input_ids": ids, **num_choices}
     batch, length = ids.shape
     shapes = {
         "attention_mask": (batch, length),
@@ -46,6 +47,8 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
                 w not in (None, n) for w, n in zip(wanted, shape, strict=True)
             ):
                 raise ValueError(f"{name} has shape {shape}; for ids of shape {ids.shape} give {wanted}")
+    scored = inputs["target_mapping"].shape[:2] if "target_mapping" in inputs else ids.shape
+    inputs |= read_labels(given, context.config, scored, num_choices=choices_of(num_choices))
     if given.get("mems") is not None:
         inputs["mems"] = tuple(numbers(layer, "mems") for layer in given["mems"])
     return inputs

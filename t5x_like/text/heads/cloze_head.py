@@ -47,6 +47,7 @@ class Cloze(HeadFormat):
         if framing is not None:
             raise ValueError("a cloze has the form of its pretraining; leave out the task's InputFraming")
         ids = ids_of(tokenizer)
+        self.special.check(ids)
         return ids, ids.mask if self.special.mask is None else self.special.mask
 
     def encode(

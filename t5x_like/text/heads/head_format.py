@@ -338,7 +338,12 @@ def class_number(given: Any, classes: Sequence[str], column: str) -> int:
         if not word.removeprefix("-").isdigit():
             raise ValueError(f"{column} is {word!r}; it must be one of {', '.join(classes)}")
         given = word
-    number = int(given)
+    try:
+        number = int(given)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or (isinstance(given, float) and number != given):
+        raise ValueError(f"{column} is {given!r}; it must be a whole number, or one of {', '.join(classes)}")
     if not UNLABELED <= number < len(classes):
         raise ValueError(
             f"{column} is {number}; it must be 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 if unlabeled"

@@ -65,7 +65,8 @@ class QuestionAnswering(HeadFormat):
             return () if self.unanswerable else None
         spans = []
         for text, start in zip(texts, map(int, given["answer_start"]), strict=True):
-            if context[start : start + len(text)] != text:
+            # A negative start would count from the end.
+            if start < 0 or context[start : start + len(text)] != text:
                 raise ValueError(f"the answer {text!r} is not at character {start} of the context")
             spans.append((start, start + len(text)))
         return tuple(spans)

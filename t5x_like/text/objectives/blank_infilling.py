@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from t5x_like.index_checks import check_indices
 from t5x_like.text.objectives.blanks import Blanks, RandomSpans, draw_lengths, infilling_examples, place_apart
 from t5x_like.text.objectives.framing import require_ids
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
@@ -35,6 +36,16 @@ class BlankIds:
     sentence_mask: int | None = None
     start: int | None = None
     end: int | None = None
+
+    def check(self, ids: VocabularyIds) -> None:
+        """Check that the vocabulary has these ids.
+
+        Raises:
+          ValueError: It lacks one.
+        """
+        for name, number in asdict(self).items():
+            if number is not None:
+                check_indices(number, f"special.{name}", ids.vocab_size, wanted="the vocabulary has the ids")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +115,7 @@ class BlankInfilling:
                 "it to 16 or more"
             )
         require_ids({name: self._id(name, ids) for name in ("mask", "start", "end")} | {"cls": ids.cls})
+        self.special.check(ids)
         own = self.special.generation_mask, self.special.sentence_mask
         wanted = (self.document_rate > 0.0 and own[0] is None, self.sentence_rate > 0.0 and own[1] is None)
         needed = 2 if wanted[1] else int(wanted[0])

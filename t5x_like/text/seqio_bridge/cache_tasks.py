@@ -1,6 +1,6 @@
 """Caching of tasks that users registered with seqio: their own pipelines up to the CacheDatasetPlaceholder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from t5x_like.text.cache.record_encoding import Feature, encode, sort_features, 
 from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
 from t5x_like.text.cache.writing import RunUnits, run_here, write_units
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+from t5x_like.text.seqio_bridge.data_sources import token_examples
 from t5x_like.text.seqio_bridge.task_fingerprint import (
     cached_steps,
     remaining_steps,
@@ -106,8 +106,8 @@ class SourceUnit:
             return finished
         registration.import_modules(self.modules)
         shard = seqio.ShardInfo(self.number, self.num_units) if self.num_units > 1 else None
-        dataset = _dataset(registration.get_task(self.task), self.split, shard)
-        rows: Iterator[dict[str, Any]] = numpy_examples(dataset)
+        task = registration.get_task(self.task)
+        rows = token_examples(task, _dataset(task, self.split, shard))
         with ShardWriter(directory, self.number, self.features) as writer:
             while piece := list(islice(rows, _ROWS_AT_ONCE)):
                 writer.write(encode(piece, self.features))

@@ -9,6 +9,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from t5x_like.index_checks import check_indices
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
@@ -145,6 +146,34 @@ def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
         if not message:
             raise
         raise ValueError(message) from None
+
+
+def token_examples(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
+    """Yield the examples of a task's dataset as NumPy arrays, with its token ids checked.
+
+    Args:
+      task: The task, whose features say how many ids their vocabularies have.
+      dataset: Its examples.
+
+    Raises:
+      ValueError: An id of the inputs or targets is not in their vocabulary, or a reader found a bad row.
+    """
+    sizes = {
+        name: feature.vocabulary.vocab_size
+        for name, feature in task.output_features.items()
+        if name in ("inputs", "targets") and feature.dtype.is_integer
+    }
+    for number, example in enumerate(numpy_examples(dataset), start=1):
+        for name, size in sizes.items():
+            if name in example:
+                check_indices(
+                    example[name],
+                    f"task {task.name!r}: feature {name!r} of example {number}",
+                    size,
+                    wanted="its vocabulary has the ids",
+                    advice="Its steps, or the files they read, were made for another vocabulary",
+                )
+        yield example
 
 
 def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:

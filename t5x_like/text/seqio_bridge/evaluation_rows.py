@@ -10,7 +10,7 @@ import seqio
 
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+from t5x_like.text.seqio_bridge.data_sources import token_examples
 from t5x_like.text.seqio_bridge.seqio_vocabulary import end_of
 from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
@@ -109,7 +109,7 @@ def seqio_codec(task: str) -> SeqioCodec:
 
 def _pipeline(task: seqio.Task, split: str, lengths: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     limits = {key: length for key, length in lengths.items() if key in task.output_features}
-    return numpy_examples(task.get_dataset(limits, split, shuffle=False, seed=0))
+    return token_examples(task, task.get_dataset(limits, split, shuffle=False, seed=0))
 
 
 def _text(task: seqio.Task, row: Mapping[str, Any], key: str) -> str:

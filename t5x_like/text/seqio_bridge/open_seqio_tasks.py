@@ -91,11 +91,11 @@ def seqio_examples(
       seed: Seed of the pipeline.
       shuffle: Let seqio shuffle.
     """
-    from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
+    from t5x_like.text.seqio_bridge.data_sources import token_examples  # imports TensorFlow
 
     limits = {name: length for name, length in lengths._asdict().items() if name in task.output_features}
     dataset = task.get_dataset(limits, split, shuffle=shuffle, seed=seed)
-    for row in numpy_examples(dataset):
+    for row in token_examples(task, dataset):
         given = {name: row[name] for name in Example._fields if name in row}
         cut = {name: given.get(name, np.zeros(0))[:limit].astype(np.int32) for name, limit in limits.items()}
         yield Example(**{"inputs": np.zeros(0, np.int32), **given, **cut})

@@ -170,6 +170,8 @@ def test_mistakes_in_model_args_are_named(decoder: str) -> None:
         model_of("")
     with pytest.raises(ValueError, match="max_length=64, and the model has 32 learned positions"):
         model_of(decoder, max_length=64)
+    with pytest.raises(ValueError, match="begin_id holds -2; the model has the ids"):
+        model_of(decoder, begin_id=-2)
     with pytest.raises(ValueError, match="generation_kwargs have repetition_penalty"):
         model_of(decoder).generate_until(_requests([("a", {"repetition_penalty": 2.0})]))
 

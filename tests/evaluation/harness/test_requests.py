@@ -115,6 +115,16 @@ def test_continuations_that_can_t_be_scored_are_refused(decoder: str) -> None:
         runner.score([LikelihoodRequest((5,), ())])
 
 
+@pytest.mark.parametrize("wrong", [-1, 10**6])
+def test_ids_that_the_model_lacks_are_refused(decoder: str, wrong: int) -> None:
+    runner = runner_of(decoder)
+    for request in (LikelihoodRequest((5, wrong), (8,)), LikelihoodRequest((5,), (wrong,))):
+        with pytest.raises(ValueError, match=f"holds {wrong}; the model has the ids 0 …"):
+            runner.score([request])
+    with pytest.raises(ValueError, match=f"a prompt holds {wrong}"):
+        runner.generate([(5, wrong)], GenerationConfig(max_new_tokens=2))
+
+
 def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
     runner = runner_of(decoder)
     generation = GenerationConfig(max_new_tokens=12)

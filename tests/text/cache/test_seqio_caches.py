@@ -5,9 +5,12 @@ import pytest
 import seqio
 import tensorflow as tf
 
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.cache_tasks import cache_seqio_split
+from t5x_like.text.seqio_bridge.evaluation_rows import load_seqio_rows
+from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_task
 from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
 
@@ -158,6 +161,8 @@ def test_steps_that_give_no_feature_are_refused(tmp_path, registered):
 
 MODULE = """
 import seqio
+from t5x_like.text.seqio_bridge.evaluation_rows import load_seqio_rows
+from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_task
 from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 features = {key: seqio.Feature(load_vocabulary("bytes")) for key in ("inputs", "targets")}
 seqio.TaskRegistry.add(
@@ -188,3 +193,25 @@ def test_processes_that_import_the_users_module_write_the_same_bytes_as_this_one
     names = sorted(path.name for path in one.iterdir())
     assert names == sorted(path.name for path in two.iterdir())
     assert all((one / name).read_bytes() == (two / name).read_bytes() for name in names)
+
+
+@pytest.mark.parametrize("wrong", [-1, 300, 70_000])
+def test_ids_that_the_vocabulary_lacks_are_refused_in_caches_batches_and_evaluation(
+    tmp_path, registered, wrong
+):
+    def rows(split, shuffle_files=False, seed=None):
+        pairs = {"inputs": [[5, 6], [7, 8]], "targets": [[5, 6], [7, wrong]]}
+        return tf.data.Dataset.from_tensor_slices(pairs)
+
+    features = {key: seqio.Feature(seqio.PassThroughVocabulary(300)) for key in ("inputs", "targets")}
+    source = seqio.FunctionDataSource(rows, ["train"])
+    made = registered(task(f"foreign_{abs(wrong)}", source=source, features=features))
+    message = f"feature 'targets' of example 2 holds {wrong}; its vocabulary has the ids 0 … 299"
+    with pytest.raises(ValueError, match=message):
+        cached(made, tmp_path)
+    with pytest.raises(ValueError, match=message):
+        open_seqio_task(
+            made, LoaderConfig(mixture=made.name, inputs_length=4, targets_length=4, batch_size=1)
+        )
+    with pytest.raises(ValueError, match=message):
+        load_seqio_rows(made.name, "train", limit=None, inputs_length=4, targets_length=4)

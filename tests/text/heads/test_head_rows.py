@@ -55,6 +55,12 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
             {"premise": "a", "hypothesis": "b", "label": "maybe"},
             "label is 'maybe'; it must be one of yes, no",
         ),
+        (PAIR, {"premise": "a", "hypothesis": "b", "label": 0.5}, "label is 0.5; it must be a whole number"),
+        (
+            PAIR,
+            {"premise": "a", "hypothesis": "b", "label": math.nan},
+            "label is nan; it must be a whole number",
+        ),
         (PAIR, {"premise": "a", "hypothesys": "b"}, r"no column 'hypothesis'.*Did you mean \{hypothesys\}"),
         (NUMBER, {"sentence": "a", "label": 5.1}, "label is 5.1; it must lie in 0.0 … 5.0"),
         (NUMBER, {"sentence": "a", "label": math.nan}, "label is nan; it must lie in"),
@@ -66,6 +72,11 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
             SPANS,
             {"question": "a", "context": "bcd", "answers": {"text": ["c"], "answer_start": [0]}},
             "the answer 'c' is not at character 0 of the context",
+        ),
+        (
+            SPANS,
+            {"question": "a", "context": "bcd", "answers": {"text": ["c"], "answer_start": [-2]}},
+            "the answer 'c' is not at character -2 of the context",
         ),
         (GAP, {"passage": "a", "query": "b", "entities": ["c"]}, "the question 'b' has no @placeholder"),
         (

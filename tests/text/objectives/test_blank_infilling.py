@@ -199,6 +199,12 @@ def test_a_vocabulary_made_for_glm_gives_its_own_ids():
     assert example.targets[-1] == 79
 
 
+@pytest.mark.parametrize("wrong", [-1, 10**6])
+def test_an_id_that_the_vocabulary_lacks_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"special.start holds {wrong}; the vocabulary has the ids 0 …"):
+        BlankInfilling(special=BlankIds(start=wrong)).check(LENGTHS, IDS)
+
+
 @pytest.fixture
 def task(tmp_path, request):
     file = tmp_path / "text.txt"
