@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if not _is_for_people(error) or "--traceback" in arguments:
             raise
-        print(f"t5x-like: {message_of(error)}", file=sys.stderr)
+        print(f"t5x-like: {_with_flags(message_of(error), arguments)}", file=sys.stderr)
         end_if_one_of_several(USER_ERROR)
         return USER_ERROR
 
@@ -179,6 +179,32 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str | Setting], list
         else:
             plain.append(argument)
     return overrides, plain
+
+
+def _with_flags(message: str, arguments: Sequence[str]) -> str:
+    """Return a message in which arguments of Python that are flags of the verb are written as flags.
+
+    Args:
+      message: ``name=value`` stands for the argument ``name``.
+      arguments: The command line.
+    """
+    if not arguments or arguments[0] not in VERBS:
+        return message
+    parser = parser_of(arguments[0])
+    parsers = {id(each): each for each in (parser, _innermost(parser, list(arguments[1:])))}
+    takes_value = {
+        flag.removeprefix("--"): action.nargs != 0
+        for each in parsers.values()
+        for action in each._actions
+        for flag in action.option_strings
+    }
+
+    def as_flag(argument: re.Match[str]) -> str:
+        if takes_value.get(argument["name"], True):
+            return f"--{argument[0]}" if argument["name"] in takes_value else argument[0]
+        return f"--{argument['name']}" if argument["value"] == "True" else argument[0]
+
+    return re.sub(r"(?<![^\s(])(?P<name>[a-z_]+)=(?P<value>\w*)", as_flag, message)
 
 
 def _innermost(parser: VerbParser, arguments: list[str]) -> VerbParser:

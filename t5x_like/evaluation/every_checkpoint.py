@@ -51,7 +51,7 @@ def evaluate_steps(
     """
     if not is_run(suite.checkpoint):
         raise ValueError(
-            f"{suite.checkpoint} is not a run and has one checkpoint only; leave out --every_checkpoint and --watch"
+            f"{suite.checkpoint} is not a run and has one checkpoint only; evaluate that one alone, without watch"
         )
     done: dict[int, dict[str, Any]] = {}
     seen: set[int] = set()
@@ -77,7 +77,7 @@ def evaluate_steps(
             break
         sleep(seconds)
     if not done:
-        what = "whose weights are numbers" if seen else "to evaluate; --watch waits for them"
+        what = "whose weights are numbers" if seen else "to evaluate; watch=True waits for them"
         raise ValueError(f"{suite.checkpoint} has no finished step {what}")
 
 

@@ -172,7 +172,7 @@ def class_order(named: Sequence[str], head_format: HeadFormat, *, trained_task: 
     ours = ", ".join(head_format.class_names)
     if not named:
         note = f"the head's classes have no names, and were taken in the task's order: {ours}. "
-        return ClassOrder(note="" if trained_task else note + "--classes names them if theirs is another")
+        return ClassOrder(note="" if trained_task else note + "Name them by classes if theirs is another")
     order = order_by_name(named, head_format.class_names)
     if order is None:
         raise ValueError(f"the head's classes {', '.join(named)} are not the task's: {ours}")

@@ -30,7 +30,7 @@ def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None
     if found and not path.exists():
         raise ValueError(
             f"{directory} holds {found[0]} of an evaluation that this one can't continue; nothing was overwritten. "
-            "Give another --output_dir"
+            "Give another output_dir"
         )
     known = read_json(path) if path.exists() else {}
     differing = [name for name in {**known, **identity} if known.get(name) != identity.get(name)]
@@ -42,7 +42,7 @@ def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None
         )
         raise ValueError(
             f"{directory} holds the results of another evaluation ({listed}); nothing was overwritten. Give another "
-            "--output_dir, or remove that folder"
+            "output_dir, or remove that folder"
         )
 
 
@@ -129,7 +129,7 @@ class PredictionLog:
             if self._inputs.get(number) != row.get("input", row.get("text")):
                 raise ValueError(
                     f"{self.path} has an answer to question {number}, which is another one now: the data, or the "
-                    "limit, have changed. Nothing was overwritten; give another --output_dir"
+                    "limit, have changed. Nothing was overwritten; give another output_dir"
                 )
 
 

@@ -88,7 +88,7 @@ def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         listed = "\n  ".join(errors)
         raise ValueError(
             f"the test rows are not those that the server scores, and nothing was evaluated:\n  {listed}\n"
-            "Get the official test files (t5x-like data status names them), or leave --submission out"
+            "Get the official test files (t5x-like data status names them), or leave submission out"
         )
 
 

@@ -294,7 +294,7 @@ def _step_of(checkpoint: str, requested: int | None) -> int | None:
     if not is_run(checkpoint):
         if requested is not None:
             raise ValueError(
-                f"{checkpoint} is no run of ours and has no steps, only its weights; leave --step out"
+                f"{checkpoint} is no run of ours and has no steps, only its weights; leave step out"
             )
         return None
     steps = steps_of(checkpoint)

@@ -151,7 +151,7 @@ def method_for(
         if kind != "decoder":
             raise ValueError(f"task {name!r} measures texts, which needs a decoder; {checkpoint} is none")
         if requested not in (None, "measure") or num_shots:
-            raise ValueError(f"task {name!r} measures texts: leave --method and --num_shots out")
+            raise ValueError(f"task {name!r} measures texts: leave method and num_shots out")
         return "measure"
     if requested == "measure":
         raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
@@ -160,11 +160,11 @@ def method_for(
     if not writes and method != "head":
         has = "an encoder" if kind == "encoder" else "a model with a fine-tuned head"
         raise ValueError(
-            f"{checkpoint} is {has}, which writes nothing: --method {method} needs a decoder, or an encoder that was "
-            "trained to write (LoaderConfig.masked_targets); fine-tune a head and use --method head"
+            f"{checkpoint} is {has}, which writes nothing: method={method} needs a decoder, or an encoder that was "
+            "trained to write (LoaderConfig.masked_targets); fine-tune a head and use method=head"
         )
     if method == "rank" and not definition.answers:
         raise ValueError(
-            f"task {name!r} has open answers, there is nothing to rank; use --method generate for it"
+            f"task {name!r} has open answers, there is nothing to rank; use method=generate for it"
         )
     return method

@@ -57,12 +57,14 @@ def select_by_files(
     if len(definitions) == 1:
         for each, wanted in next(iter(needed.values())):
             find_files(each.files[wanted])  # raises, and says where to get the files
-    folder = f" --data_dir {data_dir}" if data_dir else ""
-    fetch = f"To get them: t5x-like data fetch {' '.join(lacking)}{folder}\n" if lacking else ""
+    command = f"t5x-like data fetch {' '.join(lacking)}"
+    if data_dir:
+        command = f"t5x-like data fetch {' '.join(lacking)} --data_dir {data_dir}"
+    fetch = f"To get them: {command}\n" if lacking else ""
     raise ValueError(
         f"{len(left_out)} of {len(definitions)} tasks are not below {data_directory(data_dir)}; nothing was "
         f"evaluated or written:\n{_listed(left_out)}\n{fetch}"
-        "(t5x-like data status shows where files come from; --data_dir or $T5X_LIKE_DATA names another folder)"
+        "(t5x-like data status shows where files come from; data_dir=DIR or $T5X_LIKE_DATA names another folder)"
         + _others(there)
     )
 
@@ -112,14 +114,14 @@ def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: 
     if wanted:
         raise ValueError(
             f"task {definition.name!r} needs {wanted}; the model's heads: {list_heads(model)}. Fine-tune it on such a "
-            "task first, or name tasks that fit by --tasks"
+            "task first, or name tasks that fit"
         )
     classes, named = head_format.class_names, given or own
     if classes and named and order_by_name(named, classes) is None:
-        whose = "--classes names" if given else "the head has"
+        whose = "and was given" if given else "the head has"
         raise ValueError(
             f"task {definition.name!r} has the classes {', '.join(classes)}, {whose} {', '.join(named)}; if these are "
-            "the same, --classes names them in the task's words, each once, in the order of the head's scores"
+            "the same, name them by classes in the task's words, each once, in the order of the head's scores"
         )
 
 
@@ -169,4 +171,4 @@ def _listed(reasons: Mapping[str, str]) -> str:
 
 
 def _others(tasks: tuple[str, ...]) -> str:
-    return f"\n--skip_missing continues with the others: {', '.join(tasks)}" if tasks else ""
+    return f"\nskip_missing=True continues with the others: {', '.join(tasks)}" if tasks else ""

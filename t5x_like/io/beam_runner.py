@@ -27,13 +27,13 @@ def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
         from apache_beam.runners.runner import create_runner  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ValueError(
-            f"--runner {runner} needs Apache Beam ({error}); pip install 't5x-like[beam]', or leave --runner out to "
+            f"runner={runner} needs Apache Beam ({error}); pip install 't5x-like[beam]', or leave runner out to "
             "use this machine's processes"
         ) from error
     try:
         create_runner(runner)
     except (ValueError, ImportError) as error:  # unknown, or a library is missing
-        raise ValueError(f"--runner {runner}: {error}") from None
+        raise ValueError(f"runner={runner}: {error}") from None
 
     def run(function: Callable[[Any], object], work: Sequence[Any]) -> None:
         pickled = [pickle.dumps((function, piece)) for piece in work]

@@ -6,6 +6,7 @@ from typing import Any
 
 from jax.sharding import AbstractMesh
 
+from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MESH_AXES, mesh_text, shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, RULES
@@ -36,7 +37,7 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
         sizes = experiment.mesh.sizes(num_devices)
     except ValueError as error:
         wanted = tuple(max(getattr(experiment.mesh, name), 1) for name in MESH_AXES)
-        raise ValueError(f"{error}. {_suggestion(fitting, wanted)}") from None
+        raise ValueError(f"{sentence(error)} {_suggestion(fitting, wanted)}") from None
     rows = experiment.train.batch_size // experiment.num_microbatches
     named = dict(zip(MESH_AXES, sizes, strict=True))
     if rows % math.prod(named[axis] for axis in BATCH_MESH_AXES):
@@ -50,11 +51,11 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
         try:
             check_sequence_length(length, AbstractMesh(sizes, MESH_AXES))
         except ValueError as error:
-            raise ValueError(f"{error}. {_suggestion(fitting, sizes)}") from None
+            raise ValueError(f"{sentence(error)} {_suggestion(fitting, sizes)}") from None
     try:
         check_experts(num_experts_of(experiment), named["expert"])
     except ValueError as error:
-        raise ValueError(f"{error}. {_suggestion(fitting, sizes)}") from None
+        raise ValueError(f"{sentence(error)} {_suggestion(fitting, sizes)}") from None
     if not is_given:
         return
     dimensions = _cut_along_model(experiment)
@@ -98,4 +99,4 @@ def _suggestion(fitting: Iterable[tuple[int, ...]], wanted: tuple[int, ...]) -> 
     if not nearest:
         return "No mesh of these devices divides the batch; change BATCH_SIZE or the topology"
     texts = (mesh_text(dict(zip(MESH_AXES, mesh, strict=True))) for mesh in nearest)
-    return f"The nearest that do: {', '.join(f'--mesh {text}' for text in texts)}"
+    return f"The nearest that do: {', '.join(f'mesh={text}' for text in texts)}"

@@ -119,7 +119,7 @@ def search_text(found: SearchResult) -> str:
             f"not compiled, for their state alone is larger than the memory: {_some(found.too_large)}"
         )
     if found.not_compiled:
-        lines.append(f"not compiled (raise --max_programs for more): {_some(found.not_compiled)}")
+        lines.append(f"not compiled (raise max_programs for more): {_some(found.not_compiled)}")
     return "\n".join(lines)
 
 
@@ -239,7 +239,7 @@ def _hint_of_groups(plan: StepPlan) -> list[str]:
         return []
     return [
         f"note: {gib(sent)} are sent by all-reduce, twice what gathering and scattering send; TPU's compiler does that "
-        f"for weights that are split over all chips: compare --mesh data=2,fsdp={size // 2}"
+        f"for weights that are split over all chips: compare mesh data=2,fsdp={size // 2}"
     ]
 
 

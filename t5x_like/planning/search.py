@@ -47,7 +47,7 @@ class StepSettings(NamedTuple):
     def __str__(self) -> str:
         mesh = mesh_text(dict(zip(MESH_AXES, self.mesh, strict=True)))
         remat = f", REMAT={self.remat}" if self.remat else ""
-        return f"--mesh {mesh}{remat}, NUM_MICROBATCHES={self.num_microbatches}"
+        return f"mesh {mesh}{remat}, NUM_MICROBATCHES={self.num_microbatches}"
 
 
 class SearchResult(NamedTuple):

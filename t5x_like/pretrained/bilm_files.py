@@ -120,7 +120,7 @@ def _tokenizer_of(directory: PathLike, vocabulary: str, num_sentinels: int) -> T
     if not vocabulary and not vocabulary_files(directory):
         raise ValueError(
             f"{directory} has no vocabulary: ELMo's weights read the characters of any words. Learn one of your text "
-            "with `t5x-like vocabulary learn --kind words`, and name it: --vocabulary PATH"
+            "with `t5x-like vocabulary learn --kind words`, and name it: vocabulary=PATH"
         )
     return open_tokenizer(vocabulary or directory, num_sentinels)
 

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.layers.character_cnn import CHARACTER_IDS
 from t5x_like.partitioning.shard import tree_shardings
@@ -102,8 +103,8 @@ class FrozenRecord:
         """Return the error for a base checkpoint, word vectors or features that can't be opened."""
         place = self.origin if field == "start_from" else getattr(self, field)
         return ValueError(
-            f"{run} was trained on frozen weights, those of {place}, which can't be opened: {error}. Put them back "
-            f"there, or give the path of a copy as {field} in {run}/{_FILE}"
+            f"{run} was trained on frozen weights, those of {place}, which can't be opened: {sentence(error)} "
+            f"Put them back there, or give the path of a copy as {field} in {run}/{_FILE}"
         )
 
 

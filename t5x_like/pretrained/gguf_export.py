@@ -10,6 +10,7 @@ import numpy as np
 
 from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
+from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import merge_adapter
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling
@@ -139,7 +140,9 @@ def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[st
     try:
         return tokenizer_metadata(tokenizer, num_rows)
     except ValueError as error:
-        warnings.warn(f"{file} has no tokenizer: {error}. llama.cpp reads and writes ids only", stacklevel=3)
+        warnings.warn(
+            f"{file} has no tokenizer: {sentence(error)} llama.cpp reads and writes ids only", stacklevel=3
+        )
         return {"tokenizer.ggml.model": "no_vocab"}
 
 

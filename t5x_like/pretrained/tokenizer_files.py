@@ -132,5 +132,5 @@ def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Toke
       ValueError: there is no tokenizer.
     """
     if tokenizer is None:
-        raise ValueError(f"{directory} has no vocabulary next to its weights; name it: --vocabulary PATH")
+        raise ValueError(f"{directory} has no vocabulary next to its weights; name one: vocabulary=PATH")
     return tokenizer

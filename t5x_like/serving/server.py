@@ -69,11 +69,11 @@ def _exit_at_sigterm() -> Iterator[None]:
 
 def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
-        raise ValueError(f"--port is {port}; give a number from 1 to 65535, or 0 for a free one")
+        raise ValueError(f"port={port}: give a number from 1 to 65535, or 0 for a free one")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise ValueError(
-            f"can't listen on {host} port {port}: {error.strerror}; give another --port"
+            f"can't listen on {host} port {port}: {error.strerror}; give another port"
         ) from error

@@ -99,7 +99,7 @@ class Comparison:
         full = self.full_size
         if full is None:
             raise ValueError(
-                "this comparison has no full size; give recipes of your own after it, and --then for the second run"
+                "this comparison has no full size; give recipes of your own after it, and then=FILE for the second run"
             )
         return self._of(self.settings if full.settings is None else full.settings, full.then, full.metric)
 

@@ -88,11 +88,11 @@ def grid_points(
     names = [name for axis in axes for name in axis.names]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"--over gives {name} twice; put all of its values into one flag")
+            raise UserError(f"over=… gives {name} twice; put all of its values into one")
     if num_seeds is not None and num_seeds < 1:
-        raise UserError(f"--seeds {num_seeds}: give at least 1")
+        raise UserError(f"seeds={num_seeds}: give at least 1")
     if num_seeds is not None and "SEED" in names:
-        raise UserError("--over SEED=… and --seeds say the same thing twice; leave one out")
+        raise UserError("over=SEED=… and seeds=… say the same thing twice; leave one out")
     seeds = [None] if num_seeds is None else list(range(num_seeds))
     grid = [
         GridPoint({name: value for axis in chosen for name, value in axis.items()}, seed, label, additions)
@@ -113,14 +113,14 @@ def _axis(over: str) -> "_Axis":
     macros = tuple(name.strip() for name in names.split(":"))
     if not equals or not all(macros) or not values.strip():
         raise UserError(
-            f"--over {over}: write it as NAME=first,second, or NAME:OTHER=1:2,3:4 for values that go together"
+            f"over={over}: write it as NAME=first,second, or NAME:OTHER=1:2,3:4 for values that go together"
         )
     rows = []
     for value in split(values, ","):
         together = split(value, ":") if len(macros) > 1 else [value]
         if len(together) != len(macros) or not all(together):
             raise UserError(
-                f"--over {over}: {value!r} has {len(together)} value{'s' * (len(together) != 1)}, and there are "
+                f"over={over}: {value!r} has {len(together)} value{'s' * (len(together) != 1)}, and there are "
                 f"{len(macros)} names, {', '.join(macros)}"
             )
         rows.append(dict(zip(macros, together, strict=True)))

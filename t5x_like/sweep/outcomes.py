@@ -97,7 +97,7 @@ def score_of(scores: Scores, metric: str | None) -> float:
         if named:
             return statistics.fmean(of_tasks or named)
         raise ValueError(
-            f"the runs have not measured {metric!r}; choose --metric among: {', '.join(scores) or 'nothing at all'}"
+            f"the runs have not measured {metric!r}; choose metric among: {', '.join(scores) or 'nothing at all'}"
         )
     tasks: dict[str, list[float]] = {}
     for name, value in scores.items():
@@ -106,7 +106,7 @@ def score_of(scores: Scores, metric: str | None) -> float:
     if not tasks:
         raise ValueError(
             "the recipe scores no task, it only measures losses or error rates; say which number to compare, for "
-            f"instance --metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
+            f"instance metric={next(iter(scores), 'validation/TASK/loss')} with lowest=True"
         )
     return statistics.fmean(statistics.fmean(values) for values in tasks.values())
 

@@ -98,7 +98,7 @@ def is_finished(run: SweepRun) -> bool:
         listed = "\n  ".join(lines[:8])
         raise UserError(
             f"{run.directory} holds a finished run of another configuration:\n  {listed}",
-            hint="give another --output, or the flags that this one was begun with",
+            hint="give another output, or the flags that this one was begun with",
         )
     return True
 
@@ -223,7 +223,7 @@ def _locked(directory: Path) -> Iterator[int]:
         except BlockingIOError as error:
             raise UserError(
                 f"{directory} is in use: an earlier run has not ended",
-                hint="wait for it, or end its process; another sweep needs another --output",
+                hint="wait for it, or end its process; another sweep needs another output",
             ) from error
         yield file.fileno()
 

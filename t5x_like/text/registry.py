@@ -178,8 +178,8 @@ def unknown(name: str) -> ValueError:
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = f"Registered: {', '.join(names)}" if names else "None is registered"
     return ValueError(
-        f"no task or mixture {name!r}; {hint}{listed}. Define it in the gin file, or register it in a Python module "
-        "named by --module"
+        f"no task or mixture {name!r}; {hint}{listed}. Define it in the gin file, or register it "
+        "in a Python module that is imported before (module=NAME)"
     )
 
 

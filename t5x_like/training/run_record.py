@@ -208,8 +208,8 @@ def _find(name: str) -> Any:
         raise ValueError(f"{name} is not a part of a configuration")
     if not (is_importable(module) or is_of_program(module)):
         raise ValueError(
-            f"{name} is not in a module of t5x_like, nor in one of yours; if you trust it, pass --module {module}, or "
-            f'in Python call t5x_like.configuration_names.trust_module("{module}")'
+            f"{name} is not in a module of t5x_like, nor in one of yours; if you trust it, name it (module={module}), "
+            f'or call t5x_like.configuration_names.trust_module("{module}")'
         )
     try:
         found = _walk(importlib.import_module(module), path)

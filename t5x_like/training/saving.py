@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.message_sentences import sentence
 from t5x_like.training.backoff import Backoff
 from t5x_like.training.hooks import Every, Hook, RunProgress
 from t5x_like.training.state import saved_part
@@ -94,4 +95,4 @@ class Save(Hook):
         seconds = self._backoff.fail()
         if self._backoff.num_failures >= self._max_failures:
             raise OSError(f"{self._backoff.num_failures} saves in a row failed. {error}") from error
-        run.say(f"{error}. Training continues; the next try is in {seconds:.0f} s")
+        run.say(f"{sentence(error)} Training continues; the next try is in {seconds:.0f} s")

@@ -91,4 +91,4 @@ def test_another_definition_under_the_same_folder_is_refused_with_the_difference
     assert main(command) == 2
     message = capsys.readouterr().err
     assert "file 0, bytes: the cache has 34, you ask for 9" in message
-    assert "Choose another --output" in message
+    assert "Choose another output" in message

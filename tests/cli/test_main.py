@@ -164,3 +164,11 @@ def test_a_command_ends_after_its_threads_and_exit_handlers_and_keeps_its_code()
     assert done.returncode == USER_ERROR
     assert done.stdout.split("\n") == ["thread ended", "handler ran", ""]
     assert "there is no verb 'trian'" in done.stderr
+
+
+def test_arguments_in_a_message_are_shown_as_flags_of_the_verb():
+    message = "name one: vocabulary=PATH; skip_missing=True goes on; (step=3) not TextTask.limit=5, colour=red or X=1"
+    assert command_line._with_flags(message, ["evaluate", "--recipe", "f"]) == (
+        "name one: --vocabulary=PATH; --skip_missing goes on; (--step=3) not TextTask.limit=5, colour=red or X=1"
+    )
+    assert command_line._with_flags(message, ["scores", "a"]) == message

@@ -85,7 +85,7 @@ def test_a_length_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
     flags = ("--mesh", "data=2,context=4", "--set", "TARGETS_LENGTH=62")
     message = refusal(capsys, "--gin_file", GPT, "--topology", "cpu:8", *flags)
     assert "rows of 62 tokens can't be split evenly into context 4 parts; use 60 or 64 tokens" in message
-    assert "The nearest that do: --mesh data=2,fsdp=2,context=2,model=1" in message
+    assert "The nearest that do: --mesh=data=2,fsdp=2,context=2,model=1" in message
 
 
 @pytest.mark.parametrize("recipe", [GPT, BERT])
@@ -195,7 +195,7 @@ def test_an_unknown_topology_is_refused_with_the_list(capsys: pytest.CaptureFixt
 def test_a_mesh_for_other_devices_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--mesh", "fsdp=3")
     assert "there are 8" in message
-    assert "--mesh data=1,fsdp=4,model=2" in message
+    assert "--mesh=data=1,fsdp=4,model=2" in message
 
 
 def test_a_batch_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
@@ -203,7 +203,7 @@ def test_a_batch_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
 ) -> None:
     message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--set", "BATCH_SIZE=6")
     assert "6 rows of a batch can't be shared out evenly" in message
-    assert "--mesh data=2,fsdp=1,model=4" in message
+    assert "--mesh=data=2,fsdp=1,model=4" in message
 
 
 def test_experts_that_the_mesh_does_not_divide_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_heads_and_vocabulary_that_the_mesh_does_not_divide_are_refused(
     assert "heads of 4 can't be cut into model=3" in message
     assert "vocab of 512 can't be cut into model=3" in message
     assert "mlp" not in message
-    assert "The nearest that do: --mesh data=2,fsdp=1,model=3" not in message
+    assert "The nearest that do: --mesh=data=2,fsdp=1,model=3" not in message
 
 
 def test_a_recipe_without_a_needed_macro_is_refused(

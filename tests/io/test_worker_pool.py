@@ -23,7 +23,7 @@ from t5x_like.text.cache.shards import parse_index
 
 
 def pool_of(function: Any, number: int = 2) -> WorkerPool[Any, Any]:
-    return WorkerPool(function, number, owner="the build", flag="--workers", kept="tasks")
+    return WorkerPool(function, number, owner="the build", flag="workers", kept="tasks")
 
 
 def _rest(seconds: float) -> int:
@@ -58,7 +58,7 @@ def test_large_items_and_results_do_not_block() -> None:
 def test_a_killed_process_is_reported_with_the_flag_to_lower() -> None:
     with (
         pool_of(_die) as pool,
-        pytest.raises(ValueError, match=r"lower --workers; .* finished tasks"),
+        pytest.raises(ValueError, match=r"lower workers; .* finished tasks"),
     ):
         list(pool.as_done([1, 2]))
     with pool_of(_fails_at_three) as pool:
@@ -82,7 +82,7 @@ def test_closing_in_the_midst_of_work_ends_at_once() -> None:
 PROGRAM = """
 import sys, time
 from t5x_like.io.worker_pool import WorkerPool
-pool = WorkerPool(time.sleep, 2, owner="the build", flag="--workers")
+pool = WorkerPool(time.sleep, 2, owner="the build", flag="workers")
 print(*(process.pid for process in pool._processes), flush=True)
 if sys.argv[1] == "busy":
     list(pool.in_order([0.0, 60.0, 60.0]))
@@ -123,7 +123,7 @@ def _refuse_to_start() -> None:
 
 
 def test_errors_before_the_first_item_are_raised_with_it() -> None:
-    pool = WorkerPool(abs, 1, owner="the build", flag="--workers", prepare=_refuse_to_start)
+    pool = WorkerPool(abs, 1, owner="the build", flag="workers", prepare=_refuse_to_start)
     with pool, pytest.raises(KeyError, match="not today"):
         next(pool.in_order([1]))
 

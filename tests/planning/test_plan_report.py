@@ -38,7 +38,7 @@ def text_of(chips: str, kind: str, fsdp: int) -> str:
 
 
 def test_weights_gathered_by_all_reduce_get_the_hint_to_form_groups():
-    hint = "compare --mesh data=2,fsdp=4"
+    hint = "compare mesh data=2,fsdp=4"
     assert hint in text_of("v5p:2x2x2", "all-reduce", 8)
     assert "3.00 GiB are sent by all-reduce" in text_of("v5p:2x2x2", "all-reduce", 8)
 
@@ -48,4 +48,4 @@ def test_weights_gathered_by_all_reduce_get_the_hint_to_form_groups():
     [("v5p:2x2x2", "all-gather", 8), ("v5p:2x2x2", "all-reduce", 4), ("cpu:8", "all-reduce", 8)],
 )
 def test_other_plans_do_not(chips, kind, fsdp):
-    assert "compare --mesh" not in text_of(chips, kind, fsdp)
+    assert "compare mesh" not in text_of(chips, kind, fsdp)

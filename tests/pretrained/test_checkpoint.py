@@ -107,7 +107,7 @@ def test_a_hugging_face_directory_brings_its_tokenizer_ids_and_classes(published
 def test_without_a_tokenizer_there_is_none_until_it_is_needed(run):
     checkpoint = open_checkpoint(run)
     assert checkpoint.found_tokenizer is None
-    message = "has no vocabulary next to its weights; name it: --vocabulary PATH"
+    message = "has no vocabulary next to its weights; name one: vocabulary=PATH"
     with pytest.raises(ValueError, match=message):
         _ = checkpoint.tokenizer
     with pytest.raises(ValueError, match=message):

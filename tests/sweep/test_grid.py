@@ -60,10 +60,10 @@ def test_text_needs_no_quotes_and_may_have_them() -> None:
     [
         (["LEARNING_RATE"], None, "write it as NAME=first,second"),
         (["A:B=1:2,3"], None, "'3' has 1 value, and there are 2 names, A, B"),
-        (["A=1", "A=2"], None, "--over gives A twice"),
+        (["A=1", "A=2"], None, "over=… gives A twice"),
         (["A=1,1"], None, "two runs would both be called A=1"),
         (["SEED=1,2"], 3, "say the same thing twice"),
-        ([], 0, "--seeds 0: give at least 1"),
+        ([], 0, "seeds=0: give at least 1"),
     ],
 )
 def test_what_can_t_be_a_grid_is_refused(overs: list[str], seeds: int | None, message: str) -> None:

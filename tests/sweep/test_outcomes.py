@@ -70,9 +70,9 @@ def test_a_task_counts_once_however_many_metrics_it_has() -> None:
     assert score_of(scores, "accuracy") == 72.5
     assert score_of(scores, "mrpc/f1") == 90.0
     assert score_of(scores, "validation/mrpc/loss") == 0.3
-    with pytest.raises(ValueError, match="the runs have not measured 'bleu'; choose --metric among: mrpc/f1"):
+    with pytest.raises(ValueError, match="the runs have not measured 'bleu'; choose metric among: mrpc/f1"):
         score_of(scores, "bleu")
-    with pytest.raises(ValueError, match="--metric validation/mrpc/loss --lowest"):
+    with pytest.raises(ValueError, match="metric=validation/mrpc/loss with lowest=True"):
         score_of({"validation/mrpc/loss": 0.3}, None)
 
 

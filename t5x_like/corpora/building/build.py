@@ -143,7 +143,7 @@ def _begin(planned: BuildPlan, requested: Mapping[str, Any], files: Sequence[str
     foreign = sorted(path.name for path in as_path(folder).iterdir() if path.name != WORK)
     if foreign:
         raise ValueError(
-            f"{folder} holds other files ({', '.join(foreign[:3])}); choose another --output, or empty it"
+            f"{folder} holds other files ({', '.join(foreign[:3])}); choose another output, or empty it"
         )
     write_json(started, requested)
 
@@ -170,7 +170,7 @@ def _refuse_other(
     if lines:
         shown = "\n".join(lines)
         raise ValueError(
-            f"{folder} holds a corpus made from something else:\n{shown}\nChoose another --output, or delete that "
+            f"{folder} holds a corpus made from something else:\n{shown}\nChoose another output, or delete that "
             "folder to build the corpus again."
         )
 

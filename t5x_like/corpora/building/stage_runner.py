@@ -53,7 +53,7 @@ def run_stages(
             run_task,
             needed if needed > 1 else 0,
             owner="the build",
-            flag="--workers",
+            flag="workers",
             kept="tasks",
             on_report=build_progress.advance,
         ) as pool:
@@ -156,7 +156,7 @@ def _check_all_there(tasks: Sequence[Task], output: str) -> None:
     if missing:
         raise ValueError(
             f"{len(missing)} of {len(tasks)} tasks of stage {missing[0].stage!r} are not in {output} after the "
-            "pipeline's end; every machine must reach that folder: give --output a bucket or a shared disk"
+            "pipeline's end; every machine must reach that folder: choose a bucket or a shared disk for output"
         )
 
 

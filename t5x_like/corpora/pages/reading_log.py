@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
+from t5x_like.message_sentences import sentence
+
 OnCorruption = Literal["fail", "skip"]
 
 _EXAMPLES = 5
@@ -97,10 +99,9 @@ class FileLog:
         """
         message = f"{self.where(place)}: {reason}"
         if self.log.on_corruption == "fail":
-            end = "" if message.endswith("?") else "."
             raise ValueError(
-                f"{message.rstrip('.')}{end} Correct the file, or set on_corruption='skip' "
-                "(--set ON_CORRUPTION=skip) to leave such parts out, counted"
+                f"{sentence(message)} Correct the file, or set on_corruption='skip' "
+                "(ON_CORRUPTION in a recipe) to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", message)
 

@@ -141,7 +141,7 @@ def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Seq
         yield steps
         return
     if not any(isinstance(step, BadWords) for step in steps):
-        raise ValueError("--bad_words: no step of the recipe looks for bad words")
+        raise ValueError("bad_words=…: no step of the recipe looks for bad words")
     path = Path(find_file(file))
     kept = [code for step in steps if isinstance(step, Languages) for code in step.keep or ()]
     with tempfile.TemporaryDirectory(prefix="bad_words_") as folder:
@@ -167,4 +167,4 @@ def _names_language(path: Path, kept: Sequence[str]) -> bool:
     try:
         return isinstance(json_value(path.read_bytes().decode("utf-8")), dict)
     except ValueError as error:
-        raise ValueError(f"--bad_words {path}: invalid JSON: {error}") from None
+        raise ValueError(f"bad_words={path}: invalid JSON: {error}") from None

@@ -23,6 +23,7 @@ from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.string_sets import HashSet, read_lines
 from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_files
+from t5x_like.message_sentences import sentence
 
 _HOST = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^/?#@]{0,1000}@)?([^/?#:]*)")
 _DOMAINS_SOURCE = "RealNews' is https://github.com/rowanz/grover, realnews/domain_to_allowed_subdomains.json"
@@ -159,7 +160,7 @@ def _find(lists: tuple[str, ...], source: str) -> list[str]:
     try:
         return find_files(lists)
     except ValueError as error:
-        raise ValueError(f"{error}. The list isn't shipped, for it is not ours: {source}") from error
+        raise ValueError(f"{sentence(error)} The list isn't shipped, for it is not ours: {source}") from error
 
 
 _PROTOCOL = re.compile(r"https?://(?:www\.)?")

@@ -70,15 +70,13 @@ class HarnessModel(TemplateLM):
         super().__init__()
         if unknown:
             raise ValueError(
-                f"--model_args has {', '.join(sorted(unknown))}, which a t5x_like model doesn't know; it takes "
+                f"model_args has {', '.join(sorted(unknown))}, which a t5x_like model doesn't know; it takes "
                 "checkpoint, step, vocabulary, num_sentinels, max_length, max_gen_toks, begin_id, score_end, dtype, "
                 "data, fsdp, model"
             )
         checkpoint = str(checkpoint or pretrained)
         if not checkpoint:
-            raise ValueError(
-                "say which weights: --model_args checkpoint=DIRECTORY, a run or a Hugging Face directory"
-            )
+            raise ValueError("say which weights: checkpoint=DIRECTORY, a run or a Hugging Face directory")
         mesh = MeshConfig(data=data, fsdp=fsdp, model=model).build()
         loaded = open_checkpoint(
             checkpoint,
@@ -217,7 +215,7 @@ class HarnessModel(TemplateLM):
         """Raise an error: chat templates are not supported."""
         raise ValueError(
             "chat templates write special ids as text, and our vocabularies read text literally: leave "
-            "--apply_chat_template out"
+            "apply_chat_template out"
         )
 
     def get_model_info(self) -> dict[str, Any]:

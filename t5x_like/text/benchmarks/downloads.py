@@ -113,7 +113,7 @@ def fetch_one(download: Download, folder: Path, *, report: Report = print) -> No
     except OSError as error:  # disk full or no permission: the download is complete, and is kept
         raise ValueError(
             f"{download.url} was fetched, but could not be put into {folder} ({error}); it is kept as {part}. Make "
-            "room, or give another --data_dir, and fetch again"
+            "room, or give another data_dir, and fetch again"
         ) from None
     except ValueError:
         _discard(part)

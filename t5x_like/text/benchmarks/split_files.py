@@ -125,7 +125,7 @@ def missing_files_message(source: BenchmarkSource, split: str, folder: str) -> s
         )
     return (
         f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; DATA_DIR "
-        f"in a recipe, --data_dir of evaluate and data, or ${DATA_DIR} names another folder; t5x-like data status "
+        f"in a recipe, data_dir=DIR, or ${DATA_DIR} names another folder; t5x-like data status "
         "shows what is there"
     )
 

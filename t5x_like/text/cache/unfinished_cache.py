@@ -23,7 +23,7 @@ from t5x_like.text.cache.shards import CacheShard, finished_shard
 
 _log = logging.getLogger(__name__)
 
-_OTHER = "Choose another --output, or delete that folder to make the cache again"
+_OTHER = "Choose another output, or delete that folder to make the cache again"
 
 
 def load_finished_cache(directory: str, contents: CacheContents) -> Manifest | None:
@@ -84,7 +84,7 @@ def start_cache(directory: str, contents: CacheContents) -> None:
     names = sorted(path.name for path in as_path(directory).iterdir())
     foreign = [name for name in names if not name.startswith(".") and name != STARTS_WORD]
     if started is None and foreign:
-        raise ValueError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose another --output")
+        raise ValueError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose another output")
     for name in names:
         if name.startswith("."):  # half-written files of a killed writer: this process holds the lock
             (as_path(directory) / name).unlink()

@@ -231,7 +231,7 @@ def _written(unit: Unit, directory: str) -> CacheShard:
     if shard is None:
         raise ValueError(
             f"shard {unit.number} of {directory} is not there after the pipeline's end; every machine must reach that "
-            "folder: give --output a bucket or a shared disk"
+            "folder: choose a bucket or a shared disk for output"
         )
     return shard
 
@@ -244,7 +244,7 @@ def _workers(
         function,
         num_processes if num_processes > 1 else 0,
         owner="the cache writer",
-        flag="--num_processes",
+        flag="num_processes",
         kept="shards",
         prepare=prepare,
     )

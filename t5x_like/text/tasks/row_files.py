@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path, json_value
 from t5x_like.io.text_encoding import refuse_foreign
+from t5x_like.message_sentences import sentence
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, Row
 
@@ -181,7 +182,9 @@ def _with_columns(
     for number, cells in records:
         if isinstance(cells, BadRow):
             if not names:
-                raise ValueError(f"{cells}. It should name the columns; without it no row can be read")
+                raise ValueError(
+                    f"{sentence(cells)} It should name the columns; without it no row can be read"
+                )
             yield cells
         elif not names:
             names = cells

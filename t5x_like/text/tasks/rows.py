@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from t5x_like.message_sentences import sentence
 from t5x_like.text.templates import RowValues
 
 
@@ -68,7 +69,7 @@ class RowPolicy:
           ValueError: ``on_bad_row`` is "fail".
         """
         if self.on_bad_row == "fail":
-            raise ValueError(f"{bad}. Correct the row, or set on_bad_row='skip' to skip such rows")
+            raise ValueError(f"{sentence(bad)} Correct the row, or set on_bad_row='skip' to skip such rows")
         self.num_skipped += 1
         if len(self.first_skipped) < 5:
             self.first_skipped.append(str(bad))

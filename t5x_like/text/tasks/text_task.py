@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from t5x_like.config_class import config_class
+from t5x_like.message_sentences import sentence
 from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
@@ -148,7 +149,9 @@ class TextTask(PairsTask):
                 and "no column" in worded.reason
             ):
                 hint = separator_hint(tuple(row.cells), format)
-                raise ValueError(f"task {self.name!r}, {file}: {worded.reason}{hint}")  # wrong for every row
+                raise ValueError(
+                    f"task {self.name!r}, {file}: {sentence(worded.reason)}{hint}"
+                )  # wrong for every row
             yield worded
 
     def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | BadRow:

@@ -110,11 +110,11 @@ def read_gguf_vocabulary(path: str | os.PathLike[str]) -> GgufVocabulary:
         }
         kind = values.get("model")
         if kind in _WITHOUT:
-            raise ValueError("the file holds no tokenizer; name one: --vocabulary PATH")
+            raise ValueError("the file holds no tokenizer; name one: vocabulary=PATH")
         if kind not in _DEFINITIONS:
             raise ValueError(
                 f"tokenizer.ggml.model is {kind!r}; {', '.join(_DEFINITIONS)} can be read. Name the model's own "
-                "tokenizer: --vocabulary PATH"
+                "tokenizer: vocabulary=PATH"
             )
         tokens = _tokens(values)
         fields = _Fields(values, tokens, _special_ids(values, tokens))
@@ -253,7 +253,7 @@ def _byte_level(fields: _Fields) -> Definition:
     if name not in PATTERNS:
         raise ValueError(
             f"tokenizer.ggml.pre is {name!r}, a way to cut words that is not known; {', '.join(sorted(PATTERNS))} "
-            "are. Name the model's own tokenizer: --vocabulary PATH"
+            "are. Name the model's own tokenizer: vocabulary=PATH"
         )
     if "merges" not in fields.values:
         raise ValueError("tokenizer.ggml.merges is missing")

@@ -288,7 +288,7 @@ def test_another_recipe_or_other_inputs_are_refused_with_the_difference(tmp_path
         message = str(refused.value)
         assert "step 1: it has MinChars(chars=3), version 1, you ask for MinChars(chars=9" in message
         assert "format: it has jsonl.zst, you ask for tfrecord" in message
-        assert "Choose another --output, or delete that folder" in message
+        assert "Choose another output, or delete that folder" in message
         with pytest.raises(
             ValueError, match=r"000\.jsonl: it was .* bytes, now it is not among them"
         ) as refused:
@@ -298,7 +298,7 @@ def test_another_recipe_or_other_inputs_are_refused_with_the_difference(tmp_path
 
 def test_a_folder_with_other_files_is_refused(tmp_path, inputs):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"holds other files \(notes.txt\); choose another --output"):
+    with pytest.raises(ValueError, match=r"holds other files \(notes.txt\); choose another output"):
         build(inputs, tmp_path)
 
 

@@ -164,9 +164,9 @@ def test_a_text_that_is_longer_than_the_model_reads_is_read_in_windows(decoder: 
 
 
 def test_mistakes_in_model_args_are_named(decoder: str) -> None:
-    with pytest.raises(ValueError, match="--model_args has speed, which a t5x_like model doesn't know"):
+    with pytest.raises(ValueError, match="model_args has speed, which a t5x_like model doesn't know"):
         model_of(decoder, speed=3)
-    with pytest.raises(ValueError, match="say which weights: --model_args checkpoint=DIRECTORY"):
+    with pytest.raises(ValueError, match="say which weights: checkpoint=DIRECTORY"):
         model_of("")
     with pytest.raises(ValueError, match="max_length=64, and the model has 32 learned positions"):
         model_of(decoder, max_length=64)

@@ -40,7 +40,7 @@ def run(t5, data, tmp_path):
 
 def test_every_step_is_evaluated_into_a_folder_of_its_own(run, tmp_path):
     suite, save = run
-    with pytest.raises(ValueError, match="no finished step to evaluate; --watch waits"):
+    with pytest.raises(ValueError, match="no finished step to evaluate; watch=True waits"):
         list(evaluate_steps(suite, shown=False))
     for step in (5, 10):
         save(step)

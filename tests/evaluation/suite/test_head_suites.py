@@ -174,7 +174,7 @@ def test_a_roberta_reads_as_many_tokens_as_have_positions_and_no_more(data, tmp_
 def test_an_encoder_writes_nothing(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     with pytest.raises(
-        ValueError, match="is an encoder, which writes nothing: --method generate needs a decoder"
+        ValueError, match="is an encoder, which writes nothing: method=generate needs a decoder"
     ):
         evaluate_suite(run_of(bert, data, tmp_path, method="generate"), shown=False)
 
@@ -214,8 +214,8 @@ def test_a_head_with_its_classes_in_another_order_is_matched_by_name(data, tmp_p
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     entry, predicted = evaluate_with(bert, data, tmp_path / "one")
     assert entry["class_order"] == (
-        "the head's classes have no names, and were taken in the task's order: entailment, not_entailment. --classes "
-        "names them if theirs is another"
+        "the head's classes have no names, and were taken in the task's order: entailment, not_entailment. Name "
+        "them by classes if theirs is another"
     )
     same = with_classes(bert, tmp_path / "same", ENTAILMENT)
     found, again = evaluate_with(same, data, tmp_path / "two")
@@ -242,7 +242,7 @@ def test_classes_with_other_names_are_refused_until_the_user_names_them(data, tm
     entry, again = evaluate_with(other, data, tmp_path / "two", classes=ENTAILMENT)
     assert again == [ENTAILMENT[1 - ENTAILMENT.index(answer)] for answer in predicted]
     with pytest.raises(
-        ValueError, match=r"has the classes entailment, not_entailment, --classes names a, b; if"
+        ValueError, match=r"has the classes entailment, not_entailment, and was given a, b; if"
     ):
         evaluate_with(other, data, tmp_path / "three", classes=("a", "b"))
     assert not (tmp_path / "three").exists()

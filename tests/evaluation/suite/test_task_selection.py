@@ -44,7 +44,7 @@ def test_all_files_that_are_missing_are_reported_at_once_and_nothing_is_written(
     assert "  glue_qqp_v002              no glue/QQP/dev.tsv\n" in message
     assert "no glue/MRPC/dev.tsv or glue/MRPC/dev_ids.tsv" in message
     assert "t5x-like data fetch glue_sst2_v002 glue_mrpc_v002" in message
-    assert message.endswith("--skip_missing continues with the others: glue_cola_v002, glue_rte_v002")
+    assert message.endswith("skip_missing=True continues with the others: glue_cola_v002, glue_rte_v002")
     assert not (tmp_path / "out").exists()
 
 

@@ -265,7 +265,7 @@ def test_a_split_that_is_not_there_is_reported_with_where_to_get_it(tmp_path: Pa
     assert "put glue/RTE/train.tsv into" in str(caught.value)
     assert "https://dl.fbaipublicfiles.com/glue/data/RTE.zip" in str(caught.value)
     assert "let TensorFlow Datasets prepare glue/rte:2.0.0" in str(caught.value)
-    assert "DATA_DIR in a recipe, --data_dir of evaluate and data, or $T5X_LIKE_DATA" in str(caught.value)
+    assert "DATA_DIR in a recipe, data_dir=DIR, or $T5X_LIKE_DATA" in str(caught.value)
     with pytest.raises(ValueError, match="has no split 'dev'; there are train, validation, test"):
         list(task_of("glue_rte_v002", tmp_path).read("dev"))
     with pytest.raises(ValueError, match="did you mean 'glue_rte_v002'"):

@@ -14,7 +14,7 @@ has_beam = importlib.util.find_spec("apache_beam") is not None
 @pytest.mark.skipif(has_beam, reason="apache_beam is installed")
 def test_without_beam_a_runner_is_refused_with_the_remedy():
     with pytest.raises(
-        ValueError, match=r"--runner DirectRunner needs Apache Beam .*pip install 't5x-like\[beam\]'"
+        ValueError, match=r"runner=DirectRunner needs Apache Beam .*pip install 't5x-like\[beam\]'"
     ):
         on_beam("DirectRunner")
 

@@ -132,7 +132,7 @@ def test_another_tasks_cache_is_refused_line_by_line(tmp_path, corpus_task, corp
     assert "letters/train was made from something else:\n" in message
     assert "  separator: the cache has line, you ask for blank_line\n" in message
     assert "  vocabulary: the cache has " in message
-    assert "Choose another --output" in message
+    assert "Choose another output" in message
     assert "column" not in message
 
 
@@ -170,7 +170,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path, corpus_task):
     folder = tmp_path / "letters" / "train"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("my only copy")
-    with pytest.raises(ValueError, match=r"holds other files \(thesis.tex\); choose another --output"):
+    with pytest.raises(ValueError, match=r"holds other files \(thesis.tex\); choose another output"):
         cache_split(corpus_task(), "train", str(tmp_path))
     assert (folder / "thesis.tex").exists()
 

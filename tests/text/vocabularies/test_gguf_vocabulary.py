@@ -127,7 +127,7 @@ def test_several_chat_templates_keep_their_names(tmp_path):
     [
         ({"pre": "kimi-k2"}, "tokenizer.ggml.pre is 'kimi-k2', a way to cut words that is not known"),
         ({"model": "rwkv"}, "tokenizer.ggml.model is 'rwkv'"),
-        ({"model": "no_vocab"}, "the file holds no tokenizer; name one: --vocabulary PATH"),
+        ({"model": "no_vocab"}, "the file holds no tokenizer; name one: vocabulary=PATH"),
         ({"merges": None}, "tokenizer.ggml.merges is missing"),
         ({"tokens": None}, "tokenizer.ggml.tokens is missing"),
         ({"token_type": [1, 1]}, "token_type has not a value for each of 563 tokens"),
