@@ -63,7 +63,7 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
         directory = os.fspath(local_directory(checkpoint))
         config = read_config(directory)
     except (ValueError, OSError) as error:
-        raise UserError(f"--checkpoint {checkpoint}: {error}") from error
+        raise UserError(f"checkpoint={checkpoint}: {error}") from error
     directory = directory if "://" in directory else os.path.abspath(directory)
     parts: Any = config.parts
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
@@ -101,6 +101,6 @@ def _vocabulary_of(directory: str) -> str:
         if recorded:
             return recorded
         raise UserError(
-            f"--checkpoint {directory} has no vocabulary: {error}",
+            f"checkpoint={directory} has no vocabulary: {error}",
             hint="put the tokenizer's files next to the weights",
         ) from error

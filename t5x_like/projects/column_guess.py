@@ -71,11 +71,11 @@ def guess_columns(
     Raises:
       UserError: A column doesn't exist, or nothing can be guessed.
     """
-    for name, flag in [*((name, "--text") for name in texts), (label, "--label"), (group, "--group")]:
+    for name, flag in [*((name, "text") for name in texts), (label, "label"), (group, "group")]:
         if name is not None:
             table.column(name, flag)
     if label in texts:
-        raise UserError(f"--text and --label both name {label!r}; give two columns")
+        raise UserError(f"text and label both name {label!r}; give two columns")
     texts = tuple(texts) or _guess_texts(table, label)
     label = label or _guess_label(table, texts)
     kind = kind or _guess_kind(table.columns[label])
@@ -101,7 +101,7 @@ def _guess_texts(table: Table, label: str | None) -> tuple[str, ...]:
     if not unnamed:
         raise UserError(
             f"{table.file} has no column with texts; the columns are {', '.join(map(repr, table.column_names))}",
-            hint="name it: --text COLUMN",
+            hint="name it: text=COLUMN",
         )
     return (max(unnamed, key=lambda name: columns[name].mean_length),)
 
@@ -129,9 +129,7 @@ def _guess_label(table: Table, texts: Sequence[str]) -> str:
         return next(iter(others))
     listed = ", ".join(map(repr, classes or table.column_names))
     problem = "several columns may be" if len(classes) > 1 else "no column looks like"
-    raise UserError(
-        f"{table.file}: {problem} the label; choose from {listed}", hint="name it: --label COLUMN"
-    )
+    raise UserError(f"{table.file}: {problem} the label; choose from {listed}", hint="name it: label=COLUMN")
 
 
 def _guess_kind(column: Column) -> Kind:

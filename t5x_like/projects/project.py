@@ -110,7 +110,7 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
         validation_table = read_table(choices.validation)
         report.append(_table_line(validation_table))
         for column in (*columns.texts, columns.label):
-            validation_table.column(column, "--validation, column")
+            validation_table.column(column, "column of validation")
         validation, also_left_out = read_rows_of(kind, validation_table.rows)
         left_out += also_left_out
         _require_rows(rows, left_out)

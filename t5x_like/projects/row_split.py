@@ -26,7 +26,7 @@ def split_rows(rows: Sequence[ProjectRow]) -> tuple[list[ProjectRow], list[Proje
     if len(rows) < MIN_ROWS:
         raise UserError(
             f"{len(rows)} usable rows; a split into training and validation needs at least {MIN_ROWS}",
-            hint="give more rows, or --validation FILE",
+            hint="give more rows, or validation=FILE",
         )
     units = _units(rows)
     chosen = _validation_units(rows, units, _num_validation_rows(len(rows)))
@@ -34,7 +34,7 @@ def split_rows(rows: Sequence[ProjectRow]) -> tuple[list[ProjectRow], list[Proje
         raise UserError(
             f"of {len(rows)} rows {max(map(len, units))} belong together by their text or group, so none can be set "
             "apart for validation",
-            hint="give another --group, or --validation FILE",
+            hint="give another group=COLUMN, or validation=FILE",
         )
     numbers = {number for unit in chosen for number in units[unit]}
     train = [row for number, row in enumerate(rows) if number not in numbers]

@@ -112,7 +112,7 @@ class Table:
 
         Args:
           name: Name of the column.
-          flag: Flag that names it, for messages.
+          flag: Argument that names it, for messages.
 
         Raises:
           UserError: There is no such column, or all of its cells are empty.
@@ -120,11 +120,11 @@ class Table:
         if name not in self.columns:
             known = ", ".join(map(repr, self.column_names))
             raise UserError(
-                f"{flag} {name}: {self.file} has no such column; the columns are {known}",
+                f"{flag}={name}: {self.file} has no such column; the columns are {known}",
                 hint=nearest(name, self.column_names),
             )
         if not self.columns[name].cells:
-            raise UserError(f"{flag} {name}: all cells of this column of {self.file} are empty")
+            raise UserError(f"{flag}={name}: all cells of this column of {self.file} are empty")
         return self.columns[name]
 
 

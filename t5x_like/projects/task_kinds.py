@@ -116,14 +116,14 @@ class Classification(TaskKind):
             raise UserError(
                 f"column {label!r} has one label, {shown(next(iter(sizes)))}, in all {len(rows):,} rows; a classifier "
                 "needs two or more",
-                hint="give rows of other classes, or another --label COLUMN",
+                hint="give rows of other classes, or another label=COLUMN",
             )
         if len(sizes) > max(2, len(rows) // 2):
             raise UserError(
                 f"column {label!r} has {len(sizes):,} labels in {len(rows):,} rows, so most classes have one row to "
                 "learn from",
-                hint="--task text learns to write such answers, --task regress predicts numbers; or give another "
-                "--label COLUMN",
+                hint="task=text learns to write such answers, task=regress predicts numbers; or give another "
+                "label=COLUMN",
             )
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:

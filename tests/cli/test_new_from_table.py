@@ -119,7 +119,7 @@ def test_a_pair_of_texts_with_its_own_validation_file(
             "has no such column; the columns are 'review', 'sentiment', 'user_id'",
         ),
         (reviews(), ["--data", "absent.csv"], "'absent.csv' does not exist"),
-        (reviews(), ["--checkpoint", "absent"], "--checkpoint absent: absent holds no model"),
+        (reviews(), ["--checkpoint", "absent"], "--checkpoint=absent: absent holds no model"),
         ([[each, "good", user] for each, _, user in reviews()], [], "has one label, 'good', in all 60 rows"),
         (
             [[each, f"label {number}", "u"] for number, (each, _, _) in enumerate(reviews())],
