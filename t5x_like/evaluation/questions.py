@@ -98,7 +98,7 @@ class Questions:
           is_target: True for the target.
         """
         if self.postprocess is None:
-            return text
+            return list(row.example.get("references", ())) or text if is_target else text
         return self.postprocess(text, example=dict(row.example), is_target=is_target)
 
     @functools.cached_property

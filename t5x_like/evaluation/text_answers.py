@@ -113,7 +113,9 @@ class TextPlan:
     def _record(self, row: Question, answer: Row) -> Row:
         """Build one row of ``predictions.jsonl``."""
         kept = {
-            name: value for name, value in row.example.items() if name == "idx" or name.startswith("idx/")
+            name: value
+            for name, value in row.example.items()
+            if name in ("idx", "references") or name.startswith("idx/")
         }
         found = {
             "task": self.questions.task,

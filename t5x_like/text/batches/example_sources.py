@@ -149,10 +149,10 @@ class IndexedSource(StoredSource[ExampleStore], ABC):
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return the examples at these positions of the epoch's order."""
         numbers = self._ordered(np.asarray(positions, np.int64), epoch, "order")
-        return [self._example(features) for features in self._stored.read(numbers)]
+        return [self._example(features, epoch) for features in self._stored.read(numbers)]
 
     @abstractmethod
-    def _example(self, features: Mapping[str, np.ndarray]) -> Example: ...
+    def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example: ...
 
 
 class PairSource(IndexedSource):
@@ -172,7 +172,8 @@ class PairSource(IndexedSource):
         too_long = [self._stored.lengths(name) >= limit for name, limit in self._limits._asdict().items()]
         return int(np.count_nonzero(np.logical_or(*too_long)))
 
-    def _example(self, features: Mapping[str, np.ndarray]) -> Example:
+    def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example:
+        del epoch
         return Example(
             inputs=self._ended(features["inputs"], self._limits.inputs),
             targets=self._ended(features["targets"], self._limits.targets),
@@ -182,6 +183,20 @@ class PairSource(IndexedSource):
         if self._end is None:
             return tokens.astype(np.int32)
         return np.append(tokens[: limit - 1], self._end).astype(np.int32)
+
+
+class ReferenceSource(PairSource):
+    """Inputs with one of several targets, the next one in each epoch."""
+
+    @property
+    def num_trimmed(self) -> None:
+        """None: the lengths of single references aren't counted."""
+
+    def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example:
+        ends = features["reference_ends"]
+        number = epoch % len(ends)
+        start = ends[number - 1] if number else 0
+        return super()._example({**features, "targets": features["targets"][start : ends[number]]}, epoch)
 
 
 class ChatSource(IndexedSource):
@@ -198,7 +213,8 @@ class ChatSource(IndexedSource):
         """Number of conversations longer than the limit."""
         return int(np.count_nonzero(self._stored.lengths("tokens") > self._limit + 1))
 
-    def _example(self, features: Mapping[str, np.ndarray]) -> Example:
+    def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example:
+        del epoch
         return answers_only(features["tokens"], features["answers"], limit=self._limit)
 
 

@@ -16,6 +16,7 @@ from t5x_like.text.batches.example_sources import (
     OpenedTask,
     OpenedTasks,
     PairSource,
+    ReferenceSource,
 )
 from t5x_like.text.batches.head_source import head_format_of, open_head_task
 from t5x_like.text.batches.in_memory import (
@@ -131,6 +132,11 @@ def _open_task(name: str, config: LoaderConfig, compare_files: bool) -> OpenedTa
             raise ValueError(
                 f"task {name!r} has max_tokens, and over {config.max_tokens_in_memory} tokens in all, which are read "
                 "as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
+            ) from None
+        if "reference_ends" in definition.feature_names():
+            raise ValueError(
+                f"task {name!r} has reference='each_epoch', and over {config.max_tokens_in_memory} tokens, which "
+                "are read as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
             ) from None
         stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
         opened = registry.foreign(stream).open_stream(name, config)
@@ -274,7 +280,8 @@ class _SourceBuilder(NamedTuple):
             raise ValueError(
                 f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
             )
-        source = PairSource(task.name, self.stored, lengths, end=end, **self._order)
+        kind = ReferenceSource if "reference_ends" in task.feature_names() else PairSource
+        source = kind(task.name, self.stored, lengths, end=end, **self._order)
         if source.num_trimmed:
             _log.warning(
                 "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",

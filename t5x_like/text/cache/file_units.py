@@ -49,6 +49,7 @@ def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
         "sentence_ends": Feature(name="sentence_ends", dtype="int32"),
         "spans": Feature(name="spans", dtype="int32", width=2),
         "answers": Feature(name="answers", dtype="int32"),
+        "reference_ends": Feature(name="reference_ends", dtype="int32"),
     }
     names = definition.feature_names()
     return sort_features([known.get(name) or Feature(name=name, dtype=tokens) for name in names])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from t5x_like.text.cells import text_of
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction
@@ -281,13 +282,13 @@ def filled(template: str, values: RowValues) -> str:
     """Fill a template with a row's columns.
 
     Raises:
-      ValueError: A column is missing.
+      ValueError: A column is missing, null, a list or an object.
     """
     parsed = Template(template)
     missing = parsed.missing(values)
     if missing:
         raise ValueError(missing)
-    return parsed.fill({name: as_text(values[name]) for name in parsed.fields})
+    return parsed.fill({name: text_of(values, name) for name in parsed.fields})
 
 
 def as_text(value: Any) -> str:
@@ -299,10 +300,12 @@ def column_of(values: RowValues, name: str) -> Any:
     """Return a cell.
 
     Raises:
-      ValueError: There is no such column.
+      ValueError: There is no such column, or it is null.
     """
     if name not in values:
         raise ValueError(f"no column {name!r}; the columns are {', '.join(values) or 'none'}")
+    if values[name] is None:
+        raise ValueError(f"column {name!r} is null")
     return values[name]
 
 
@@ -317,7 +320,8 @@ def class_of(values: RowValues, column: str, classes: Sequence[str]) -> int:
     Raises:
       ValueError: The class is not in ``classes``.
     """
-    return class_number(values[column], classes, column) if column in values else UNLABELED
+    label = values.get(column)
+    return UNLABELED if label is None else class_number(label, classes, column)
 
 
 def class_number(given: Any, classes: Sequence[str], column: str) -> int:

@@ -103,7 +103,7 @@ class Regression(HeadFormat):
         return HeadRow(texts=(texts,), value=self._value(values))
 
     def _value(self, values: RowValues) -> float:
-        if self.label not in values or as_text(values[self.label]) == "":
+        if values.get(self.label) is None or as_text(values[self.label]) == "":
             return math.nan
         try:
             value = float(as_text(values[self.label]))

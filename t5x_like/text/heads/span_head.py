@@ -1,6 +1,6 @@
 """Extractive question answering: the span of a context that answers a question."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -60,6 +60,10 @@ class QuestionAnswering(HeadFormat):
         given = values.get(self.answers)
         if given is None:
             return None
+        if not isinstance(given, Mapping) or not {"text", "answer_start"} <= given.keys():
+            raise ValueError(
+                f'{self.answers} is {given!r:.60}; {{"text": […], "answer_start": […]}} is needed, as in SQuAD'
+            )
         texts = [as_text(text) for text in given["text"]]
         if not texts:
             return () if self.unanswerable else None

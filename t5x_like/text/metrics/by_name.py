@@ -3,9 +3,10 @@
 import difflib
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from t5x_like.text.metrics import classification, correlation, generation_metrics, question_answering
-from t5x_like.text.metrics.classification import Scores
+from t5x_like.text.metrics.classification import Scores, require_as_many
 
 MetricFunction = Callable[[Sequence, Sequence], Scores]
 
@@ -24,6 +25,34 @@ _OF_NUMBERS: dict[str, MetricFunction] = {
     "spearman_corrcoef": correlation.spearman_corrcoef,
 }
 METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
+
+
+def _of_equal_reference(metric: MetricFunction, references: Sequence[list[str]], guesses: Sequence) -> Scores:
+    require_as_many(references, guesses)
+    pairs = zip(references, guesses, strict=True)
+    return metric([guess if guess in texts else texts[0] for texts, guess in pairs], guesses)
+
+
+def _of_streams(metric: MetricFunction, references: Sequence[list[str]], guesses: Sequence) -> Scores:
+    """Give sacreBLEU the first references of all rows, then the second ones; ``None`` where a row has fewer."""
+    require_as_many(references, guesses)
+    return metric(list(zip_longest(*references)), guesses) if references else metric([], guesses)
+
+
+def _of_lists(metric: MetricFunction, references: Sequence[list[str]], guesses: Sequence) -> Scores:
+    return metric(references, guesses)
+
+
+# Metrics that compare with several references of a row.
+_OF_REFERENCES = {
+    "accuracy": _of_equal_reference,
+    "sequence_accuracy": _of_equal_reference,
+    "bleu": _of_streams,
+    "rouge": _of_lists,
+    "squad": _of_lists,
+    "trivia_qa": _of_lists,
+}
+OF_REFERENCES = tuple(_OF_REFERENCES)
 
 # Metrics for which lower is better.
 LOWER_IS_BETTER = frozenset({"token_error_rate"})
@@ -78,7 +107,16 @@ def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
 
 def _reading(name: str, function: MetricFunction, read: Callable) -> MetricFunction:
     def metric(targets: Sequence, predictions: Sequence) -> Scores:
-        return function([read(text) for text in targets], [read(text) for text in predictions])
+        if any(isinstance(target, list) for target in targets) and name not in OF_REFERENCES:
+            raise ValueError(
+                f"metric {name!r} compares with one target, and rows have several references; choose from "
+                f"{', '.join(OF_REFERENCES)}"
+            )
+        guesses = [read(text) for text in predictions]
+        if not any(isinstance(target, list) for target in targets):
+            return function([read(target) for target in targets], guesses)
+        references = [target if isinstance(target, list) else [target] for target in targets]
+        return _OF_REFERENCES[name](function, references, guesses)
 
     metric.__name__ = name
     return metric

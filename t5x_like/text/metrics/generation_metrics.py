@@ -37,12 +37,15 @@ def bleu(
 
 
 def rouge_mean(
-    targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str] = _ROUGE, **settings: Any
+    targets: Sequence[str | Sequence[str]],
+    predictions: Sequence[str],
+    score_keys: Sequence[str] = _ROUGE,
+    **settings: Any,
 ) -> Scores:
     """Compute the mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum.
 
     Args:
-      targets: References.
+      targets: One reference for each prediction, or a list of them, of which the one with the best F1 counts.
       predictions: Generated texts.
       score_keys: Kinds of ROUGE (also ``rouge3``, ``rougeL``).
       **settings: Arguments of rouge_score's ``RougeScorer``, such as ``use_stemmer``.
@@ -52,7 +55,10 @@ def rouge_mean(
 
 
 def rouge(
-    targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str] = _ROUGE, **settings: Any
+    targets: Sequence[str | Sequence[str]],
+    predictions: Sequence[str],
+    score_keys: Sequence[str] = _ROUGE,
+    **settings: Any,
 ) -> Scores:
     """Compute ROUGE as T5 reports it: the median of 1,000 means over rows drawn with replacement.
 
@@ -73,14 +79,23 @@ def rouge(
 
 
 def _rouge_rows(
-    targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str], settings: dict[str, Any]
+    targets: Sequence[str | Sequence[str]],
+    predictions: Sequence[str],
+    score_keys: Sequence[str],
+    settings: dict[str, Any],
 ) -> list[dict[str, Any]]:
     from rouge_score import rouge_scorer
 
     require_pairs(targets, predictions)
     scorer = rouge_scorer.RougeScorer(list(score_keys), **settings)
     pairs = zip(targets, predictions, strict=True)
-    return [scorer.score(_one_sentence_a_line(truth), _one_sentence_a_line(guess)) for truth, guess in pairs]
+    return [
+        scorer.score_multi(
+            [_one_sentence_a_line(text) for text in ([truth] if isinstance(truth, str) else truth)],
+            _one_sentence_a_line(guess),
+        )
+        for truth, guess in pairs
+    ]
 
 
 def _one_sentence_a_line(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from t5x_like.config_class import config_class
 from t5x_like.io.files import json_value
+from t5x_like.text.cells import Cell
 from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
@@ -159,9 +160,9 @@ class ChatTask(FileTask[Conversation]):
         return Conversation(messages, row.place)
 
 
-def _messages(cell: str, template: ChatTemplate) -> tuple[tuple[str, str], ...]:
+def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]:
     try:
-        listed = json_value(cell)
+        listed = json_value(cell) if isinstance(cell, str) else cell
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):

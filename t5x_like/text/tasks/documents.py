@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.io.files import json_value
+from t5x_like.text.cells import Cell, text_of
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
 from t5x_like.text.tasks.rows import BadRow, Row
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
@@ -85,7 +86,10 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document | Bad
             return BadRow(
                 f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}", row.place
             )
-    text = row.cells[column]
+    try:
+        text = text_of(row.cells, column)
+    except ValueError as error:
+        return BadRow(str(error), row.place)
     if spans_column is None:
         return Document(text, row.place)
     try:
@@ -94,9 +98,9 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document | Bad
         return BadRow(f"column {spans_column!r}: {error}", row.place)
 
 
-def _spans(cell: str, length: int) -> tuple[tuple[int, int], ...]:
+def _spans(cell: Cell, length: int) -> tuple[tuple[int, int], ...]:
     try:
-        pairs = json_value(cell)
+        pairs = json_value(cell) if isinstance(cell, str) else cell
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(pairs, Sequence) or not all(map(_is_pair, pairs)):

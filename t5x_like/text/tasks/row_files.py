@@ -1,4 +1,4 @@
-"""Rows of plain files as dictionaries of strings; bad rows are located by file and line."""
+"""Rows of plain files as dictionaries of cells; bad rows are located by file and line."""
 
 import csv
 import json
@@ -11,6 +11,7 @@ from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path, json_value
 from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
+from t5x_like.text.cells import Cell
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, Row
 
@@ -252,20 +253,32 @@ def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
 
 
 def _cells_of(value: dict, place: str) -> Row | BadRow:
-    """Convert JSON and parquet values to text. Null counts as missing; lists and objects become JSON."""
-    cells = {}
+    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay."""
+    cells: dict[str, Cell] = {}
     for name, cell in value.items():
-        if cell is None:
-            continue
-        text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False, default=str)
         try:
+            cells[str(name)] = _cell(cell)
+            text = _json(cells[str(name)])
             text.encode("utf-8")
+        except UnicodeDecodeError as error:
+            return BadRow(f"column {name!r} holds bytes that are no UTF-8 at byte {error.start}", place)
         except UnicodeEncodeError as error:
             return BadRow(f"column {name!r} holds a lone surrogate at character {error.start}", place)
         if "\0" in text:
             _warn_of_nul(place.rpartition(":")[0], place)
-        cells[str(name)] = text
     return Row(cells, place)
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or isinstance(value, str | list | dict):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
+
+
+def _json(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False, default=str)
 
 
 def _read_table(file: str, format: str) -> Iterator[Row | BadRow]:
@@ -310,6 +323,6 @@ def _read_records(file: str, format: str) -> Iterator[Row | BadRow]:
     number = 0
     try:
         for number, cells in enumerate(read_examples(file, format), start=1):
-            yield Row(cells, f"{file}:record {number}")
+            yield Row(dict(cells), f"{file}:record {number}")
     except ValueError as error:
         yield BadRow(str(error), f"{file}:record {number + 1}")

@@ -1,7 +1,7 @@
 """Rows of files: good ones with their place, bad ones with the reason."""
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from t5x_like.message_sentences import sentence
 from t5x_like.text.templates import RowValues
@@ -11,11 +11,11 @@ class Row(NamedTuple):
     """Cells of one row.
 
     Attributes:
-      cells: Text by column.
+      cells: Values by column: text, or a list or object of JSON, or None.
       place: Source (``file:line``).
     """
 
-    cells: dict[str, str]
+    cells: dict[str, Any]
     place: str
 
 

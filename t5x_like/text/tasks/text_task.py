@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from itertools import accumulate
+from typing import Any, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.message_sentences import sentence
+from t5x_like.text.cells import Cell, joined_text_of, references_of, several, text_of
 from t5x_like.text.heads import HeadFormat, SequenceClassification
-from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
+from t5x_like.text.metrics.by_name import OF_REFERENCES, MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
 from t5x_like.text.tasks.row_files import FORMATS, Format, ending_of, read_rows, separator_hint
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy
@@ -33,7 +35,9 @@ class TextTask(PairsTask):
       row_filter: Cells that a row must have, such as ``{"category": "plant"}``; other rows are left out.
       label_words: Word for each raw label in the target.
       labels: Possible targets, for metrics, ranking and heads; by default those of ``label_words``.
-      metrics: Names of metrics.
+      metrics: Names of metrics. If rows have several references, all of them count.
+      reference: Target of training for rows whose target is a list of texts: the "first", or with "each_epoch" the
+        next one in every epoch.
       head: Texts and label that a head reads from a row's columns, such as ``SequenceClassification(texts=("{premise}",
         "{hypothesis}"), …)`` for a pair. By default a head classifies the input text, with ``labels`` as classes.
     """
@@ -47,6 +51,7 @@ class TextTask(PairsTask):
     label_words: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
     metrics: Sequence[str] = ("sequence_accuracy",)
+    reference: Literal["first", "each_epoch"] = "first"
     head: HeadFormat | None = None
 
     def __post_init__(self) -> None:
@@ -62,6 +67,12 @@ class TextTask(PairsTask):
             Template(template)
         for metric in self.metrics:
             check_metric(metric, self.labels)
+        if self.reference not in ("first", "each_epoch"):
+            raise ValueError(
+                f"task {self.name!r}: reference must be 'first' or 'each_epoch', not {self.reference!r}"
+            )
+        if self.reference == "each_epoch" and self.head is not None:
+            raise ValueError(f"task {self.name!r}: a head has labels and no references; leave reference out")
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -86,6 +97,25 @@ class TextTask(PairsTask):
             return template.fill(dict.fromkeys(template.fields, line))
         cells = columns_of_line(self.name, template.fields, line)
         return template.fill({name: str(cells[name]) for name in template.fields})
+
+    def feature_names(self) -> tuple[str, ...]:
+        """Return ``inputs`` and ``targets``, and with ``reference="each_epoch"`` the end of each reference in these."""
+        ends = ("reference_ends",) if self.reference == "each_epoch" else ()
+        return (*super().feature_names(), *ends)
+
+    def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
+        """Implement ``FileTask``."""
+        if self.reference == "first":
+            return super().tokenize(rows)
+        texts = [row.extras.get("references", (row.targets,)) for row in rows]
+        references = iter(self.tokenizer.encode_all([text for each in texts for text in each]))
+        examples: list[Mapping[str, Any]] = []
+        for features, each in zip(super().tokenize(rows), texts, strict=True):
+            ids = [next(references) for _ in each]
+            joined = [number for reference in ids for number in reference]
+            ends = list(accumulate(map(len, ids)))
+            examples.append({**features, "targets": joined, "reference_ends": ends})
+        return examples
 
     def head_format(self) -> HeadFormat:
         """Return ``head``, or sequence classification of the input with ``labels`` as classes.
@@ -123,6 +153,8 @@ class TextTask(PairsTask):
         lines["label_words"] = repr(dict(sorted(self.label_words.items())))
         lines["format"] = self.format or "by the files' ending"
         lines["columns"] = ", ".join(self.columns) or "named by the files"
+        if self.reference != "first":
+            lines["reference"] = self.reference
         if self.row_filter:
             lines["row_filter"] = repr(dict(sorted(self.row_filter.items())))
         return lines if self.delimiter == "," else lines | {"delimiter": self.delimiter}
@@ -161,16 +193,51 @@ class TextTask(PairsTask):
             missing = template.missing(row.cells)
             if missing:
                 return BadRow(missing, row.place)
-        cells = dict(row.cells)
+        try:
+            if self.head is None:
+                texts = {column: text_of(row.cells, column) for column in inputs.fields}
+                worded = self._references(row.cells, targets)
+            else:  # it reads the columns themselves
+                fields = (*inputs.fields, *targets.fields)
+                texts = {column: joined_text_of(row.cells, column) for column in fields}
+                worded = (targets.fill(texts),)
+        except ValueError as error:
+            return BadRow(str(error), row.place)
+        extras = {"references": list(worded)} if len(worded) > 1 else {}
+        return TextPair(inputs.fill(texts), worded[0], row.cells, row.place, extras)
+
+    def _references(self, cells: Mapping[str, Cell], template: Template) -> Sequence[str]:
+        """Return the row's targets, one for each reference.
+
+        Raises:
+          ValueError: A cell is no text and no list of texts, or has no word.
+        """
+        texts = {column: references_of(cells, column) for column in template.fields}
         if self.label_words:
-            for column in targets.fields:
-                if cells[column] not in self.label_words:
-                    known = ", ".join(map(repr, self.label_words))
-                    return BadRow(
-                        f"label_words has no word for {column}={cells[column]!r}, only {known}", row.place
-                    )
-                cells[column] = self.label_words[cells[column]]
-        return TextPair(inputs.fill(row.cells), targets.fill(cells), row.cells, row.place)
+            texts = {column: tuple(self._word_of(column, text) for text in texts[column]) for column in texts}
+        column = several(template.fields, texts)
+        if column is None:
+            return (template.fill({name: options[0] for name, options in texts.items()}),)
+        for metric in self.metrics:
+            if metric not in OF_REFERENCES:
+                raise ValueError(
+                    f"column {column!r} holds several references, and metric {metric!r} compares with one; choose from "
+                    f"{', '.join(OF_REFERENCES)}"
+                )
+        if self.labels:
+            raise ValueError(
+                f"column {column!r} holds several labels; a task with labels has one for each row"
+            )
+        return [
+            template.fill({name: text if name == column else texts[name][0] for name in texts})
+            for text in texts[column]
+        ]
+
+    def _word_of(self, column: str, label: str) -> str:
+        if label not in self.label_words:
+            known = ", ".join(map(repr, self.label_words))
+            raise ValueError(f"label_words has no word for {column}={label!r}, only {known}")
+        return self.label_words[label]
 
 
 def _format_of(file: str) -> str:

@@ -91,7 +91,7 @@ BAD_ROWS = {
         "invalid JSON: Expecting value at column 10, before 'rain}'",
     ),
     "list.jsonl": (b'{"text": "sun", "label": 1}\n[1, 2]\n', 2, "an object {…} is expected, found list"),
-    "null.jsonl": (b'{"text": "sun", "label": 1}\n{"text": null, "label": 0}\n', 2, "no column 'text'"),
+    "null.jsonl": (b'{"text": "sun", "label": 1}\n{"text": null, "label": 0}\n', 2, "column 'text' is null"),
     "half.jsonl": (b'{"text": "sun", "label": 1}\n{"text": "\\ud800", "label": 0}\n', 2, "lone surrogate"),
     "cut.jsonl": (b'{"text": "sun", "label": 1}\n{"text": ', 2, "Expecting value at column 10, at the end"),
 }

@@ -1,0 +1,85 @@
+"""Cells of rows as text: one text, several reference texts, or a message about a value that is neither."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Cell: TypeAlias = str | list[Any] | dict[str, Any] | None  # numbers and dates are read as text
+
+_MAX_SHOWN = 40
+
+
+def text_of(cells: Mapping[str, Any], column: str) -> str:
+    """Return a cell that is text.
+
+    Args:
+      cells: Row by column.
+      column: Name of a column that the row has.
+
+    Raises:
+      ValueError: The cell is null, a list or an object.
+    """
+    cell = cells[column]
+    if isinstance(cell, bytes):  # rows of TensorFlow Datasets
+        return cell.decode("utf-8")
+    if not isinstance(cell, Sequence | Mapping | np.ndarray | None):
+        return str(cell)
+    if isinstance(cell, str):
+        return cell
+    if cell is None:
+        raise ValueError(f"column {column!r} is null; a text is needed")
+    shown = json.dumps(cell, ensure_ascii=False, default=str)
+    if len(shown) > _MAX_SHOWN:
+        shown = f"{shown[:_MAX_SHOWN]}…"
+    kind, advice = "an object", "write the value that is meant into a column of its own"
+    if isinstance(cell, list):
+        kind, advice = "a list", "only the target may be a list of texts, which are several references"
+    raise ValueError(f"column {column!r} holds {kind}, {shown}, where a text is needed; {advice}")
+
+
+def joined_text_of(cells: Mapping[str, Cell], column: str) -> str:
+    """Return a cell that a head reads as text: words or classes of a list are joined by spaces, and null is empty.
+
+    Raises:
+      ValueError: The cell is an object other than SQuAD's answers, or a list of something else.
+    """
+    cell = cells[column]
+    texts = _squad_texts(cell)
+    if isinstance(texts, list) and all(isinstance(word, str | int) for word in texts):
+        return " ".join(map(str, texts))
+    return "" if cell is None else text_of(cells, column)
+
+
+def references_of(cells: Mapping[str, Cell], column: str) -> tuple[str, ...]:
+    """Return the texts of a cell: one, those of a list, or the answers of SQuAD's ``{"text": […]}``.
+
+    Raises:
+      ValueError: The cell is null, another object, or a list of something else; or the list is empty.
+    """
+    texts = _squad_texts(cells[column])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        return (text_of(cells, column),)
+    if not texts:
+        raise ValueError(f"column {column!r} is an empty list; at least one reference is needed")
+    return tuple(dict.fromkeys(texts))
+
+
+def _squad_texts(cell: Cell) -> Any:
+    is_answers = isinstance(cell, dict) and cell.keys() == {"text", "answer_start"}
+    return cell["text"] if is_answers else cell  # pyright: ignore[reportOptionalSubscript, reportCallIssue, reportArgumentType]
+
+
+def several(columns: Sequence[str], references: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return the only column with several references; None if each has one.
+
+    Raises:
+      ValueError: Two columns have several, whose combinations mean nothing.
+    """
+    names = [column for column in dict.fromkeys(columns) if len(references[column]) > 1]
+    if len(names) > 1:
+        raise ValueError(
+            f"columns {', '.join(map(repr, names))} are lists; only one column of a target may be"
+        )
+    return names[0] if names else None
