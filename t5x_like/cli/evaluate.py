@@ -63,9 +63,11 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
             f"--{given[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
     folder = Path(arguments.checkpoint)
-    if arguments.checkpoint and (folder / "config.json").is_file() and not (folder / "model.json").is_file():
+    is_hugging_face = (folder / "config.json").is_file() and not (folder / "model.json").is_file()
+    if arguments.checkpoint and (is_hugging_face or folder.is_file()):
         raise UserError(
-            f"--checkpoint {folder} is a Hugging Face directory, which has no tasks of its own",
+            f"--checkpoint {folder} is {'a file' if folder.is_file() else 'a Hugging Face directory'}, which has no "
+            "tasks of its own",
             hint="say on what to evaluate it: --recipe glue, --recipe super_glue or --tasks TASK …",
         )
     return False

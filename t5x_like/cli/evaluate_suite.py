@@ -223,7 +223,10 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
             f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
         )
     given.setdefault("tasks", recipe and suite_named(recipe).tasks_of(split))
-    default = f"{arguments.checkpoint.rstrip('/')}/evaluation-{recipe or 'tasks'}-{split}"
+    home = arguments.checkpoint.rstrip("/").removesuffix(
+        ".gguf"
+    )  # a file, beside which there is a directory then
+    default = f"{home}/evaluation-{recipe or 'tasks'}-{split}"
     given.setdefault("output_dir", default)
     # This imports JAX.
     from t5x_like.evaluation.suite_settings import SuiteEvaluation

@@ -4,11 +4,13 @@ llama.cpp has three algorithms that our tokenizers use: ``t5`` (SentencePiece un
 with bytes as a last resort) and ``gpt2`` (BPE over bytes).
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.vocabularies.byte_level_splits import name_of_splits
-from t5x_like.text.vocabularies.gguf_vocabulary import GgufToken, TokenKind
+from t5x_like.text.vocabularies.definitions import sentencepiece_unigram
+from t5x_like.text.vocabularies.gguf_tokens import GgufToken, TokenKind
 from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
 from t5x_like.text.vocabularies.roles import is_markup
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer, parse_model
@@ -45,7 +47,18 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
     metadata |= {"add_bos_token": bool(tokenizer.adds_bos), "add_eos_token": bool(tokenizer.adds_eos)}
     if tokenizer.special.unknown is not None:
         metadata["unknown_token_id"] = tokenizer.special.unknown
-    return {f"tokenizer.ggml.{name}": value for name, value in metadata.items()}
+    named = {f"tokenizer.ggml.{name}": value for name, value in metadata.items()}
+    return named | _chat_templates(tokenizer.chat_template)
+
+
+def _chat_templates(template: Any) -> dict[str, Any]:
+    """Return the metadata of a chat template, or of a list of named ones."""
+    if not isinstance(template, list):
+        return {} if template is None else {"tokenizer.chat_template": template}
+    by_name = {each["name"]: each["template"] for each in template}
+    named = {f"tokenizer.chat_template.{name}": by_name[name] for name in by_name if name != "default"}
+    default = {"tokenizer.chat_template": by_name["default"]} if "default" in by_name else {}
+    return {**default, "tokenizer.chat_templates": [name for name in by_name if name != "default"], **named}
 
 
 def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
@@ -83,6 +96,8 @@ def _kind_of(piece: str, kind: int) -> int:
 def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
     definition = tokenizer.definition
     model = definition["model"]
+    if model["type"] == "Unigram":
+        return _of_unigram(tokenizer)
     if model["type"] != "BPE" or model.get("end_of_word_suffix") or model.get("continuing_subword_prefix"):
         raise ValueError(
             f"llama.cpp reads BPE over bytes, and not {model['type']} of the kind {tokenizer.kind}"
@@ -94,6 +109,29 @@ def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], di
     if _of_type(definition.get("pre_tokenizer"), "ByteLevel").get("add_prefix_space"):
         metadata["add_space_prefix"] = True
     return _tokens(tokenizer, {}), metadata
+
+
+def _of_unigram(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
+    """Return what llama.cpp needs of a unigram model in a tokenizer.json, as reading a GGUF file makes it."""
+    model, steps = tokenizer.definition["model"], _parts(tokenizer.definition.get("normalizer"))
+    rules = next((step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"), "")
+    metadata: dict[str, Any] = {
+        "add_space_prefix": any(step["type"] == "Prepend" for step in steps),
+        "remove_extra_whitespaces": any(step.get("pattern") == {"Regex": " {2,}"} for step in steps),
+    }
+    same = sentencepiece_unigram(
+        model["vocab"],
+        unknown=model["unk_id"],
+        charsmap=base64.b64decode(rules),
+        squeeze=metadata["remove_extra_whitespaces"],
+        prefix_space=metadata["add_space_prefix"],
+        has_bytes=bool(model.get("byte_fallback")),
+    )
+    if any(tokenizer.definition.get(name) != same[name] for name in ("normalizer", "pre_tokenizer")):
+        raise ValueError("llama.cpp can't normalize text as this tokenizer.json does")
+    if rules:
+        metadata["precompiled_charsmap"] = base64.b64decode(rules)
+    return _tokens(tokenizer, dict(model["vocab"])), {"model": "t5", "pre": "default", **metadata}
 
 
 def _with_byte_fallback(
@@ -117,9 +155,10 @@ def _with_byte_fallback(
 def _tokens(tokenizer: HuggingFaceTokenizer, scores: Mapping[str, float]) -> list[GgufToken]:
     added = {token["id"]: token for token in tokenizer.definition["added_tokens"]}
     has_bytes = bool(tokenizer.definition["model"].get("byte_fallback"))
+    has_unknown = has_bytes or tokenizer.definition["model"]["type"] == "Unigram"
 
     def kind(number: int, piece: str) -> int:
-        if number == tokenizer.special.unknown and has_bytes:
+        if number == tokenizer.special.unknown and has_unknown:
             return TokenKind.UNKNOWN
         if tokenizer.is_sentinel(number) or is_markup(piece) or added.get(number, {}).get("special"):
             return TokenKind.CONTROL

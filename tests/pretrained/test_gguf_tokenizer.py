@@ -21,13 +21,14 @@ from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.exports import export_hugging_face
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
 from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
-from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.opening import open_tokenizer, vocabulary_contents
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import parse_model
 from tests.references import FIXTURES, ROOT
 
 gguf = pytest.importorskip("gguf")
 
 TEXT = ROOT / "data/king_james/validation.txt"
+ODD_TEXTS = json.loads((FIXTURES / "gguf/ids.json").read_text(encoding="utf-8"))["texts"]
 KINDS = ("unigram", "bytebpe", "bpe", "bpe_json")
 
 
@@ -206,6 +207,33 @@ def test_conversions_of_a_gguf_file_keep_its_tokenizer(with_text, tmp_path):
     export_hugging_face(from_pretrained(with_text), tmp_path / "python")
     for name in ("run", "hf", "gguf/model.gguf", "python"):
         np.testing.assert_array_equal(from_pretrained(tmp_path / name).encode(text)["input_ids"], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exported_tokenizer_is_read_back_with_the_same_ids(vocabularies, tmp_path, kind):
+    tokenizer = open_tokenizer(vocabularies / kind, 5)
+    config, params = tiny_model(-(-tokenizer.vocab_size // 128) * 128)
+    write_gguf(config, params, tmp_path / "m.gguf", tokenizer=tokenizer)
+    read = open_tokenizer(tmp_path / "m.gguf")
+    assert (read.vocab_size, read.num_sentinels) == (tokenizer.vocab_size, 5)
+    assert read.encode_all(ODD_TEXTS) == tokenizer.encode_all(ODD_TEXTS)
+    write_gguf(config, params, tmp_path / "again.gguf", tokenizer=read)
+    assert open_tokenizer(tmp_path / "again.gguf").encode_all(ODD_TEXTS) == read.encode_all(ODD_TEXTS)
+    known = [ids for ids in tokenizer.encode_all(ODD_TEXTS) if tokenizer.special.unknown not in ids]
+    assert [read.decode(ids) for ids in known] == [tokenizer.decode(ids) for ids in known]
+
+
+def test_chat_templates_are_written_and_read(tmp_path):
+    definition = {"tokenizer.json": vocabulary_contents(FIXTURES / "gguf/smollm.gguf")["tokenizer.json"]}
+    named = [{"name": "default", "template": "{{ 1 }}"}, {"name": "tools", "template": "{{ 2 }}"}]
+    config, params = tiny_model(640)
+    for number, template in enumerate(("{{ messages }}", named)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tokenizer.json").write_bytes(definition["tokenizer.json"])
+        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+        write_gguf(config, params, folder / "m.gguf", tokenizer=open_tokenizer(folder, 0))
+        assert open_tokenizer(folder / "m.gguf", 0).chat_template == template
 
 
 def test_a_tokenizer_that_can_not_be_read_is_left_out_of_a_conversion_with_a_warning(with_text, tmp_path):

@@ -1,11 +1,13 @@
 """Definitions for ``tokenizers`` of other files: BERT's ``vocab.txt``, GPT's ``merges.txt``, lists of words."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF, Definition
 
 END_OF_WORD = "</w>"
+SPACE = "▁"  # SentencePiece's mark
 _LONGEST_WORD = 100  # characters, as in BERT; longer words are unknown
 
 
@@ -125,6 +127,93 @@ def sennrich(
             "end_of_word_suffix": END_OF_WORD,
         },
     }
+
+
+def sentencepiece_byte_pair(
+    numbers: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    *,
+    unknown: str | None,
+    prefix_space: bool,
+) -> Definition:
+    """Return SentencePiece's BPE, which spells characters without a piece as bytes, as in Llama 2.
+
+    Args:
+      numbers: Id of each piece.
+      merges: Pairs of pieces, by priority.
+      unknown: Piece of bytes that have no piece.
+      prefix_space: Add a space before the text.
+    """
+    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix_space else []
+    decoders = [_replace(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *strip]
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": _marked_spaces(prefix_space=prefix_space)},
+        "pre_tokenizer": None,
+        "decoder": {"type": "Sequence", "decoders": decoders},
+        "model": {
+            **_byte_pair_model(numbers, merges),
+            "unk_token": unknown,
+            "fuse_unk": True,
+            "byte_fallback": True,
+        },
+    }
+
+
+def sentencepiece_unigram(
+    pieces: Sequence[tuple[str, float]],
+    *,
+    unknown: int,
+    charsmap: bytes,
+    squeeze: bool,
+    prefix_space: bool,
+    has_bytes: bool,
+) -> Definition:
+    """Return SentencePiece's unigram model (Kudo 2018, https://arxiv.org/abs/1804.10959), as in T5.
+
+    Args:
+      pieces: Pieces with their log-probabilities, by id.
+      unknown: Id of characters that have no piece.
+      charsmap: SentencePiece's compiled rules of normalization; empty for none.
+      squeeze: Remove spaces at the ends, and all but one between words.
+      prefix_space: Add a space before the text.
+      has_bytes: Spell characters without a piece as bytes.
+    """
+    compiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
+    squeezed = [_replace({"Regex": "^ +| +$"}, ""), _replace({"Regex": " {2,}"}, " ")]
+    steps = [*([compiled] if charsmap else []), *(squeezed if squeeze else [])]
+    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix_space else []
+    bytes_back = [{"type": "ByteFallback"}] if has_bytes else []
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [*steps, *_marked_spaces(prefix_space=prefix_space)],
+        },
+        "pre_tokenizer": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [_replace(SPACE, " "), *bytes_back, {"type": "Fuse"}, *strip],
+        },
+        "model": {
+            "type": "Unigram",
+            "unk_id": unknown,
+            "vocab": [list(piece) for piece in pieces],
+            "byte_fallback": has_bytes,
+        },
+    }
+
+
+def _marked_spaces(*, prefix_space: bool) -> list[dict[str, Any]]:
+    prefix = [{"type": "Prepend", "prepend": SPACE}] if prefix_space else []
+    return [*prefix, _replace(" ", SPACE)]
+
+
+def _replace(pattern: str | Mapping[str, str], content: str) -> dict[str, Any]:
+    found = {"String": pattern} if isinstance(pattern, str) else dict(pattern)
+    return {"type": "Replace", "pattern": found, "content": content}
 
 
 def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -> Definition:

@@ -46,6 +46,7 @@ class HuggingFaceTokenizer(Tokenizer):
         self.kind = kind  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
         self.definition = _without_extras(definition)
         self.adds_bos, self.adds_eos = added_ends(configuration, definition)
+        self.chat_template = (configuration or {}).get("chat_template")
         numbers = own_ids(name, self.definition)
         self._pieces = {number: piece for piece, number in numbers.items()}
         size = max(self._pieces) + 1

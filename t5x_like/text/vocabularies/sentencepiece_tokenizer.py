@@ -73,6 +73,7 @@ class SentencePieceTokenizer(Tokenizer):
         )
         self.model, self.path = model, path or name
         self.adds_bos, self.adds_eos = added_ends(configuration)
+        self.chat_template = (configuration or {}).get("chat_template")
         self._added = 0 if own else num_sentinels
         self._normalization = _normalization(configuration or {})
 

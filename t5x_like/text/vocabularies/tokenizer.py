@@ -43,11 +43,13 @@ class Tokenizer(abc.ABC):
       vocab_size: Number of ids, sentinels included.
       adds_bos: Whether texts that a model reads begin with bos; None if the vocabulary's files don't say.
       adds_eos: Whether they end with eos, likewise.
+      chat_template: Jinja template of conversations, or a list of named ones, from ``tokenizer_config.json``.
     """
 
     kind: ClassVar[str]
     adds_bos: bool | None = None
     adds_eos: bool | None = None
+    chat_template: Any = None
 
     def __init__(
         self,
