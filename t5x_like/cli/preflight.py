@@ -150,6 +150,7 @@ class _ExperimentChecks:
             return
         found = find_weights(start_from, config=model)
         if not isinstance(found, RunWeights):
+            found.require_heads(draw_heads=True)
             return
         if found.step is None and not steps_of(found.directory):
             raise ValueError(f"{start_from} has no checkpoint; give a run that has saved one")

@@ -23,11 +23,11 @@ from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.layer_selection import every_nth, num_layers_of, select_layers
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
-from t5x_like.pretrained.peft_files import read_peft, write_peft
+from t5x_like.pretrained.peft_files import read_peft, require_heads, write_peft
 from t5x_like.pretrained.run_weights import steps_of, write_source_fields
-from t5x_like.pretrained.weight_sources import is_run, read_config
+from t5x_like.pretrained.weight_sources import find_weights, is_run, read_config
 
-_SEED = 0  # of heads that neither an adapter nor its base has
+_SEED = 0  # of heads that the adapter replaces
 
 
 def import_checkpoint(source: PathLike, target: PathLike, *, vocabulary: str = "") -> None:
@@ -159,7 +159,7 @@ def import_peft(source: PathLike, base: PathLike, target: PathLike) -> None:
       target: New directory.
 
     Raises:
-      ValueError: The adapter has a method or an option that we lack, or is for another model.
+      ValueError: The adapter has a method or an option that we lack, is for another model, or lacks its head.
     """
     config = read_config(base)
     if adapter_of(config) is not None:
@@ -167,6 +167,7 @@ def import_peft(source: PathLike, base: PathLike, target: PathLike) -> None:
             f"{base} has an adapter of its own; merge it first: t5x-like convert --merge --from {base} --to DIR"
         )
     adapter = read_peft(source, config)
+    require_heads(source, base, adapter, find_weights(base, config=adapter.config).fresh_heads())
     opened, _ = open_initial(base, config=adapter.config, mesh=None, seed=_SEED)
     flat = parameters.flatten(opened.params)
     frozen = parameters.unflatten({path: leaf for path, leaf in flat.items() if path not in adapter.params})

@@ -16,6 +16,8 @@ from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import order_by_name
 
+_MOST_NAMES = 8  # in a message
+
 # Weights of heads whose outputs are classes.
 _CLASS_PROJECTIONS = (
     "heads/scores/sequence_classification/projection",
@@ -43,6 +45,25 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
             f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take another "
             "model, such as BERT or GPT-2, or let the model write its answers (without layout='encoder')"
         ) from error
+
+
+def missing_heads(where: str, names: Sequence[str], config: Any, own: Any) -> str:
+    """Return the message on heads that a checkpoint lacks.
+
+    Args:
+      where: the checkpoint.
+      names: the missing weights.
+      config: the model with the head that was asked for.
+      own: the model as the checkpoint describes it.
+    """
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    listed = ", ".join(names[:_MOST_NAMES]) + more
+    needed, described = (str(each.task).replace("_", " ") for each in (config, own))
+    if config == own:
+        hint = "they belong to the model that its files describe; fetch all of them, or give the task that it is for"
+    else:
+        hint = f"its files are of a model for {described}; train the head first, with this checkpoint as start_from"
+    return f"{where} lacks {listed}, or has another shape of it, which a model for {needed} needs: {hint}"
 
 
 def with_fresh_weights(

@@ -18,7 +18,7 @@ from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
-from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.model.zoo.model_tasks import ModelTask, classes_for
 from t5x_like.model.zoo.weights import (
     Weight,
     WeightSource,
@@ -28,7 +28,7 @@ from t5x_like.model.zoo.weights import (
     write_weights,
 )
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained.fresh_heads import with_fresh_weights
+from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
 from t5x_like.pretrained.model_card import ModelCard
@@ -46,25 +46,34 @@ class HuggingFaceWeights:
     """A published model, whose weights are not yet read.
 
     Attributes:
-      config: our configuration of it.
+      config: our configuration of it, with the head that was asked for.
+      own: the same with the head that its files describe.
       fields: every field of its ``config.json``, or those that would be there.
       where: the directory or file, for messages.
       match: which of its tensors are which weights of ours.
     """
 
     config: Any
+    own: Any
     fields: dict[str, Any]
     where: str
     match: Match
 
-    def read(self, mesh: Mesh | None = None, *, seed: int = 0) -> parameters.Parameters:
+    def read(
+        self, mesh: Mesh | None = None, *, draw_heads: bool = False, seed: int = 0
+    ) -> parameters.Parameters:
         """Read tensor by tensor, as float32, straight onto ``mesh`` if there is one.
 
-        A head that the files lack is drawn from ``seed``, with a warning, and so is an adapter, without one.
+        Args:
+          mesh: the devices.
+          draw_heads: a head of a new task, which the files lack, is drawn from ``seed``, with a warning. An adapter
+            always is, without one.
+          seed: of the drawing.
 
         Raises:
           ValueError: tensors are missing, unknown, or of another shape.
         """
+        self.require_heads(draw_heads=draw_heads)
         _, shapes, axes = parameters.abstract(self.config)
         leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
 
@@ -93,15 +102,38 @@ class HuggingFaceWeights:
         """Return the weights as arrays that stay on disk; each use reads them.
 
         Raises:
-          ValueError: as ``read``; and files without the head that ``config.json`` names.
+          ValueError: as ``read`` without ``draw_heads``.
         """
-        found = self.match
-        if found.fresh:
-            raise ValueError(
-                f"{self.where} has no weights for {', '.join(found.fresh)}, which its architecture needs"
-            )
+        self.require_heads()
         shapes = parameters.abstract(self.config)[1]
-        return read_weights(found.table, shapes, found.source, place=lambda _, unread: unread)
+        return read_weights(self.match.table, shapes, self.match.source, place=lambda _, unread: unread)
+
+    def fresh_heads(self) -> tuple[str, ...]:
+        """Return the paths of the heads' weights that the files lack."""
+        return tuple(self.match.fresh)
+
+    def require_heads(self, *, draw_heads: bool = False) -> None:
+        """Check that the files have the weights of all heads.
+
+        Args:
+          draw_heads: heads that the model doesn't have by its files may be missing.
+
+        Raises:
+          ValueError: weights are missing; lists their names.
+        """
+        fresh = self.match.fresh
+        if fresh and draw_heads:
+            own, asked = (
+                parameters.flatten(parameters.abstract(each)[1]) for each in (self.own, self.config)
+            )
+            fresh = {
+                path: names
+                for path, names in fresh.items()
+                if path in own and own[path].shape == asked[path].shape
+            }
+        if fresh:
+            names = list(dict.fromkeys(name for names in fresh.values() for name in names))
+            raise ValueError(missing_heads(self.where, names, self.config, self.own))
 
 
 def find_hugging_face(
@@ -124,8 +156,8 @@ def find_hugging_face(
         config = replace(t5_config_of(source), **asked)
         architecture = architecture_of(config)
         assert architecture.t5x_weights is not None
-        found = Match(architecture.t5x_weights(config), source, (), ())
-        return HuggingFaceWeights(config, architecture.to_hugging_face(config), str(path), found)
+        found = Match(architecture.t5x_weights(config), source, {}, ())
+        return HuggingFaceWeights(config, config, architecture.to_hugging_face(config), str(path), found)
     if as_path(path).is_file():
         source, fields = read_gguf(path)
     else:
@@ -134,7 +166,10 @@ def find_hugging_face(
         source = WeightSource(str(path), reader.shapes(), reader.read)
     with refusing_damage(path if as_path(path).is_file() else as_path(path) / "config.json"):
         architecture = architecture_for(fields, str(path))
-        config = replace(_own_config(architecture, fields, source.shapes), **asked)
+        own = _own_config(architecture, fields, source.shapes)
+        config = replace(own, **asked)
+        if task == "base" and architecture.as_stored is not None:
+            config = architecture.as_stored(config, source.shapes)
         table = architecture.hugging_face_weights(config)
     found = match(
         table,
@@ -144,7 +179,7 @@ def find_hugging_face(
         of_other_heads=_names_of_other_heads(architecture, config),
         head_shapes=_shapes_of_scores(table, config) if asked else {},
     )
-    return HuggingFaceWeights(config, fields, str(path), found)
+    return HuggingFaceWeights(config, own, fields, str(path), found)
 
 
 def configuration_of(directory: PathLike) -> Any:
@@ -251,7 +286,7 @@ def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ..
     if getattr(config, "keep_lm_head", False) and config.task != "causal_lm":
         config = replace(config, keep_lm_head=False)
     table = architecture.hugging_face_weights(config)
-    if config.task != "base":
+    if config.task not in ("base", "encoding"):
         return table
     return tuple(row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in table)
 
@@ -302,7 +337,7 @@ def _is_same_model(architecture: Architecture, ours: Mapping[str, Any], model_ty
 
 def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """Return the class for ``task`` of the same model as class ``theirs``: MT5's for an MT5 class, not T5's."""
-    able = [name for name, does in classes.items() if does == task]
+    able = classes_for(task, classes)
     if theirs in able:
         return theirs
     model = theirs.partition("For")[0].removesuffix("Model")

@@ -37,6 +37,7 @@ def open_checkpoint(
     config: Any = None,
     head: ModelTask | None = None,
     num_labels: int | None = None,
+    draw_heads: bool = False,
     seed: int = 0,
     vocabulary: str = "",
     num_sentinels: int | None = None,
@@ -59,7 +60,9 @@ def open_checkpoint(
         that have no ``model.json`` around them.
       head: the head to open it with; its own if not given.
       num_labels: the outputs of that head.
-      seed: of heads that the weights lack. Such are drawn, with a warning.
+      draw_heads: a head of another task than the checkpoint's is drawn if its weights are missing, with a warning, to
+        be trained. Without it, missing weights are an error.
+      seed: of the drawing.
       vocabulary: a tokenizer in place of the one next to the weights.
       num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
       needs_tokenizer: fail at once if there is no tokenizer.
@@ -72,8 +75,8 @@ def open_checkpoint(
     Raises:
       NotNumbersError: weights that are NaN or infinite.
       FileNotFoundError: the run has no such step.
-      ValueError: there are no weights, or those of another model; a tokenizer is needed and missing, or larger than
-        the model's embeddings.
+      ValueError: there are no weights, some are missing, or they are of another model; a tokenizer is needed and
+        missing, or larger than the model's embeddings.
     """
     if is_peft(directory):
         return open_peft(directory, base)
@@ -86,14 +89,14 @@ def open_checkpoint(
         settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
         required_tokenizer(find_tokenizer(home, found.config, known, **settings), home)
     if isinstance(found, HuggingFaceWeights):
-        params = found.read(mesh, seed=seed)
+        params = found.read(mesh, draw_heads=draw_heads, seed=seed)
     else:
         frozen = None
         if base is not None:
             frozen = _frozen_of(base, found)
         elif found.frozen is not None:
             frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh)
-        step, params = found.read(mesh, seed=seed, frozen=frozen)
+        step, params = found.read(mesh, draw_heads=draw_heads, seed=seed, frozen=frozen)
     if finite:
         require_numbers(params, str(directory) if step is None else f"{directory}, step {step}")
     checkpoint = _checkpoint(found, params, mesh=mesh, step=step, config=config)
@@ -112,7 +115,7 @@ def open_initial(
 ) -> tuple[Checkpoint, list[str]]:
     """Open weights to train a model from; also returns what was changed, a line each.
 
-    Heads that are missing, or have another shape, are drawn, and so are embeddings of ids from the checkpoint's
+    Heads of a new task, or of another number of classes, are drawn, and so are embeddings of ids from the checkpoint's
     ``vocab_size`` on. Learned positions that the checkpoint lacks are copies of its first ones. A head for the same
     ``classes`` in another order is put into theirs, and one for as many others is kept.
 
@@ -153,7 +156,9 @@ def open_initial(
         return replace(found, config=config, graphdef=graphdef, params=params), notes
     with warnings.catch_warnings(record=True) as drawn:
         warnings.simplefilter("always")
-        checkpoint = open_checkpoint(directory, mesh=mesh, step=step, config=config, seed=seed, finite=finite)
+        checkpoint = open_checkpoint(
+            directory, mesh=mesh, step=step, config=config, draw_heads=True, seed=seed, finite=finite
+        )
     notes = [str(warning.message) for warning in drawn]
     if any("heads/scores/" in note for note in notes):
         return checkpoint, notes
@@ -285,7 +290,7 @@ def open_unread(
       average: as in ``open_checkpoint``.
 
     Raises:
-      ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
+      ValueError: as ``open_checkpoint``.
     """
     found = find_weights(directory, step=step)
     found = _average_of(found) if average else found

@@ -99,16 +99,33 @@ def open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:
     wanted = parameters.flatten(with_shardings(axes, shapes, base.mesh))
     own = {path: put_on_devices(array, wanted[path].sharding) for path, array in adapter.params.items()}
     params = parameters.flatten(base.params) | own
-    missing = sorted(wanted.keys() - params.keys())
-    if missing:
-        raise ValueError(
-            f"{directory} is for {adapter.config.task.replace('_', ' ')}, and neither it nor {base.directory} has "
-            f"{', '.join(missing)}; open the model with task={adapter.config.task!r}"
-        )
+    require_heads(directory, base.directory, adapter, wanted.keys() - params.keys())
     params = parameters.unflatten({path: params[path] for path in wanted})
     same_head = (adapter.config.task, adapter.config.num_labels) == (base.config.task, base.config.num_labels)
     names = base.class_names if same_head else ()
     return replace(base, config=adapter.config, graphdef=graphdef, params=params, class_names=names)
+
+
+def require_heads(
+    directory: PathLike, base: PathLike, adapter: PeftAdapter, missing: Collection[str]
+) -> None:
+    """Check that an adapter and its base have all weights of their head.
+
+    Args:
+      directory: Directory of the adapter, for the message.
+      base: Directory of the base, for the message.
+      adapter: The adapter.
+      missing: Paths of weights that the base lacks.
+
+    Raises:
+      ValueError: The adapter lacks some of them, too; lists them.
+    """
+    absent = sorted(set(missing) - adapter.params.keys())
+    if absent:
+        raise ValueError(
+            f"{directory} is for {adapter.config.task.replace('_', ' ')}, and neither it nor {base} has "
+            f"{', '.join(absent)}; save the adapter with its whole head (modules_to_save)"
+        )
 
 
 def write_peft(

@@ -17,7 +17,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained.fresh_heads import with_fresh_weights
+from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.text.heads.input_format import InputFraming
@@ -46,14 +46,20 @@ class RunWeights:
     part: Literal["params", "average"] = "params"
 
     def read(
-        self, mesh: Mesh | None = None, *, seed: int = 0, frozen: parameters.Parameters | None = None
+        self,
+        mesh: Mesh | None = None,
+        *,
+        draw_heads: bool = False,
+        seed: int = 0,
+        frozen: parameters.Parameters | None = None,
     ) -> tuple[int, parameters.Parameters]:
         """Return the step that was read and its weights, float32, sharded over ``mesh`` if there is one.
 
         Args:
           mesh: the devices.
-          seed: of heads that were not saved, or in another shape; they are drawn, with a warning. Also of an adapter
-            that the run lacks.
+          draw_heads: heads that were not saved, or in another shape, are drawn, with a warning. An adapter that the
+            run lacks always is, without one.
+          seed: of the drawing.
           frozen: the weights that ``self.frozen`` describes.
 
         Raises:
@@ -64,6 +70,8 @@ class RunWeights:
         heads, adapters = self._fresh(like)
         if not heads and not adapters:
             return self._restore(like, frozen or {})
+        if heads and not draw_heads:
+            raise ValueError(missing_heads(self.directory, heads, self.config, self.saved))
         step, found = self._restore(self._abstract(self.saved, mesh), frozen or {})
         saved, wanted = parameters.flatten(found), parameters.flatten(like)
 
@@ -80,6 +88,10 @@ class RunWeights:
             seed=seed,
             place=place,
         )
+
+    def fresh_heads(self) -> tuple[str, ...]:
+        """Return the paths of the heads' weights that the run lacks."""
+        return self._fresh(self._abstract(self.config, None))[0]
 
     @contextmanager
     def unread(self) -> Iterator[parameters.Parameters]:

@@ -31,11 +31,13 @@ _STORED = {
 
 
 class SafetensorsReader:
-    """The tensors of a directory by name. With an index, only those that it names, as it is with transformers.
+    """The tensors of a directory by name: of one file if it is there, else those that an index names.
+
+    That is the order of transformers, and matters where a directory has both.
 
     Args:
       directory: It.
-      file: Name of its safetensors file, where there is no index.
+      file: Name of its safetensors file.
 
     Raises:
       ValueError: there are none, a file is damaged, or the index and its files say different things.
@@ -96,12 +98,12 @@ class SafetensorsReader:
             raise ValueError(f"{path} {_advice(path)} ({error})") from error
 
     def _find(self) -> dict[str, str]:
-        index = self._directory / _INDEX
-        if index.exists():
-            return self._read_index(index)
         if (self._directory / self._one_file).is_file():
             with self._open(self._one_file) as file:
                 return dict.fromkeys(file.keys(), self._one_file)
+        index = self._directory / _INDEX
+        if index.exists():
+            return self._read_index(index)
         pickled = sorted(path.name for path in self._directory.iterdir() if path.name.endswith(_PICKLED))
         if pickled:
             raise ValueError(

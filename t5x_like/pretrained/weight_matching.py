@@ -15,7 +15,7 @@ class Match(NamedTuple):
 
     table: tuple[Weight, ...]
     source: WeightSource
-    fresh: tuple[str, ...]  # our paths, of heads that the source lacks
+    fresh: Mapping[str, tuple[str, ...]]  # their names by our paths, of heads that the source lacks
     idle: tuple[str, ...]  # their names, of heads that the model lacks
 
 
@@ -30,7 +30,7 @@ def match(
 ) -> Match:
     """Find names with or without one of ``prefixes``, and sort out heads.
 
-    A head, or a part of it, that the source lacks or has in another shape is left to be initialized.
+    A head, or a part of it, that the source lacks or has in another shape is left out of the table.
 
     Args:
       table: the model's weights and their names in such files.
@@ -53,8 +53,12 @@ def match(
         is_other = known is None and any(spelling in others for spelling in spellings)
         if is_other or (head_shapes or {}).get(known or "", source.shapes[name]) != source.shapes[name]:
             idle.append(name)
+        elif (
+            known is None or known in ours_of
+        ):  # one weight under two spellings: reading will name the second
+            ours_of.setdefault(name, name)
         else:
-            ours_of.setdefault(known or name, name)
+            ours_of[known] = name
     heads = {row for row in table if any(path.startswith("heads/") for path in row.paths)}
     absent = {row for row in heads if not ({*their_names(row), *row.copies} & ours_of.keys())}
     # A kernel without its bias is a mistake, which reading will name.
@@ -66,7 +70,7 @@ def match(
             {known: source.shapes[name] for known, name in ours_of.items()},
             lambda known: source.read(ours_of[known]),
         ),
-        fresh=tuple(path for row in table if row in absent for path in row.paths),
+        fresh={path: tuple(their_names(row)) for row in table if row in absent for path in row.paths},
         idle=tuple(idle),
     )
 

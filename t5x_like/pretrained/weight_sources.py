@@ -158,6 +158,8 @@ def find_weights(
     _refuse_another_model(read_config(directory), config, directory)
     own_head = {name: getattr(config, name) for name in ("task", "num_labels") if hasattr(config, name)}
     published = find_hugging_face(directory, **own_head)
+    if getattr(published.config, "task", None) != own_head.get("task"):
+        raise ValueError(f"{directory} has no pooler, which a model for the task {own_head['task']!r} needs")
     if adapter_of(config) is None:
         return published
     return replace(published, config=replace(published.config, adapter=config.adapter))

@@ -54,7 +54,7 @@ def logits(directory):
 def test_only_adapter_and_head_train_and_are_saved(tuned, published):
     run, finished = tuned
     with pytest.warns(UserWarning, match="freshly drawn"):
-        theirs = weights(published, head="sequence_classification", num_labels=2)
+        theirs = weights(published, head="sequence_classification", num_labels=2, draw_heads=True)
     own = weights(run)
     new = {path for path in own if "/lora/" in path or path.startswith(("heads/scores/", "heads/pooler/"))}
     assert own.keys() - theirs.keys() == {path for path in own if "/lora/" in path}

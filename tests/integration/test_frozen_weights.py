@@ -135,7 +135,7 @@ def weights(directory, **options):
 def test_only_the_head_trains_and_only_the_head_is_saved(tuned, published):
     run, finished = tuned
     with pytest.warns(UserWarning, match="freshly drawn"):
-        theirs = weights(published, head="sequence_classification", num_labels=2)
+        theirs = weights(published, head="sequence_classification", num_labels=2, draw_heads=True)
     own = weights(run)
     assert own.keys() == theirs.keys()
     changed = {path for path in own if not np.array_equal(own[path], theirs[path])}

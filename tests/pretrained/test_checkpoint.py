@@ -192,7 +192,11 @@ def test_another_head_is_drawn_from_the_seed_and_the_rest_is_kept(tmp_path, publ
         with pytest.warns(
             UserWarning, match="freshly drawn from seed 4, so train this head before you use it"
         ):
-            found = open_checkpoint(directory, head="token_classification", num_labels=5, seed=4)
+            found = open_checkpoint(
+                directory, head="token_classification", num_labels=5, draw_heads=True, seed=4
+            )
+        with pytest.raises(ValueError, match=r"lacks .*which a model for token classification needs"):
+            open_checkpoint(directory, head="token_classification", num_labels=5)
         ours, theirs = (
             parameters.flatten(params) for params in (found.params, weights(BERT, 7 * (directory == run)))
         )

@@ -146,6 +146,22 @@ def test_a_classifier_comes_with_its_adapter_over_a_model_without_one() -> None:
     assert "heads/scores/sequence_classification/projection/kernel" in adapter.params
 
 
+def test_a_pooler_that_neither_adapter_nor_base_has_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PEFT's own training drew one and did not save it."""
+    source, base = str(ADAPTERS / "bert_lora"), str(MODELS / "bert_mlm")
+    assert main(["convert", "--from", source, "--base", base, "--to", str(tmp_path / "run")]) == 2
+    assert "neither it nor" in (message := capsys.readouterr().err)
+    assert "heads/pooler/transform/dense/kernel; save the adapter with its whole head" in message
+    assert not (tmp_path / "run").exists()
+    pretrained = t5x_like.from_pretrained(base)
+    with pytest.raises(
+        ValueError, match="heads/pooler/transform/dense/kernel; save the adapter with its whole"
+    ):
+        pretrained.load_adapter("theirs", source)
+
+
 def _linear_cases() -> list[str]:
     return sorted(
         path.parent.name

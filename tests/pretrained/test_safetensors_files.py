@@ -23,6 +23,9 @@ def directory(tmp_path: Path) -> Path:
 
 
 def write_index(directory: Path, weight_map: object) -> None:
+    """The index of a directory whose only file becomes a shard."""
+    if (directory / "model.safetensors").exists():
+        (directory / "model.safetensors").rename(directory / "first.safetensors")
     (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
 
 
@@ -52,7 +55,7 @@ def test_shards_give_what_one_file_would(golden: Path) -> None:
 
 
 def test_tensors_that_the_index_leaves_out_are_left_alone(directory: Path) -> None:
-    write_index(directory, {"b": "model.safetensors"})
+    write_index(directory, {"b": "first.safetensors"})
     assert SafetensorsReader(directory).shapes() == {"b": (2,)}
 
 
@@ -96,16 +99,24 @@ def test_an_index_can_only_name_safetensors_beside_it(directory: Path, file: obj
 
 
 def test_an_index_that_names_what_is_not_there_is_refused(directory: Path) -> None:
-    write_index(directory, {"a": "model.safetensors", "c": "model.safetensors"})
-    with pytest.raises(ValueError, match=r"says that model.safetensors holds c, but it doesn't"):
+    write_index(directory, {"a": "first.safetensors", "c": "first.safetensors"})
+    with pytest.raises(ValueError, match=r"says that first.safetensors holds c, but it doesn't"):
         SafetensorsReader(directory).shapes()
     write_index(directory, {"a": "other.safetensors"})
     with pytest.raises(ValueError, match=r"names other.safetensors, which is not there"):
         SafetensorsReader(directory)
 
 
+def test_one_file_is_read_before_an_index_as_by_transformers(directory: Path) -> None:
+    save_file({"c": ARRAYS["a"]}, directory / "other.safetensors")
+    index = {"weight_map": {"c": "other.safetensors"}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert list(SafetensorsReader(directory).shapes()) == ["a", "b"]
+
+
 @pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": []}', '{"weight_map": {}}'])
 def test_an_index_without_a_map_is_refused(directory: Path, content: str) -> None:
+    (directory / "model.safetensors").unlink()
     (directory / "model.safetensors.index.json").write_text(content)
     with pytest.raises(ValueError, match=r"no weight_map|type list, not an object"):
         SafetensorsReader(directory)
@@ -161,7 +172,7 @@ def test_a_file_too_long_or_of_another_kind_is_refused(directory: Path) -> None:
 
 def test_a_damaged_shard_is_named(directory: Path) -> None:
     save_file({"c": ARRAYS["a"]}, directory / "second.safetensors")
-    write_index(directory, {"a": "model.safetensors", "c": "second.safetensors"})
+    write_index(directory, {"a": "first.safetensors", "c": "second.safetensors"})
     assert list(SafetensorsReader(directory).shapes()) == ["a", "c"]
     (directory / "second.safetensors").write_bytes(b"12345")
     with pytest.raises(ValueError, match=re.escape(f"{directory / 'second.safetensors'} is damaged")):

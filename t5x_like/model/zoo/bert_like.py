@@ -1,6 +1,6 @@
 """BERT and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -202,8 +202,19 @@ def bert_like(
             **own(config),
         },
     )
-    defaults = {"prefix": f"{name}.", "unused_weights": ("*.position_ids",)}
+    defaults = {"prefix": f"{name}.", "unused_weights": ("*.position_ids",), "as_stored": pooled_as_stored}
     return published(name, config_class, classes, table, weights=weights, **{**defaults, **others})
+
+
+def pooled_as_stored(config: Any, names: Collection[str]) -> Any:
+    """Return the configuration of a model without a pooler if its files have none, as of many sentence encoders.
+
+    Args:
+      config: The configuration that the fields describe.
+      names: Names of the stored arrays.
+    """
+    is_stored = any("pooler." in name for name in names)
+    return config if is_stored or config.task != "base" else replace(config, task="encoding")
 
 
 # BERT's names of a layer's modules.

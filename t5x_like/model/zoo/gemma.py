@@ -46,16 +46,33 @@ class GemmaConfig(LlamaLikeConfig):
 
 
 def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
-    """Read ``hidden_act`` where there is no ``hidden_activation``; early files mean GELU's approximation by "gelu"."""
+    """Read ``hidden_act``, by which "gelu" means GELU's approximation, next to ``hidden_activation``.
+
+    transformers 5 uses the first, 4 the second.
+
+    Raises:
+      ValueError: Both are there and name different functions, or ``hidden_act`` is not known.
+    """
     refuse_bidirectional(fields)
-    early = fields.given.get("hidden_act")
-    early = "gelu_pytorch_tanh" if early in (None, "gelu") else early
+    name, other = fields.given.get("hidden_act"), fields.given.get("hidden_activation")
     fields.ignore("hidden_act")
-    if fields.given.get("hidden_activation") is not None:
+    if name is None:
         return {}
-    if early not in ACTIVATION_NAMES:
-        raise ValueError(f"config.json: hidden_act is {early!r}; {', '.join(ACTIVATION_NAMES)} are supported")
-    return {"activation": ACTIVATION_NAMES[early]}
+    if name not in ACTIVATION_NAMES:
+        raise ValueError(f"config.json: hidden_act is {name!r}; {', '.join(ACTIVATION_NAMES)} are supported")
+    activation = "gelu_tanh" if name == "gelu" else ACTIVATION_NAMES[name]
+    if other is not None and ACTIVATION_NAMES[other] != activation:
+        raise ValueError(
+            f"config.json: hidden_act is {name!r}, which means {activation} here and is what transformers 5 computes, "
+            f"and hidden_activation is {other!r}, which transformers 4 computes; give both the function that the model "
+            "was trained with"
+        )
+    return {"activation": activation}
+
+
+def _write(config: GemmaConfig) -> dict[str, Any]:
+    exact = config.activation == "gelu"
+    return {"hidden_act": "gelu_python" if exact else ACTIVATION_NAMES.theirs(config.activation)}
 
 
 def refuse_bidirectional(fields: ConfigFields) -> None:
@@ -70,7 +87,7 @@ GEMMA = llama_like(
     decoder_classes("Gemma", question_answering=False),
     own_fields=("attention_bias",),
     read=_read,
-    write=lambda config: {"hidden_act": ACTIVATION_NAMES.theirs(config.activation)},
+    write=_write,
     num_kv_heads=16,
     activation="hidden_activation",
     special_ids=SPECIAL_IDS,

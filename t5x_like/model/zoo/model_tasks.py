@@ -10,7 +10,7 @@ from t5x_like.model.zoo.weights import Weight, module_rows
 
 ModelTask: TypeAlias = Literal[
     "base",  # no head
-    "encoding",  # no head, and of an encoder-decoder the encoder alone
+    "encoding",  # no head and no pooler, and of an encoder-decoder the encoder alone
     "masked_lm",
     "pretraining",  # words, and next sentence or sentence order
     "next_sentence",
@@ -67,18 +67,32 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default
 def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """Return the first class that does ``task``: the inverse of ``task_of``.
 
-    A cloze is written as the language model that it was trained from, whose weights it has.
+    Raises:
+      ValueError: There is none.
+    """
+    return classes_for(task, classes)[0]
+
+
+def classes_for(task: ModelTask, classes: Mapping[str, ModelTask]) -> list[str]:
+    """Return the classes that do ``task``.
+
+    A cloze is written as the language model that it was trained from, whose weights it has. An encoder without its
+    pooler is written as the class that has one.
 
     Raises:
       ValueError: There is none.
     """
-    tasks = ("masked_lm", "causal_lm") if task == "cloze" else (task,)
-    names = [name for name, does in classes.items() if does in tasks]
+    others: dict[ModelTask, tuple[ModelTask, ...]] = {
+        "cloze": ("masked_lm", "causal_lm"),
+        "encoding": ("base",),
+    }
+    names = [name for name, does in classes.items() if does == task]
+    names = names or [name for name, does in classes.items() if does in others.get(task, ())]
     if not names:
         raise ValueError(
             f"transformers has no class of this model for the task {task!r}; there are {', '.join(classes)}"
         )
-    return names[0]
+    return names
 
 
 def read_labels(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,6 +202,8 @@ def heads_for(
         return heads
     if task == "base":
         return HeadsConfig(pooler=pooler)
+    if task == "encoding":
+        return HeadsConfig()
     if task in ("masked_lm", "cloze"):
         return HeadsConfig(words=words, cloze=task == "cloze")
     raise ValueError(f"this encoder has no head for the task {task!r}")

@@ -44,7 +44,6 @@ def from_pretrained(
     mesh: Mesh | None = None,
     task: ModelTask | None = None,
     num_labels: int | None = None,
-    seed: int = 0,
     step: int | None = None,
     revision: str | None = None,
     cache_dir: PathLike | None = None,
@@ -60,15 +59,15 @@ def from_pretrained(
         network.
       dtype: of computation; weights are float32.
       mesh: places every weight straight on these devices.
-      task: the head to use; that of the class in ``config.json`` if not given.
+      task: the head to use, which the files must have; that of the class in ``config.json`` if not given. A new head is
+        trained with ``train``, or drawn for a training loop of yours by ``open_checkpoint(…, draw_heads=True)``.
       num_labels: the outputs of that head.
-      seed: of a head that the files lack. It is drawn, with a warning.
       step: a run's step; its newest good one if not given.
       revision: a branch, tag or commit on the Hub; the main branch if not given.
       cache_dir: the Hub's local cache; its usual place if not given.
 
     Raises:
-      ValueError: no checkpoint, a model that we don't know, or weights that don't fit its configuration.
+      ValueError: no checkpoint, a model that we don't know, or weights that are missing or don't fit its configuration.
     """
     check_dtype(dtype)
     home = local_directory(directory, revision=revision, cache_dir=cache_dir)
@@ -79,7 +78,6 @@ def from_pretrained(
         step=step,
         head=task,
         num_labels=num_labels,
-        seed=seed,
         finite=False,
     )
     return Pretrained(checkpoint.computing_in(dtype), sentences and sentences.embedding)

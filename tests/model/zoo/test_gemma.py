@@ -125,11 +125,28 @@ def test_absent_fields_have_the_defaults_of_transformers(zoo: Architecture) -> N
 
 def test_the_first_files_meant_tanh_by_gelu() -> None:
     assert GEMMA.from_hugging_face({**FIELDS, "hidden_act": "gelu"}).activation == "gelu_tanh"
-    both = {**FIELDS, "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu"}
-    assert GEMMA.from_hugging_face(both).activation == "gelu"
+    both = {**FIELDS, "hidden_act": "gelu", "hidden_activation": "gelu_pytorch_tanh"}
+    assert GEMMA.from_hugging_face(both).activation == "gelu_tanh"
     assert GEMMA.from_hugging_face({**FIELDS, "hidden_act": "relu"}).activation == "relu"
     with pytest.raises(ValueError, match="hidden_act is 'mish'"):
         GEMMA.from_hugging_face({**FIELDS, "hidden_act": "mish"})
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("gelu", "gelu"), ("gelu_pytorch_tanh", "gelu"), ("relu", "gelu_pytorch_tanh")]
+)
+def test_two_fields_for_different_functions_are_refused(name: str, other: str) -> None:
+    """transformers 5 computes the first, 4 the second."""
+    fields = {**FIELDS, "hidden_act": name, "hidden_activation": other}
+    with pytest.raises(ValueError, match=f"hidden_act is '{name}'.* hidden_activation is '{other}'"):
+        GEMMA.from_hugging_face(fields)
+
+
+def test_the_exact_gelu_is_written_so_that_every_version_computes_it() -> None:
+    config = dataclasses.replace(GEMMA.from_hugging_face(FIELDS), activation="gelu")
+    written = GEMMA.to_hugging_face(config)
+    assert (written["hidden_act"], written["hidden_activation"]) == ("gelu_python", "gelu")
+    assert GEMMA.from_hugging_face(written) == config
 
 
 @pytest.mark.parametrize("zoo", [GEMMA, GEMMA2])
