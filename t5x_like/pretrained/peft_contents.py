@@ -8,7 +8,9 @@ import numpy as np
 
 from t5x_like.pretrained.peft_weights import Arrays, PublishedModel
 
-_PART = re.compile(r"(?:(.*?)\.)?(lora_[AB]\.weight|lora_magnitude_vector(?:\.weight)?|ia3_l|[^.]+)")
+_PART = re.compile(
+    r"(?:(.*?)\.)?(lora_[AB]\.weight|lora_embedding_[AB]|lora_magnitude_vector(?:\.weight)?|ia3_l|[^.]+)"
+)
 
 # Fields that say nothing that the tensors don't say, or that don't change outputs.
 _UNREAD_FIELDS = frozenset(

@@ -158,13 +158,21 @@ def write_peft(
     model, flat = PublishedModel(without_adapter(config)), parameters.flatten(params)
     own = {path: np.asarray(leaf, np.float32) for path, leaf in flat.items() if path not in model.like}
     fields, tensors = method.write(config.adapter, model, own)
-    modules, has_biases, others = model.saved_modules({path: flat[path] for path in trained})
+    # PEFT saves embeddings and output layers with their updates, as "base_layer".
+    bases = {
+        path for path in trained if f"{path.rpartition('/')[0]}/lora/a" in flat and not path.endswith("/bias")
+    }
+    modules, has_biases, others = model.saved_modules({path: flat[path] for path in {*trained} - bases})
+    others |= model.saved_modules({path: flat[path] for path in bases})[2]
     if has_biases and method.name != "LORA":
         raise ValueError(f"PEFT saves biases with LoRA alone, not with {method.name}; keep them frozen")
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
     for name, array in others.items():
         module, _, part = name.rpartition(".")
-        inner = ".base_layer" if f"{prefix}{module}.lora_A.weight" in tensors else ""
+        is_adapted = any(
+            f"{prefix}{module}.{part}" in tensors for part in ("lora_A.weight", "lora_embedding_A")
+        )
+        inner = ".base_layer" if is_adapted else ""
         tensors[f"{prefix}{module}{inner}.{part}"] = array
     if method.name == "LORA":
         fields["bias"] = "all" if has_biases else "none"

@@ -36,26 +36,39 @@ def read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arra
             "save the adapter with path_initial_model_for_weight_conversion, as PEFT's documentation describes"
         )
     model, a, b = tensors.model, tensors.pop("lora_A.weight"), tensors.pop("lora_B.weight")
+    rows, columns = tensors.pop("lora_embedding_A"), tensors.pop("lora_embedding_B")
     shapes = {name: (a[name].shape[1], len(b.get(name, ()))) for name in a}
-    tensors.refuse_unlike("LoRA", {name: (shape, model.sizes(name)) for name, shape in shapes.items()})
+    fits = {name: (shape, model.sizes(name)) for name, shape in shapes.items()}
+    of_rows = {name: (rows[name].shape[1], len(columns.get(name, ()))) for name in rows}
+    fits |= {name: (shape, model.table_sizes(name, shape[0])) for name, shape in of_rows.items()}
+    tensors.refuse_unlike("LoRA", fits)
     rank, alpha = fields.take("r"), float(fields.take("lora_alpha"))
     root = bool(fields.take("use_rslora", False))
     alphas = fields.take("alpha_pattern", {})
     fields.ignore("rank_pattern", "megatron_core", "qalora_group_size", "eva_config", "lora_ga_config")
-    ranks = {name: len(matrix) for name, matrix in a.items()}
+    ranks = {name: len(matrix) for name, matrix in (a | rows).items()}
     largest = max(ranks.values())
     lora = LoRA(
         rank=largest,
         alpha=alpha * (largest / rank) ** (0.5 if root else 1),
-        targets=patterns_of({path for name in a for path in model.modules[name].ours}, model.like),
+        targets=patterns_of(
+            {path for name in a for path in model.modules[name].ours}
+            | {model.embeddings[name] for name in rows},
+            model.like,
+        ),
         dropout_rate=fields.take("lora_dropout", 0.0),
         rank_stabilized=root,
         dora=fields.take("use_dora", False),
     )
     config, params = with_empty_adapter(model.config, lora)
     for name, own_rank in ranks.items():
-        module = model.modules[name]
         scale = float(_of_pattern(alphas, name, alpha)) / (own_rank**0.5 if root else own_rank) / lora.scale
+        if name in rows:
+            path, table = model.embeddings[name], rows[name].T
+            params[f"{path}/lora/a"][: len(table), :own_rank] = table
+            params[f"{path}/lora/b"][:own_rank] = np.float32(scale) * columns[name].T
+            continue
+        module = model.modules[name]
         parts = model.split(name, b[name] if scale == 1 else np.float32(scale) * b[name])
         for path, part in zip(module.ours, parts, strict=True):
             layer_of(params[f"{path}/lora/a"], module)[:, :own_rank] = a[name].T
@@ -99,7 +112,8 @@ def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tu
     """
     tensors, ranks = {}, {}
     adapted = {path.removesuffix("/lora/a") for path in flat if path.endswith("/lora/a")}
-    model.require_modules(adapted)
+    tables = {name: path for name, path in model.embeddings.items() if path in adapted}
+    model.require_modules(adapted - {*tables.values()})
     for name, module in model.modules.items():
         if not adapted.intersection(module.ours):
             continue
@@ -125,6 +139,14 @@ def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tu
                 )
             magnitudes = [layer_of(flat[f"{path}/lora/magnitude"], module)[None] for path in module.ours]
             tensors[f"{start}.lora_magnitude_vector"] = fuse_outputs(module.row, magnitudes)[:, 0]
+    for name, path in tables.items():
+        (part,) = _without_idle_ranks([(flat[f"{path}/lora/a"], flat[f"{path}/lora/b"])]) or [None]
+        if part is None:
+            continue
+        start = f"base_model.model.{name}"
+        num_rows = model.config.vocab_size if path.endswith("tokens") else len(part[0])
+        tensors |= {f"{start}.lora_embedding_A": part[0][:num_rows].T, f"{start}.lora_embedding_B": part[1].T}
+        ranks[name] = part[0].shape[1]
     rank = Counter(ranks.values()).most_common(1)[0][0]
     alphas = {each: lora.scale * each ** (0.5 if lora.rank_stabilized else 1) for each in {*ranks.values()}}
     patterns = {
@@ -142,7 +164,7 @@ def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tu
         "lora_dropout": lora.dropout_rate,
         "use_dora": lora.dora,
         "use_rslora": lora.rank_stabilized,
-        "fan_in_fan_out": model.has_conv1d(ranks),
+        "fan_in_fan_out": model.has_conv1d(ranks.keys() - tables.keys()),
         "target_modules": model.targets(ranks),
         "rank_pattern": patterns,
         "alpha_pattern": {ending: alphas[each] for ending, each in patterns.items()},

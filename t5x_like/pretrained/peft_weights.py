@@ -23,7 +23,7 @@ from t5x_like.model.zoo.weights import (
     write_weights,
 )
 
-_KERNEL, _WEIGHT = "/kernel", ".weight"
+_KERNEL, _TABLE, _WEIGHT = "/kernel", "/table", ".weight"
 
 Arrays = dict[str, np.ndarray]
 
@@ -52,6 +52,8 @@ class PublishedModel:
       config: Its configuration, without an adapter.
       like: Shapes of our weights by path.
       modules: Linear layers by name.
+      embeddings: Paths of our embedding tables, without ``/table``, by the name of their module. A table that both
+        stacks read is left out: in PyTorch these are two modules, and PEFT changes one of them.
     """
 
     def __init__(self, config: Any):
@@ -70,6 +72,11 @@ class PublishedModel:
             for row in self._table
             if row.theirs.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
             for layer, name in enumerate(their_names(row))
+        }
+        self.embeddings = {
+            row.theirs.removesuffix(_WEIGHT): row.paths[0].removesuffix(_TABLE)
+            for row in self._table
+            if row.theirs.endswith(_WEIGHT) and row.layers is None and _is_embedding(row)
         }
         names = [*self._shapes, *(copy for row in self._table for copy in row.copies)]
         self._names = {name.rpartition(".")[0] for name in names}
@@ -90,6 +97,19 @@ class PublishedModel:
             return None
         shape, row = self._shapes[module + _WEIGHT], self.modules[module].row
         return shape[::-1] if _is_transposed(row, self.widths(row)) else shape
+
+    def table_sizes(self, module: str, num_rows: int) -> tuple[int, ...] | None:
+        """Return the rows and width of an embedding table; ``None`` for what is none.
+
+        Args:
+          module: Name of the module.
+          num_rows: Rows of the adapter, which may leave out those that only pad the table.
+        """
+        if module not in self.embeddings:
+            return None
+        shape = self._shapes[module + _WEIGHT]
+        padded = self.like[self.embeddings[module] + _TABLE].shape
+        return (num_rows, shape[1]) if shape[0] <= num_rows <= padded[0] else shape
 
     def split(self, module: str, matrix: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the parts [R, outputs] of a matrix [outputs, R] that belong to our layers in a module."""
@@ -168,6 +188,12 @@ class PublishedModel:
             )
         weights = write_weights(rows, parameters.unflatten({**params}))
         return self.targets(whole) if whole else [], has_biases, dict(weights)
+
+
+def _is_embedding(row: Weight) -> bool:
+    folder, _, name = row.paths[0].rpartition("/")
+    is_shared = any(copy.endswith("embed_tokens.weight") for copy in row.copies)
+    return f"/{name}" == _TABLE and "embedding" in folder.split("/") and not is_shared
 
 
 def layer_of(array: np.ndarray, module: LinearModule) -> np.ndarray:
@@ -254,7 +280,7 @@ def with_empty_adapter(config: Any, adapter: Any) -> tuple[Any, Arrays]:
 
 
 def patterns_of(paths: Collection[str], like: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the shortest patterns that match linear layers at ``paths``, and no others."""
-    others = {path.removesuffix("/kernel") for path in like if path.endswith("/kernel")} - set(paths)
+    """Return the shortest patterns that match linear layers and embeddings at ``paths``, and no others."""
+    others = {path.rpartition("/")[0] for path in like if path.endswith((_KERNEL, _TABLE))} - set(paths)
     endings = shortest_endings(paths, others, "/")
     return tuple(ending if ending in paths else f"*/{ending}" for ending in endings)

@@ -1,13 +1,20 @@
-"""LoRA: low-rank updates of linear layers (Hu et al. 2021, https://arxiv.org/abs/2106.09685)."""
+"""LoRA: low-rank updates of linear layers and embeddings (Hu et al. 2021, https://arxiv.org/abs/2106.09685)."""
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.adapters.targets import key_for, merge_linears, targeted_linears
+from t5x_like.model.adapters.targets import (
+    key_for,
+    merge_embeddings,
+    merge_linears,
+    targeted_embeddings,
+    targeted_linears,
+)
 from t5x_like.model.layers.dropout import check_rate, dropout
+from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear
 
 
@@ -19,11 +26,14 @@ class LoRA:
     with the leading dimensions of its kernel: those of stacked layers, then of experts. With ``dora`` there is also
     ``<path>/lora/magnitude`` [out].
 
+    An embedding table [V, D] has ``a`` [V, rank] and ``b`` [rank, D]; there ``a`` begins at 0, as in PEFT.
+
     Attributes:
       rank: Inner width of the update.
       alpha: The update is multiplied by ``alpha / rank``.
       targets: Patterns of paths of linear layers, by default queries and values (§4.2). ``"*/query"`` matches
-        ``encoder/layers/0/self_attention/query``.
+        ``encoder/layers/0/self_attention/query``. A pattern that matches no linear layer may name embedding tables:
+        ``"embedding/tokens"``.
       dropout_rate: Dropout of the update's inputs, in layers of the stacks.
       rank_stabilized: Multiplies by ``alpha / sqrt(rank)`` (Kalajdzievski 2023, https://arxiv.org/abs/2312.03732).
       dora: Trains the length of each column of the updated kernel apart (Liu et al. 2024,
@@ -60,19 +70,34 @@ class LoRA:
         Raises:
           ValueError: A pattern matches no layer, or the rank exceeds the width of one.
         """
-        for path, linear in targeted_linears(model, self.targets, what="targets").items():
-            widths = linear.kernel.shape[-2:]
-            if self.rank > min(widths):
-                raise ValueError(
-                    f"rank={self.rank} exceeds a width of {path}, which maps {widths[0]} to {widths[1]}; give a rank "
-                    f"of at most {min(widths)}, or targets without it"
-                )
+        embeddings = targeted_embeddings(model, self.targets)
+        if embeddings and self.dora:
+            raise ValueError(
+                f"dora=True is for linear layers, not for {min(embeddings)}; leave one of them out"
+            )
+        others = [pattern for pattern, _ in embeddings.values()]
+        for path, linear in targeted_linears(model, self.targets, what="targets", others=others).items():
+            self._check_rank(path, linear.kernel.shape[-2:])
             linear.adapt("lora", LowRankUpdate(self, linear, key=key_for(key, path)))
+        for path, (_, embedding) in embeddings.items():
+            self._check_rank(path, (embedding.num_rows, embedding.table.shape[-1]))
+            embedding.adapt("lora", LowRankRows(self, embedding, key=key_for(key, path)))
         return model
 
+    def _check_rank(self, path: str, widths: tuple[int, ...]) -> None:
+        if self.rank > min(widths):
+            raise ValueError(
+                f"rank={self.rank} exceeds a width of {path}, which maps {widths[0]} to {widths[1]}; give a rank "
+                f"of at most {min(widths)}, or targets without it"
+            )
+
     def merge(self, model: nnx.Module) -> nnx.Module:
-        """Add the updates to the kernels and remove them; returns the model."""
-        return merge_linears(model)
+        """Add the updates to kernels and tables and remove them; returns the model.
+
+        Raises:
+          ValueError: An embedding has an update, and the output layer scores with its table.
+        """
+        return merge_linears(merge_embeddings(model))
 
 
 class LowRankUpdate(nnx.Module):
@@ -124,6 +149,30 @@ class LowRankUpdate(nnx.Module):
         """Drop inputs with ``key`` in the following call; experts get a key each."""
         stack = self.a.shape[:-2]
         self.dropout_key = nnx.data(jax.random.split(key, stack) if stack else key)
+
+
+class LowRankRows(nnx.Module):
+    """The update of an embedding table: ``a`` begins at 0, ``b`` is drawn from a normal distribution, as in PEFT."""
+
+    def __init__(self, config: LoRA, embedding: Embedding, *, key: Key[Array, ""]):
+        num_rows, width = embedding.table.shape
+        rows, columns = embedding.table.get_metadata()["axes"]
+        self.a = nnx.Param(jnp.zeros((num_rows, config.rank), jnp.float32), axes=(rows, "adapter"))
+        self.b = nnx.Param(
+            jax.random.normal(key, (config.rank, width), jnp.float32), axes=("adapter", columns)
+        )
+        self.config = config
+
+    def __call__(
+        self, embedding: Embedding, ids: Int[Array, "B L"], dtype: jnp.dtype
+    ) -> Float[Array, "B L D"]:
+        """Return what is added to the vectors of ``ids``."""
+        rows = embedding.rows_of(self.a[...].astype(dtype), ids)
+        return self.config.scale * (rows @ self.b[...].astype(dtype))
+
+    def merged(self, embedding: Embedding) -> Float[Array, "V D"]:
+        """Return the table that contains the update."""
+        return embedding.table[...] + self.config.scale * (self.a[...] @ self.b[...])
 
 
 def _lengths(kernel: Float[Array, "*stack D F"]) -> Float[Array, "*stack F"]:

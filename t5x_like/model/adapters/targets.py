@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from t5x_like.model.heads import Words
+from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear
 
 Module = TypeVar("Module")
@@ -22,20 +24,23 @@ def modules_of(model: Any, *kinds: type[Module]) -> Iterator[tuple[str, Module]]
             yield "/".join(map(str, path)), module
 
 
-def targeted_linears(model: Any, targets: Sequence[str], *, what: str) -> dict[str, Linear]:
+def targeted_linears(
+    model: Any, targets: Sequence[str], *, what: str, others: Sequence[str] = ()
+) -> dict[str, Linear]:
     """Return the linear layers whose paths match a pattern, by path.
 
     Args:
       model: A built model.
       targets: Patterns of ``fnmatch``; a ``*`` also matches slashes.
       what: Name of the field with the patterns, for messages.
+      others: Patterns that match other modules, and needn't match a linear layer.
 
     Raises:
       ValueError: A pattern matches no linear layer; names the nearest ones.
     """
     linears = dict(modules_of(model, Linear))
     for pattern in targets:
-        if not fnmatch.filter(linears, pattern):
+        if pattern not in others and not fnmatch.filter(linears, pattern):
             names = ", ".join(sorted({path.rpartition("/")[2] for path in linears}))
             raise ValueError(
                 f"{what}={pattern!r} matches no linear layer of this model. Nearest: "
@@ -46,6 +51,21 @@ def targeted_linears(model: Any, targets: Sequence[str], *, what: str) -> dict[s
         path: linear
         for path, linear in linears.items()
         if any(fnmatch.fnmatchcase(path, pattern) for pattern in targets)
+    }
+
+
+def targeted_embeddings(model: Any, targets: Sequence[str]) -> dict[str, tuple[str, Embedding]]:
+    """Return the embedding tables that patterns name, by path, each with its pattern.
+
+    A pattern that matches linear layers means those alone: ``*`` leaves out embeddings, as PEFT's "all-linear" does.
+    """
+    linears, tables = dict(modules_of(model, Linear)), dict(modules_of(model, Embedding))
+    return {
+        path: (pattern, table)
+        for pattern in targets
+        if not fnmatch.filter(linears, pattern)
+        for path, table in tables.items()
+        if fnmatch.fnmatchcase(path, pattern)
     }
 
 
@@ -73,6 +93,27 @@ def num_stacked(module: nnx.Module) -> int:
     weight = jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, nnx.Variable))[0]
     (num_layers,) = weight.shape[: len(weight.shape) - len(weight.get_metadata()["axes"])]
     return num_layers
+
+
+def merge_embeddings(model: Any) -> Any:
+    """Put the change of each embedding's adapter into its table, and remove the adapter.
+
+    Raises:
+      ValueError: The output layer scores with the table, and the change is of the inputs alone.
+    """
+    is_tied = any(words.projection is None for _, words in modules_of(model, Words))
+    for path, embedding in list(modules_of(model, Embedding)):
+        if embedding.adapter is None:
+            continue
+        if is_tied and path.endswith("tokens"):
+            raise ValueError(
+                f"the adapter of {path} changes inputs, and the output layer scores with the same table "
+                "(tie_word_embeddings); merged, it would change the scores, too: use the model with its adapter"
+            )
+        embedding.table[...] = getattr(embedding, embedding.adapter).merged(embedding)
+        delattr(embedding, embedding.adapter)
+        embedding.adapter = None
+    return model
 
 
 def merge_linears(model: Any) -> Any:

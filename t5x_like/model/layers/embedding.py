@@ -37,19 +37,37 @@ class Embedding(nnx.Module):
         table = stddev * jax.random.normal(key, (num_rows, model_dim))
         self.table = nnx.Param(jnp.pad(table, ((0, -num_rows % multiple), (0, 0))), axes=axes)
         self.num_rows = num_rows
+        self.adapter: str | None = None
 
     def __call__(self, ids: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L D"]:
         """Return the vectors of ``ids``; an id outside the table gives not-a-number, which no loss hides."""
-        table = self.table[...].astype(dtype)
+        vectors = self.rows_of(self.table[...].astype(dtype), ids)
+        return vectors if self.adapter is None else vectors + getattr(self, self.adapter)(self, ids, dtype)
+
+    def rows_of(self, table: Float[Array, "V F"], ids: Int[Array, "B L"]) -> Float[Array, "B L F"]:
+        """Return the rows of ``ids`` in a table like this one; an id outside it gives not-a-number."""
         ids = jnp.where((ids >= 0) & (ids < self.num_rows), ids, len(table))
         return _rows_of_few(table, ids) if len(table) <= _FEW_ROWS else _rows_of(table, ids)
 
     def first(self, num_rows: int, dtype: jnp.dtype, *, start: int = 0) -> Float[Array, "1 {num_rows} D"]:
         """Return the vectors of so many ids from ``start`` on, for all rows of a batch."""
+        if self.adapter is not None:
+            return self(jnp.arange(start, start + num_rows)[None], dtype)
         return self.table[...][None, start : start + num_rows].astype(dtype)
 
+    def adapt(self, name: str, module: nnx.Module) -> None:
+        """Let ``module`` change the vectors; its weights are at ``name`` below the table's folder.
+
+        Args:
+          name: Attribute for the module.
+          module: Called as ``module(embedding, ids, dtype)``, returns what is added; ``module.merged(embedding)``
+            returns a table to the same effect.
+        """
+        setattr(self, name, module)
+        self.adapter = name
+
     def logits(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
-        """Return the inner product of ``x`` with every row, in float32."""
+        """Return the inner product of ``x`` with every row, in float32. An adapter changes inputs only, as in PEFT."""
         return matmul(x, self.table[...].astype(x.dtype).T, jnp.float32)
 
 

@@ -292,3 +292,59 @@ def test_models_with_a_memory_take_prefixes_not_prompts(name):
 def test_nonsense_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+EMBEDDINGS = LoRA(rank=2, alpha=4.0, targets=("embedding/tokens", "heads/words/projection"))
+
+
+def test_updates_of_embeddings_and_output_layer_start_at_nothing_train_and_merge():
+    base = replace(TINY["llama"], tie_word_embeddings=False)
+    config, batch = replace(base, adapter=EMBEDDINGS), batch_of(base)
+    graphdef, params = parameters.abstract(config)[0], weights(config)
+    assert {path.rpartition("/lora/")[0] for path in adapter_paths(config)} == {*EMBEDDINGS.targets}
+    plain = parameters.flatten(params)
+    without = parameters.unflatten({path: plain[path] for path in plain if path not in adapter_paths(config)})
+    np.testing.assert_allclose(
+        outputs(config, params, batch)["logits"], outputs(base, without, batch)["logits"], atol=1e-6
+    )
+
+    def loss(params):
+        logits = parameters.merge(graphdef, params)(jax.tree.map(jnp.asarray, batch)).logits
+        return jnp.sum(jnp.sin(logits * (logits > -1e9)))
+
+    params = disturbed(config, params)
+    gradients = parameters.flatten(jax.jit(jax.grad(loss))(params))
+    assert all(np.abs(gradients[path]).max() > 0 for path in adapter_paths(config))
+    merged_config, merged = merge_adapter(config, params)
+    np.testing.assert_allclose(
+        outputs(merged_config, merged, batch)["logits"], outputs(config, params, batch)["logits"], atol=1e-5
+    )
+
+
+def test_an_update_of_embeddings_is_not_merged_into_a_table_that_also_scores():
+    config = replace(
+        TINY["llama"], tie_word_embeddings=True, adapter=LoRA(rank=2, targets=("embedding/tokens",))
+    )
+    with pytest.raises(ValueError, match="output layer scores with the same table"):
+        merge_adapter(config, weights(config))
+
+
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [
+        (
+            LoRA(rank=2, targets=("embedding/tokens",), dora=True),
+            "dora=True is for linear layers, not for embedding",
+        ),
+        (LoRA(rank=2, targets=("embedding/token",)), "matches no linear layer"),
+        (LoRA(rank=1000, targets=("embedding/tokens",)), "rank=1000 exceeds a width of embedding/tokens"),
+    ],
+)
+def test_updates_of_embeddings_that_cannot_be_are_refused(adapter, message):
+    with pytest.raises(ValueError, match=message):
+        parameters.abstract(replace(TINY["llama"], adapter=adapter))
+
+
+def test_every_linear_layer_leaves_embeddings_out():
+    paths = adapter_paths(replace(TINY["gpt2"], adapter=LoRA(rank=2, targets=("*",))))
+    assert not any(path.startswith("embedding/") for path in paths)
