@@ -168,7 +168,7 @@ class TaskEvaluation:
         definition: Any = registry.task(task)
         if definition is not None:
             definition.require_answers()
-        skipped: Entry = {"skipped": 0, "first_skipped": []}
+        skipped = RowPolicy().described()
         if definition is None:
             lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}
             questions, codec = load_seqio_questions(task, self.split, limit=self.limit, **lengths)
@@ -176,7 +176,7 @@ class TaskEvaluation:
         else:
             policy = RowPolicy(definition.on_bad_row)
             questions = load_questions(definition, self.split, limit=self.limit, policy=policy)
-            skipped = {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
+            skipped = policy.described()
             model = model_with(definition.tokenizer)
         prompt_length = self.inputs_length + (model.begin_id is not None)
         answer = self.targets_length if self.method == "rank" else self.generation.max_new_tokens
@@ -231,23 +231,19 @@ class HeadEvaluation:
         check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
         predictor = HeadPredictor(parameters.abstract(config)[0], mesh, batch_size=self.batch_size)
-        plans = {task: self._plan(task, predictor) for task in registry.names_of_tasks(self.mixture)}
-        facts = {
-            "split": self.split,
-            "limit": self.limit,
-            "method": "head",
-            "skipped": 0,
-            "first_skipped": [],
-        }
-        return Evaluator(plans, dict.fromkeys(plans, facts))
+        plans, facts = {}, {}
+        for task in registry.names_of_tasks(self.mixture):
+            plans[task], facts[task] = self._plan(task, predictor)
+        return Evaluator(plans, facts)
 
-    def _plan(self, task: str, predictor: HeadPredictor) -> HeadPlan:
+    def _plan(self, task: str, predictor: HeadPredictor) -> tuple[HeadPlan, Entry]:
         head_format_of(task)  # raises for a task without head format
         definition: Any = registry.definition(task)
+        policy = RowPolicy(definition.on_bad_row)
         plan = HeadPlan(
             definition=definition,
             split=self.split,
-            read=read_questions(definition, self.split, limit=self.limit),
+            read=read_questions(definition, self.split, limit=self.limit, policy=policy),
             predictor=predictor,
             inputs_length=self.inputs_length,
             spans=SpanSearch(
@@ -267,7 +263,8 @@ class HeadEvaluation:
             )
         if not questions.num_labeled:
             _log.warning("%s: no row has a label; predictions are given, and no scores", where)
-        return plan
+        facts = {"split": self.split, "limit": self.limit, "method": "head", **policy.described()}
+        return plan, facts
 
 
 def write_results(

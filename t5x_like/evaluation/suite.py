@@ -212,7 +212,7 @@ class _Planner:
         read, published = len(plan.inputs) + policy.num_skipped, published_rows(definition, suite.split)
         if suite.limit is None and published not in (None, read):
             facts["published"] = published
-        return plan, facts | {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
+        return plan, facts | policy.described()
 
     def _method(self, definition: Any) -> Method:
         suite = self._suite

@@ -107,9 +107,10 @@ def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: 
       own: Class names from the checkpoint.
 
     Raises:
-      ValueError: No head of the right size, or other classes.
+      ValueError: No head of the right size, other classes, or a metric that doesn't fit the head's predictions.
     """
     head_format = definition.head_format()
+    definition.head_metrics()
     wanted = missing_head(model, head_format)
     if wanted:
         raise ValueError(

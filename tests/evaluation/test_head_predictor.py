@@ -43,7 +43,9 @@ def questions_of(tokenizer, form, rows, *, length=16, stride=3):
         examples=examples,
         lengths=Lengths(length, 2),
         zero_is_padding=True,
-        answers=HeadAnswers(head_format=form, benchmark=None, num_choices=examples.num_choices),
+        answers=HeadAnswers(
+            head_format=form, metrics=form.metrics(()), benchmark=None, num_choices=examples.num_choices
+        ),
     )
 
 
@@ -209,7 +211,10 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
 def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
     benchmark = catalogue.benchmark("super_glue_record_v102")
     tokenized = questions_of(tokenizer, CandidateRanking(), GAPS)
-    questions = replace(tokenized, answers=replace(tokenized.answers, benchmark=benchmark))
+    answers = replace(
+        tokenized.answers, benchmark=benchmark, metrics=tokenized.head_format.metrics(benchmark.metrics)
+    )
+    questions = replace(tokenized, answers=answers)
     assert questions.score(["c d", "b", "g"]) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["a", "b", "g"]) == {"em": 50.0, "f1": 50.0}
     (row, *_) = questions.rows(["c d", "b", "g"])

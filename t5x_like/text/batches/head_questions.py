@@ -26,18 +26,15 @@ class HeadAnswers:
 
     Attributes:
       head_format: Format of the rows that the head reads.
+      metrics: Metrics of the task.
       benchmark: Benchmark of the task; None for a task from files.
       num_choices: Number of choices in each row; 0 without choices.
     """
 
     head_format: HeadFormat
+    metrics: Sequence[MetricFunction]
     benchmark: Benchmark | None
     num_choices: int
-
-    @property
-    def metrics(self) -> Sequence[MetricFunction]:
-        """Metrics of the task."""
-        return self.head_format.metrics(self.benchmark.metrics if self.benchmark else ())
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -240,7 +237,7 @@ def questions_of(definition: PairsTask, read: list[LabeledRow], *, inputs_length
       inputs_length: Maximum row length in tokens.
 
     Raises:
-      ValueError: No head reads the task, or rows have different numbers of choices.
+      ValueError: No head reads the task, a metric doesn't fit it, or rows have different numbers of choices.
     """
     head_format = definition.head_format()
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
@@ -254,6 +251,7 @@ def questions_of(definition: PairsTask, read: list[LabeledRow], *, inputs_length
         zero_is_padding=ids_of(tokenizer).pad == 0,
         answers=HeadAnswers(
             head_format=head_format,
+            metrics=definition.head_metrics(),
             benchmark=getattr(definition, "benchmark", None),
             num_choices=examples.num_choices,
         ),

@@ -52,9 +52,11 @@ def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> Op
       config: Configuration of the loader.
 
     Raises:
-      ValueError: No head reads the task, a row is bad, none has a label, or a cache is configured.
+      ValueError: No head reads the task, a metric doesn't fit its predictions, a row is bad, none has a label, or a
+        cache is configured.
     """
     head_format = definition.head_format()
+    definition.head_metrics()  # raises before anything is trained that can't be scored
     if config.cache is not None:
         raise ValueError(
             f"task {name!r} is read for an encoder's head, whose rows are tokenized anew at each start; a token cache "

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import google_crc32c
@@ -18,7 +17,7 @@ from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _log = logging.getLogger(__name__)
 
@@ -78,29 +77,9 @@ class BenchmarkTask(PairsTask):
         """Metrics over postprocessed answers; see ``PairsTask``."""
         return self.benchmark.metrics
 
-    def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
-        """Yield the rows of a split in TFDS's schema, before wording.
-
-        Args:
-          split: Name of the split.
-          policy: Counts bad rows; a new one by default.
-
-        Raises:
-          ValueError: See ``read``.
-        """
-        if split not in self.files:
-            raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
-        policy = RowPolicy(self.on_bad_row) if policy is None else policy
-        return islice(self._good_rows(split, policy), self.limit_of(split))
-
-    def _good_rows(self, split: str, policy: RowPolicy) -> Iterator[RawRow]:
-        for file in find_files(self.files[split]):
-            for row in self._raw_rows(file):
-                if isinstance(row, BadRow):
-                    policy.take(row)
-                else:
-                    policy.num_rows += 1
-                    yield row
+    def head_metrics(self) -> Sequence[MetricFunction]:
+        """Metrics of the benchmark for a head's predictions; see ``PairsTask``."""
+        return self.head_format().metrics(self.benchmark.metrics)
 
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         for raw in self._raw_rows(file):
@@ -117,7 +96,7 @@ class BenchmarkTask(PairsTask):
                 yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras)
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
-        """Yield the rows of a file; those with a missing column or a wrong value as ``BadRow``."""
+        """Yield the rows of a file in TFDS's schema; those with a missing column or a wrong value as ``BadRow``."""
         columns = self.benchmark.source.columns
         num_empty, first = 0, ""
         for row in self._read(file):

@@ -1,6 +1,6 @@
 """Heads that compare texts: multiple choice, and ranking of candidates."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from t5x_like.text.heads.head_format import (
     filled,
 )
 from t5x_like.text.heads.input_format import EncoderInput
-from t5x_like.text.metrics import squad
+from t5x_like.text.metrics import accuracy, sequence_accuracy, squad, trivia_qa
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.templates import RowValues
 
@@ -61,6 +61,11 @@ class MultipleChoice(HeadFormat):
         context = filled(self.context, values)
         label = class_of(values, self.label, [str(number) for number in range(len(choices))])
         return HeadRow(texts=tuple((context, choice) for choice in choices), label=label)
+
+    @property
+    def metrics_by_name(self) -> Mapping[str, MetricFunction]:
+        """Metrics of choices, whose numbers are no classes: the order of choices means nothing."""
+        return {"accuracy": accuracy, "sequence_accuracy": sequence_accuracy}
 
     def num_answers(self, num_choices: int) -> int:
         """Implement ``HeadFormat``."""
@@ -131,6 +136,11 @@ class CandidateRanking(HeadFormat):
         odds = np.array([row[1] - row[0] for row in scores])
         per_row = np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
         return [row.candidates[int(np.argmax(each))] for row, each in zip(rows, per_row, strict=True)]
+
+    @property
+    def metrics_by_name(self) -> Mapping[str, MetricFunction]:
+        """Implement ``HeadFormat``."""
+        return {"squad": squad, "trivia_qa": trivia_qa}
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from t5x_like.text.cells import text_of
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.metrics.by_name import MetricFunction, class_metrics
 from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.templates import RowValues, Template
 
@@ -238,6 +238,26 @@ class HeadFormat(ABC):
     def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
         """Return the task's own metrics, or the default ones."""
         return given or self.default_metrics
+
+    @property
+    def metrics_by_name(self) -> Mapping[str, MetricFunction]:
+        """Metrics that fit the predictions, by their names in configurations."""
+        return class_metrics(len(self.class_names))
+
+    def named_metrics(self, names: Sequence[str]) -> Sequence[MetricFunction]:
+        """Return metrics by name; the default ones if there are no names.
+
+        Raises:
+          ValueError: A metric doesn't fit the predictions of this format.
+        """
+        fitting = self.metrics_by_name
+        for name in names:
+            if name not in fitting:
+                raise ValueError(
+                    f"metric {name!r} doesn't fit {type(self).__name__}, the format of its head; name any of "
+                    f"{', '.join(fitting)}, or leave metrics out"
+                )
+        return [fitting[name] for name in names] or self.metrics(())
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer | None:
         """Return the most frequent label as a baseline; None if the format has no such baseline."""

@@ -1,7 +1,7 @@
 """Heads that predict a class or a number for each text."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from t5x_like.text.heads.head_format import (
     filled,
 )
 from t5x_like.text.metrics import pearson_corrcoef
-from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.metrics.by_name import MetricFunction, number_metrics
 from t5x_like.text.templates import RowValues
 
 
@@ -128,6 +128,11 @@ class Regression(HeadFormat):
         """Return the outputs, clipped to ``lowest`` and ``highest``."""
         del rows, word_starts
         return [float(np.clip(row[0], self.lowest, self.highest)) for row in scores]
+
+    @property
+    def metrics_by_name(self) -> Mapping[str, MetricFunction]:
+        """Implement ``HeadFormat``."""
+        return number_metrics()
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer:
         """Return the mean, the best constant prediction."""

@@ -95,6 +95,12 @@ class QuestionAnswering(HeadFormat):
         del given
         return (metrics.cmrc if self.metric == "cmrc" else squad_or_none,)
 
+    @property
+    def metrics_by_name(self) -> Mapping[str, MetricFunction]:
+        """Metrics of answers; ``squad`` includes unanswerable questions."""
+        with_answers = {} if self.unanswerable else {"trivia_qa": metrics.trivia_qa}
+        return {"squad": squad_or_none, "cmrc": metrics.cmrc, **with_answers}
+
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""
 

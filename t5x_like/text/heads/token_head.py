@@ -1,6 +1,6 @@
 """Token classification: a class for each word."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,10 +19,14 @@ from t5x_like.text.heads.head_format import (
 )
 from t5x_like.text.heads.input_format import InputFormat
 from t5x_like.text.heads.token_spans import encode_words
-from t5x_like.text.metrics import chunk_f1
-from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.metrics import chunk_f1, sequence_accuracy
+from t5x_like.text.metrics.by_name import MetricFunction, class_metrics
+from t5x_like.text.metrics.classification import Scores
 from t5x_like.text.templates import RowValues
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+
+# F1 of two classes has the name of the chunks' F1, and is not among them.
+_OF_WORDS = ("accuracy", "macro_f1", "matthews_corrcoef")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +106,22 @@ class TokenClassification(HeadFormat):
             classes = np.argmax(each[word_starts(number)], axis=-1).tolist()
             found.append(classes + [outside] * (len(row.words) - len(classes)))
         return found
+
+    @property
+    def metrics_by_name(self) -> Mapping[str, MetricFunction]:
+        """Metrics of chunks, of sentences as a whole, and of all words' classes."""
+        of_words = class_metrics(len(self.classes))
+        named = {name: self._of_words(of_words[name]) for name in _OF_WORDS}
+        return {"chunk_f1": chunk_f1, "sequence_accuracy": sequence_accuracy, **named}
+
+    def _of_words(self, metric: MetricFunction) -> MetricFunction:
+        numbers = {name: number for number, name in enumerate(self.classes)}
+
+        def of_all_words(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
+            flat = ([numbers[tag] for tags in rows for tag in tags] for rows in (targets, predictions))
+            return metric(*flat)
+
+        return of_all_words
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""

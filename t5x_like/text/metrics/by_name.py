@@ -5,7 +5,13 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from t5x_like.text.metrics import classification, correlation, generation_metrics, question_answering
+from t5x_like.text.metrics import (
+    chunks,
+    classification,
+    correlation,
+    generation_metrics,
+    question_answering,
+)
 from t5x_like.text.metrics.classification import Scores, require_as_many
 
 MetricFunction = Callable[[Sequence, Sequence], Scores]
@@ -24,6 +30,8 @@ _OF_NUMBERS: dict[str, MetricFunction] = {
     "pearson_corrcoef": correlation.pearson_corrcoef,
     "spearman_corrcoef": correlation.spearman_corrcoef,
 }
+# Text outputs need not have a tag for each word.
+_OF_HEADS: dict[str, MetricFunction] = {"chunk_f1": chunks.chunk_f1}
 METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
 
 
@@ -58,20 +66,42 @@ OF_REFERENCES = tuple(_OF_REFERENCES)
 LOWER_IS_BETTER = frozenset({"token_error_rate"})
 
 
-def check_metric(name: str, classes: Sequence[str] = ()) -> None:
+def class_metrics(num_classes: int) -> dict[str, MetricFunction]:
+    """Return the metrics of class numbers by name."""
+    metrics: dict[str, MetricFunction] = {
+        "accuracy": classification.accuracy,
+        "sequence_accuracy": generation_metrics.sequence_accuracy,
+        "macro_f1": classification.mean_multiclass_f1(num_classes),
+        "matthews_corrcoef": classification.matthews_corrcoef,
+    }
+    return metrics | ({"f1": classification.f1_score_with_invalid} if num_classes == 2 else {})
+
+
+def number_metrics() -> dict[str, MetricFunction]:
+    """Return the metrics of numbers by name."""
+    return dict(_OF_NUMBERS)
+
+
+def check_metric(name: str, classes: Sequence[str] = (), *, for_head: bool = False) -> None:
     """Check that a metric exists and has the classes it needs.
 
     Args:
       name: Name of the metric.
       classes: Label words in the order of class ids.
+      for_head: Whether metrics of heads alone are allowed.
 
     Raises:
       ValueError: The name is unknown, or classes are missing.
     """
+    if name in _OF_HEADS:
+        if for_head:
+            return
+        raise ValueError(f"metric {name!r} is for heads that classify tokens; text outputs have no tags")
     if name not in METRIC_NAMES:
-        near = difflib.get_close_matches(name, METRIC_NAMES, n=1)
+        names = (*METRIC_NAMES, *_OF_HEADS)
+        near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"no metric {name!r}; {hint}There are {', '.join(METRIC_NAMES)}")
+        raise ValueError(f"no metric {name!r}; {hint}There are {', '.join(names)}")
     if name in _OF_CLASSES and len(classes) < 2:
         raise ValueError(f"metric {name!r} needs the classes: give label_words, or labels=('no', 'yes')")
     if name == "f1" and len(classes) != 2:
@@ -94,12 +124,7 @@ def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
     check_metric(name, classes)
     numbers = {word: number for number, word in enumerate(classes)}
     if name in _OF_CLASSES:
-        functions = {
-            "f1": classification.f1_score_with_invalid,
-            "macro_f1": classification.mean_multiclass_f1(len(classes)),
-            "matthews_corrcoef": classification.matthews_corrcoef,
-        }
-        return _reading(name, functions[name], lambda text: numbers.get(text, -1))
+        return _reading(name, class_metrics(len(classes))[name], lambda text: numbers.get(text, -1))
     if name in _OF_NUMBERS:
         return _reading(name, _OF_NUMBERS[name], _number)
     return _reading(name, _OF_TEXT[name], lambda text: text)

@@ -1,7 +1,7 @@
 """Base of tasks from plain files: files by split, a vocabulary, rows and their token ids."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -10,7 +10,7 @@ from t5x_like.config_class import config_class
 from t5x_like.io.paths import find_files
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.objectives.objective import ExampleSpec
-from t5x_like.text.tasks.rows import BadRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RowPolicy, RowT
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
@@ -168,11 +168,17 @@ class FileTask(ABC, Generic[ReadT]):
           ValueError: No such split or file, a bad row (under ``on_bad_row="fail"``), a missing column, or no valid
             row. Messages name file and line.
         """
+        yield from self._good_rows(split, policy, self._rows)
+
+    def _good_rows(
+        self, split: str, policy: RowPolicy | None, read: Callable[[str], Iterator[RowT | BadRow]]
+    ) -> Iterator[RowT]:
+        """Yield the good rows among those that ``read`` yields for each file, and count both kinds."""
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
-        rows = (row for file in find_files(self.files[split]) for row in self.read_file(file, policy))
-        yield from islice(rows, self.limit_of(split))
+        rows = (row for file in find_files(self.files[split]) for row in read(file))
+        yield from islice(policy.good_rows(rows), self.limit_of(split))
         if not policy.num_rows:
             raise self.none_usable(split, policy)
 
@@ -186,12 +192,7 @@ class FileTask(ABC, Generic[ReadT]):
         Raises:
           ValueError: As ``read``.
         """
-        for found in self._rows(file):
-            if isinstance(found, BadRow):
-                policy.take(found)
-            else:
-                policy.num_rows += 1
-                yield found
+        return policy.good_rows(self._rows(file))
 
     def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
         """Return an error for a split without a valid row."""

@@ -78,12 +78,28 @@ class PairsTask(FileTask[TextPair]):
         """Implement ``FileTask``."""
 
     @abstractmethod
+    def head_metrics(self) -> Sequence[MetricFunction]:
+        """Return the metrics of a head's predictions.
+
+        Raises:
+          ValueError: No head reads the task, or a metric doesn't fit its predictions.
+        """
+
     def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
-        """Yield the rows of a split for ``head_format``.
+        """Yield the columns of a split's rows, before wording.
+
+        Args:
+          split: Split to read.
+          policy: Counter of skipped rows; by default one for ``on_bad_row``.
 
         Raises:
           ValueError: As ``read``.
         """
+        yield from self._good_rows(split, policy, self._raw_rows)
+
+    @abstractmethod
+    def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
+        """Yield the rows of one file as ``head_format`` reads them, good and bad."""
 
     @abstractmethod
     def line_columns(self, line: str) -> Mapping[str, Any]:
@@ -105,12 +121,18 @@ class PairsTask(FileTask[TextPair]):
             located by file and line.
         """
         head_format = self.head_format()
-        policy = RowPolicy(self.on_bad_row) if policy is None else policy
-        for raw in self.raw_rows(split, policy):
-            try:
-                yield LabeledRow(head_format.read(raw.values), raw)
-            except ValueError as error:
-                policy.take(BadRow(str(error), raw.place))
+
+        def read(file: str) -> Iterator[LabeledRow | BadRow]:
+            for raw in self._raw_rows(file):
+                if isinstance(raw, BadRow):
+                    yield raw
+                    continue
+                try:
+                    yield LabeledRow(head_format.read(raw.values), raw)
+                except ValueError as error:
+                    yield BadRow(str(error), raw.place)
+
+        yield from self._good_rows(split, policy, read)
 
     @property
     def spec(self) -> ExampleSpec:

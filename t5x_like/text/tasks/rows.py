@@ -1,10 +1,13 @@
 """Rows of files: good ones with their place, bad ones with the reason."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from t5x_like.message_sentences import sentence
 from t5x_like.text.templates import RowValues
+
+RowT = TypeVar("RowT")
 
 
 class Row(NamedTuple):
@@ -62,6 +65,21 @@ class RowPolicy:
     num_skipped: int = 0
     first_skipped: list[str] = field(default_factory=list)
 
+    def good_rows(self, rows: "Iterable[RowT | BadRow]") -> Iterator[RowT]:
+        """Yield the good rows, and count both kinds.
+
+        Rows must have passed every check before: each is counted once.
+
+        Raises:
+          ValueError: A row is bad, and ``on_bad_row`` is "fail".
+        """
+        for row in rows:
+            if isinstance(row, BadRow):
+                self.take(row)
+            else:
+                self.num_rows += 1
+                yield row
+
     def take(self, bad: BadRow) -> None:
         """Record a bad row.
 
@@ -73,6 +91,10 @@ class RowPolicy:
         self.num_skipped += 1
         if len(self.first_skipped) < 5:
             self.first_skipped.append(str(bad))
+
+    def described(self) -> dict[str, Any]:
+        """Return the fields about bad rows in ``scores.json``."""
+        return {"skipped": self.num_skipped, "first_skipped": self.first_skipped}
 
     def __str__(self) -> str:
         first = f" (first: {self.first_skipped[0]})" if self.first_skipped else ""

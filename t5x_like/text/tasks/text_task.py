@@ -15,6 +15,8 @@ from t5x_like.text.tasks.row_files import FORMATS, Format, ending_of, read_rows,
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy
 from t5x_like.text.templates import Template
 
+_DEFAULT_METRICS = ("sequence_accuracy",)
+
 
 @config_class
 class TextTask(PairsTask):
@@ -35,7 +37,8 @@ class TextTask(PairsTask):
       row_filter: Cells that a row must have, such as ``{"category": "plant"}``; other rows are left out.
       label_words: Word for each raw label in the target.
       labels: Possible targets, for metrics, ranking and heads; by default those of ``label_words``.
-      metrics: Names of metrics. If rows have several references, all of them count.
+      metrics: Names of metrics. By default ``sequence_accuracy``, or for a head the metrics that are usual for it. If
+        rows have several references, all of them count.
       reference: Target of training for rows whose target is a list of texts: the "first", or with "each_epoch" the
         next one in every epoch.
       head: Texts and label that a head reads from a row's columns, such as ``SequenceClassification(texts=("{premise}",
@@ -50,7 +53,7 @@ class TextTask(PairsTask):
     row_filter: Mapping[str, str] = field(default_factory=dict)
     label_words: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
-    metrics: Sequence[str] = ("sequence_accuracy",)
+    metrics: Sequence[str] = ()
     reference: Literal["first", "each_epoch"] = "first"
     head: HeadFormat | None = None
 
@@ -65,8 +68,9 @@ class TextTask(PairsTask):
         object.__setattr__(self, "labels", tuple(self.labels) or tuple(dict.fromkeys(words.values())))
         for template in (self.input_template, self.target_template):
             Template(template)
+        classes = self.labels or (self.head.class_names if self.head else ())
         for metric in self.metrics:
-            check_metric(metric, self.labels)
+            check_metric(metric, classes, for_head=self.head is not None)
         if self.reference not in ("first", "each_epoch"):
             raise ValueError(
                 f"task {self.name!r}: reference must be 'first' or 'each_epoch', not {self.reference!r}"
@@ -82,7 +86,7 @@ class TextTask(PairsTask):
     @property
     def metric_functions(self) -> list[MetricFunction]:
         """Metrics, functions of targets and predictions that return scores."""
-        return [metric_function(metric, self.labels) for metric in self.metrics]
+        return [metric_function(metric, self.labels) for metric in self.metrics or _DEFAULT_METRICS]
 
     def word_question(self, line: str) -> str:
         """Return ``line`` in the input template: as its only column, or as a JSON object with its columns.
@@ -131,9 +135,19 @@ class TextTask(PairsTask):
             )
         return SequenceClassification(texts=("{inputs}",), classes=tuple(self.labels), label="targets")
 
-    def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
+    def head_metrics(self) -> Sequence[MetricFunction]:
         """Implement ``PairsTask``."""
-        for pair in self.read(split, policy):
+        head_format = self.head_format()
+        try:
+            return head_format.named_metrics(self.metrics)
+        except ValueError as error:
+            raise ValueError(f"task {self.name!r}: {error}") from None
+
+    def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
+        for pair in self._rows(file):
+            if isinstance(pair, BadRow):
+                yield pair
+                continue
             worded = {"inputs": pair.inputs, "targets": pair.targets}
             yield RawRow(worded if self.head is None else pair.row, pair.place)
 

@@ -53,7 +53,12 @@ def test_true_answers_score_100(name, tokenizer):
         examples=examples,
         lengths=Lengths(64, 2),
         zero_is_padding=True,
-        answers=HeadAnswers(head_format=form, benchmark=benchmark, num_choices=examples.num_choices),
+        answers=HeadAnswers(
+            head_format=form,
+            metrics=form.metrics(benchmark.metrics),
+            benchmark=benchmark,
+            num_choices=examples.num_choices,
+        ),
     )
     answers = [true_answer(form, each.row) for each in read]
     scores = questions.score(answers)
