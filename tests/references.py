@@ -2,34 +2,15 @@
 
 import os
 import socket
-from importlib.metadata import version
 from pathlib import Path
+
+from benchmarks.references.xla_flags import xla_flags
+
+__all__ = ["FIXTURES", "GOLDEN", "ROOT", "SHARED", "free_port", "references", "xla_flags"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 FIXTURES = ROOT / "tests/fixtures"
-
-
-def xla_flags(num_devices: int = 1) -> str:
-    """Return ``XLA_FLAGS`` for tests, which compile much and compute little.
-
-    Without optimization they take a quarter of the time, with XLA's older emitters of fused operations half of it, and
-    without parts of a program that compile in parallel nine tenths.
-
-    Args:
-      num_devices: Simulated devices.
-    """
-    flags = {
-        "xla_force_host_platform_device_count": num_devices,
-        "xla_llvm_disable_expensive_passes": "true",
-        "xla_backend_optimization_level": 0,
-        "xla_cpu_parallel_codegen_split_count": 1,
-    }
-    if version("jaxlib").startswith("0.10."):
-        flags["xla_cpu_use_fusion_emitters"] = (
-            "false"  # a process ends at a flag that its version doesn't know
-        )
-    return " ".join(f"--{name}={value}" for name, value in flags.items())
 
 
 def free_port() -> int:
