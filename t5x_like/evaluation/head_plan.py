@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.evaluation.head_predictor import ClassOrder, HeadPredictor, head_predictions
 from t5x_like.evaluation.questions import training_task_of
 from t5x_like.evaluation.scores import finite_or_none, row_counts, score
@@ -96,7 +97,10 @@ class HeadPlan:
             entry["best_thresholds"] = thresholds
         labels = list(questions.head_format.class_names)
         return (
-            entry | row_counts(self.split, rows, num_labeled=len(labeled)) | {"invalid": 0, "labels": labels}
+            entry
+            | row_counts(self.split, rows, num_labeled=len(labeled))
+            | {"invalid": 0, "labels": labels}
+            | class_scores(questions.answers.labels or labels, rows)
         )
 
     @functools.cached_property

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.text.metrics.bootstrap import intervals
@@ -39,6 +40,7 @@ def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int
             "invalid": sum(not questions.is_valid(row["prediction"]) for row in rows),
             "labels": list(questions.labels),
         }
+        | class_scores(questions.labels, rows)
     )
 
 

@@ -12,7 +12,8 @@
 An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlabeled``, ``invalid``, ``cut_inputs``,
 ``dropped_examples``, ``skipped``, ``first_skipped``, ``labels``, ``scores`` and ``baseline`` by metric (None where one
 is not a number), ``baseline_name``, and ``intervals``. Optional fields are ``not_numbers``, ``signatures``,
-``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``.
+``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``. Tasks with classes have
+``classes`` and ``confusion``, which ``class_scores`` describes.
 
 ``DIR/TASK/predictions.jsonl`` holds a line for each row: ``task``, ``number``, ``input``, ``target`` (None if unknown),
 ``prediction`` as text, ``answer`` as metrics compare it, and ``cut``. Optional fields are ``dropped``,

@@ -1,7 +1,6 @@
 """HTML report about an evaluation on benchmarks: scores next to published ones, confusions, the worst answers."""
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,6 @@ _METHODS = {
     "head": "predicted by a head",
     "measure": "measured",
 }
-_MOST_CLASSES = 12
-_NOT_A_CLASS = "none of these"
 
 
 def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
@@ -71,7 +68,6 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
                 "title": words(task),
                 "entry": entry,
                 "facts": shown,
-                "confusion": confusion(entry["labels"], rows),
                 "num_wrong": len(wrong),
                 "worst": wrong[:num_worst],
             }
@@ -179,30 +175,6 @@ def _sources(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the sources of the published scores and their addresses."""
     names = [f"{task}/{metric}" for task, entry in tasks.items() for metric in entry["scores"]]
     return {each.source: each.url for name in names for each, _ in published_for(name)}
-
-
-def confusion(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Count pairs of a true and a predicted class; ``None`` for open answers or many classes.
-
-    Args:
-      labels: Class names.
-      rows: Rows of ``predictions.jsonl``.
-
-    Returns:
-      ``across``: the predicted classes; ``rows``: pairs of a true class and its counts in their order.
-    """
-    known = [row for row in rows if row.get("target") is not None]
-    if not 2 <= len(labels) <= _MOST_CLASSES or not known:
-        return None
-    counts = Counter(
-        (str(row["target"]), row["prediction"] if row["prediction"] in labels else _NOT_A_CLASS)
-        for row in known
-    )
-    across = [*labels, *([_NOT_A_CLASS] if any(guess == _NOT_A_CLASS for _, guess in counts) else [])]
-    return {
-        "across": across,
-        "rows": [(truth, [counts[truth, guess] for guess in across]) for truth in labels],
-    }
 
 
 def worst_answers(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -110,6 +110,7 @@ class RunReport:
             headlines=[*(run["headline"] for run in runs if run["headline"]), *_score_headlines(scores)],
             runs=runs,
             scores=scores,
+            entries=tasks,
             models=self._compared_models(),
             predictions=predictions,
             samples_per_task=self.samples_per_task,

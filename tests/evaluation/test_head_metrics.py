@@ -72,6 +72,9 @@ def test_every_metric_that_a_task_names_is_in_the_scores(task, tmp_path):
         "mean_4class_f1": pytest.approx(100 * f1),
     }
     assert entry["baseline"].keys() == entry["scores"].keys()
+    assert (
+        entry["confusion"]["counts"] == sklearn.metrics.confusion_matrix(truth, guess, labels=LABELS).tolist()
+    )
     assert (entry["examples"], entry["skipped"]) == (NUM_ROWS - 1, 1)
     assert entry["first_skipped"] == [
         f"{tmp_path}/validation.csv:{BAD_ROW + 2}: targets is ''; it must be one of {', '.join(LABELS)}"

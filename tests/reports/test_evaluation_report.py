@@ -2,8 +2,9 @@ import re
 
 import pytest
 
+from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.io.files import read_json, write_json, write_jsonl
-from t5x_like.reports.evaluation_report import confusion, gap, worst_answers, write_evaluation_report
+from t5x_like.reports.evaluation_report import gap, worst_answers, write_evaluation_report
 from t5x_like.reports.published_scores import PUBLISHED, published_for
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.suites import GLUE, SUITES, SUPER_GLUE
@@ -84,14 +85,17 @@ def report_of(folder, **more):
 
 
 def test_a_confusion_counts_classes_and_what_is_none(directory):
-    cells = re.findall(r"<td class=\"(right|wrong|total)\"[^>]*>([\d,]+)", report_of(directory))
+    html = report_of(directory, **class_scores(LABELS, ROWS))
+    cells = re.findall(r"<td class=\"(right|wrong|total)\"[^>]*>([\d,]+)", html)
     assert cells == [
         *[("right", "1"), ("wrong", "1"), ("wrong", "0"), ("total", "2")],
         *[("wrong", "0"), ("right", "0"), ("wrong", "1"), ("total", "1")],
     ]
-    assert confusion([], ROWS) is None
-    assert confusion(LABELS, ROWS[3:]) is None
-    assert '<table class="confusion">' not in report_of(directory, labels=[])
+    assert re.findall(r"<tr><td>(no|yes)</td>" + r"<td class=\"number\">([\d.]+)</td>" * 3, html) == [
+        ("no", "100.0", "50.0", "66.7"),
+        ("yes", "0.00", "0.00", "0.00"),
+    ]
+    assert '<table class="confusion">' not in report_of(directory)
 
 
 def test_the_worst_answers_are_those_found_least_likely(directory):

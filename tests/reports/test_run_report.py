@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from t5x_like.io.files import write_json, write_jsonl
+from t5x_like.evaluation.class_scores import class_scores
+from t5x_like.io.files import read_json, write_json, write_jsonl
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.run_report import ReportedRun, RunReport
 
@@ -183,3 +184,13 @@ def test_damaged_files_of_a_run_are_named(story, tmp_path, file, content):
     (tmp_path / file).write_text(content)
     with pytest.raises(ValueError, match=file.rpartition("/")[2]):
         story()
+
+
+def test_classes_and_their_confusion_are_on_the_page(story, tmp_path):
+    scores = read_json(tmp_path / "evaluation/scores.json")
+    scores["tasks"]["bare_task"] |= class_scores(["<a>", "b"], [{"target": "<a>", "prediction": "b"}])
+    assert '<table class="confusion">' not in story()
+    write_json(tmp_path / "evaluation/scores.json", scores)
+    html = story()
+    assert '<th scope="row">&lt;a&gt;</th><td class="right"' in html
+    assert html.count('<table class="classes">') == 1

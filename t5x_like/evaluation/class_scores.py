@@ -1,0 +1,65 @@
+"""Confusion matrix, and precision, recall and F1 of each class, from the rows of ``predictions.jsonl``."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_MOST_CLASSES = 100  # whose matrix has 10,000 numbers
+NOT_A_CLASS = "none of these"
+
+
+def class_scores(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields ``classes`` and ``confusion`` of a task's entry in ``scores.json``.
+
+    A row counts if its target is known, and a row of tagged words counts once for each word. Scores are times 100, and
+    0 where they are undefined.
+
+    Args:
+      classes: Names of the classes; empty for open answers.
+      rows: Rows of ``predictions.jsonl``.
+
+    Returns:
+      ``classes``: ``precision``, ``recall``, ``f1`` and ``rows`` by class. ``confusion``: ``predicted`` names the
+      columns, and ``counts`` has a list for each true class; absent if there are more than 100 classes. Nothing for
+      open answers or without targets.
+    """
+    counts = Counter(_pairs(set(classes), rows))
+    if len(classes) < 2 or not counts:
+        return {}
+    true, predicted = Counter[str](), Counter[str]()
+    for (target, prediction), number in counts.items():
+        true[target] += number
+        predicted[prediction] += number
+    entry: dict[str, Any] = {
+        "classes": {
+            name: {
+                "precision": _percent(counts[name, name], predicted[name]),
+                "recall": _percent(counts[name, name], true[name]),
+                "f1": _percent(2 * counts[name, name], true[name] + predicted[name]),
+                "rows": true[name],
+            }
+            for name in classes
+        }
+    }
+    if len(classes) <= _MOST_CLASSES:
+        columns = [*classes, *([NOT_A_CLASS] if predicted[NOT_A_CLASS] else [])]
+        entry["confusion"] = {
+            "predicted": columns,
+            "counts": [[counts[name, column] for column in columns] for name in classes],
+        }
+    return entry
+
+
+def _pairs(classes: set[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the true and the predicted class of each row or word."""
+    for row in rows:
+        target, prediction = row.get("target"), row["prediction"]
+        if target is None:
+            continue
+        is_tagged = isinstance(target, list) and isinstance(prediction, list)
+        for true, guess in zip(target, prediction, strict=True) if is_tagged else [(target, prediction)]:
+            yield str(true), guess if isinstance(guess, str) and guess in classes else NOT_A_CLASS
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 0.0
