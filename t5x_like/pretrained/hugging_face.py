@@ -18,7 +18,7 @@ from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
-from t5x_like.model.zoo.model_tasks import ModelTask, classes_for
+from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS, ModelTask, classes_for
 from t5x_like.model.zoo.weights import (
     Weight,
     WeightSource,
@@ -286,7 +286,7 @@ def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ..
     if getattr(config, "keep_lm_head", False) and config.task != "causal_lm":
         config = replace(config, keep_lm_head=False)
     table = architecture.hugging_face_weights(config)
-    if config.task not in ("base", "encoding"):
+    if config.task not in HEADLESS_TASKS:
         return table
     return tuple(row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in table)
 

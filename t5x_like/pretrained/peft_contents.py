@@ -20,6 +20,12 @@ _UNREAD_FIELDS = frozenset(
 )
 
 
+# Factors that are saved together.
+_PAIRS = (("lora_A.weight", "lora_B.weight"), ("lora_embedding_A", "lora_embedding_B"))
+
+_MOST_NAMES = 8  # in a message
+
+
 class AdapterFields:
     """Fields of an ``adapter_config.json``; those that nothing takes must have values without effect."""
 
@@ -69,11 +75,52 @@ class AdapterTensors:
             assert found is not None
             self._tensors[self.model.spelled(found[1] or ""), found[2]] = tensor
 
+    def require_all(self, fields: AdapterFields) -> None:
+        """Check that there is a tensor of every module that the fields name.
+
+        Layers that patterns choose are not checked.
+
+        Raises:
+          ValueError: Tensors are missing; lists the names.
+        """
+        targets, saved = fields.take("target_modules"), fields.take("modules_to_save", [])
+        given = {f"{module}.{part}" for module, part in self._tensors}
+        needed = [*self.model.weights_in(saved), *(self.model.biases if fields.take("bias") == "all" else ())]
+        absent = [name for name in dict.fromkeys(needed) if name not in given]
+        chosen_by_pattern = fields.take("exclude_modules") or fields.take("layers_to_transform") is not None
+        if isinstance(targets, list) and not chosen_by_pattern:
+            adapted = {module for module, _ in self._tensors}
+            whole = {name.rpartition(".")[0] for name in self.model.weights_in(saved)}
+            absent += [name for name in self.model.targeted(targets) if name not in adapted | whole]
+        parts = {
+            part: {module for module, each in self._tensors if each == part} for _, part in self._tensors
+        }
+        for one, other in _PAIRS:
+            lone = parts.get(one, set()) ^ parts.get(other, set())
+            absent += [f"{name}.{one if name in parts.get(other, ()) else other}" for name in sorted(lone)]
+        if absent:
+            more = f" and {len(absent) - _MOST_NAMES} more" if len(absent) > _MOST_NAMES else ""
+            raise ValueError(
+                f"{self.where} lacks tensors of {', '.join(absent[:_MOST_NAMES])}{more}, which its adapter_config.json "
+                "names; fetch the whole adapter"
+            )
+
     def pop(self, part: str) -> Arrays:
         """Return and remove the tensors of one part by module."""
         return {
             module: self._tensors.pop((module, part)) for module, each in list(self._tensors) if each == part
         }
+
+    def pop_whole(self, part: str) -> np.ndarray:
+        """Return and remove a tensor of the whole model.
+
+        Raises:
+          ValueError: There is none.
+        """
+        found = self.pop(part)
+        if "" not in found:
+            raise ValueError(f"{self.where} lacks {part}; fetch the whole adapter")
+        return found[""]
 
     def rest(self) -> Arrays:
         """Return what was not taken, which are weights of the model itself, by our paths."""

@@ -78,6 +78,7 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
         reader = SafetensorsReader(directory, _WEIGHTS)
         found = {tensor: reader.read(tensor) for tensor in reader.shapes()}
         tensors = AdapterTensors(_with_head_of(fields, base, found), found, where=str(directory))
+        tensors.require_all(fields)
         config, params = methods[name].read(fields, tensors)
         fields.finish()
         return PeftAdapter(config=config, params=params | tensors.rest())

@@ -25,7 +25,7 @@ def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
     fields.ignore("token_dim", "num_attention_heads", "num_layers", "prompt_tuning_init")
     fields.ignore("prompt_tuning_init_text", "tokenizer_kwargs", "tokenizer_name_or_path")
     _refuse_classifying_prompt(tensors.model.config, tensors.where)
-    embeddings = tensors.pop("prompt_embeddings")[""]
+    embeddings = tensors.pop_whole("prompt_embeddings")
 
     def require(*width: int) -> None:
         fits = (copies * length, *width)
@@ -79,7 +79,7 @@ def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
     fields.ignore("token_dim", "num_attention_heads", "num_layers", "num_transformer_submodules")
     fields.ignore("encoder_hidden_size", "prefix_projection", "init_weights")
     stack = _PrefixedStack(model.config, tensors.where)
-    embeddings = tensors.pop("prompt_embeddings")[""]
+    embeddings = tensors.pop_whole("prompt_embeddings")
     fits = (length, 2 * len(stack.attention) * stack.width)
     tensors.refuse_unlike("prefix", {"prompt_embeddings": (embeddings.shape, fits)})
     prefix = PrefixTuning(length=length, hidden_dim=None, shift_positions=stack.has_learned_positions)

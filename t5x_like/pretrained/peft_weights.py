@@ -14,6 +14,7 @@ import numpy as np
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS
 from t5x_like.model.zoo.weights import (
     Weight,
     read_weights,
@@ -61,7 +62,7 @@ class PublishedModel:
         self.config = config
         self.like: dict[str, Any] = parameters.flatten(parameters.abstract(config)[1])
         self._table = architecture.hugging_face_weights(config)
-        if config.task == "base":
+        if config.task in HEADLESS_TASKS:
             self._table = tuple(
                 row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in self._table
             )
@@ -86,6 +87,21 @@ class PublishedModel:
         bare = next((module.removeprefix(each) for each in self._prefixes if module.startswith(each)), module)
         spellings = (module, bare, *(prefix + bare for prefix in self._prefixes))
         return next((name for name in spellings if name in self._names), module)
+
+    def targeted(self, targets: Collection[str]) -> list[str]:
+        """Return the linear layers and embeddings, but for heads, that PEFT's ``target_modules`` select."""
+        bodies = [name for name, module in self.modules.items() if not module.ours[0].startswith("heads/")]
+        endings = tuple(f".{target}" for target in targets)
+        return [name for name in (*bodies, *self.embeddings) if f".{name}".endswith(endings)]
+
+    def weights_in(self, modules: Collection[str]) -> list[str]:
+        """Return the names of all weights in modules, of which the last part of the names is given."""
+        return [name for name in self._shapes if any(f".{module}." in f".{name}" for module in modules)]
+
+    @property
+    def biases(self) -> list[str]:
+        """Names of all biases."""
+        return [name for name in self._shapes if name.endswith(".bias")]
 
     def widths(self, row: Weight) -> list[int]:
         """Return the number of outputs of each of our layers that a row is about."""

@@ -1,5 +1,6 @@
 """Weights that a checkpoint lacks: an error wherever it is used, and drawn only where training adds a head."""
 
+import ast
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,19 @@ def test_only_training_draws_the_head_of_a_new_task(is_run: bool, tmp_path: Path
         ValueError, match=r"which a model for token classification needs: .* train the head first"
     ):
         t5x_like.from_pretrained(directory, task="token_classification", num_labels=5)
+
+
+def test_no_other_code_asks_for_drawn_heads() -> None:
+    """``open_initial`` is what training opens, and ``config validate`` checks it without training."""
+    (package,) = t5x_like.__path__
+    askers = set()
+    for path in Path(package).rglob("*.py"):
+        if "draw_heads" not in (text := path.read_text()):
+            continue
+        keywords = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.keyword)]
+        if any(word.arg == "draw_heads" and isinstance(word.value, ast.Constant) for word in keywords):
+            askers.add(path.relative_to(package).as_posix())
+    assert askers == {"pretrained/open_checkpoint.py", "cli/preflight.py"}
 
 
 def test_a_head_of_another_number_of_classes_is_another_task(tmp_path: Path) -> None:

@@ -162,6 +162,24 @@ def test_a_pooler_that_neither_adapter_nor_base_has_is_named(
         pretrained.load_adapter("theirs", source)
 
 
+@pytest.mark.parametrize(
+    "case", ["bert_lora", "bert_prefix", "bert_lora_bias", "gpt2_dora", "llama_ia3", "t5_lora"]
+)
+def test_each_tensor_that_an_adapter_lacks_is_named(case: str, tmp_path: Path) -> None:
+    shutil.copytree(ADAPTERS / case, tmp_path / "adapter")
+    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    tensors = load_file(path)
+    base = configuration_of(base_of(case))
+    own = [name for name in tensors if "original_module" not in name and "modules_to_save" not in name]
+    for name in own:
+        path.unlink()
+        save_file({other: tensors[other] for other in tensors if other != name}, path)
+        with pytest.raises(
+            ValueError, match=r"lacks tensors of |lacks prompt_embeddings|norms of DoRA .* without"
+        ):
+            read_peft(tmp_path / "adapter", base)
+
+
 def _linear_cases() -> list[str]:
     return sorted(
         path.parent.name
@@ -285,7 +303,7 @@ def test_an_adapter_for_another_model_says_what_differs(tmp_path: Path) -> None:
 
     partial = changed("bert_lora_bias", tmp_path / "partial", {}, one_layer)
     with pytest.raises(
-        ValueError, match=r"without bert\.encoder\.layer\.1\.output\.LayerNorm\.bias; those of all"
+        ValueError, match=r"lacks tensors of bert\.encoder\.layer\.1\.output\.LayerNorm\.bias, which its"
     ):
         read_peft(partial, configuration_of(MODELS / "bert_seqcls"))
 

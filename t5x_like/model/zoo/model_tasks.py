@@ -28,6 +28,9 @@ ModelTask: TypeAlias = Literal[
 # Tasks whose models generate text.
 GENERATIVE_TASKS: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
+# Tasks without a head, whose published names have no prefix.
+HEADLESS_TASKS: tuple[ModelTask, ...] = ("base", "encoding")
+
 # Tasks for which an encoder-decoder needs no decoder.
 ENCODER_ONLY_TASKS: tuple[ModelTask, ...] = ("encoding", "token_classification")
 

@@ -69,7 +69,7 @@ class T5LikeConfig(CommonConfig):
 
     @property
     def scales_decoder_outputs(self) -> bool:
-        """Whether the output layer scores smaller vectors."""
+        """True if the output layer scores vectors divided by the square root of the width."""
         scale = self.scale_decoder_outputs
         return self.tie_word_embeddings if scale is None else scale
 
