@@ -69,8 +69,9 @@ class GgufFields:
         if scaling:
             fields["rope_scaling"] = scaling
         for ours, theirs in _SPECIAL_IDS.items():
-            if f"tokenizer.ggml.{ours}" in self._metadata:
-                fields[theirs] = self._metadata[f"tokenizer.ggml.{ours}"]
+            number = self._metadata.get(f"tokenizer.ggml.{ours}")
+            if number is not None and number < vocab_size:  # files have -1, unsigned, for a missing one
+                fields[theirs] = number
         self._finish()
         return fields
 

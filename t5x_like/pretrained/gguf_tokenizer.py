@@ -107,7 +107,7 @@ def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], di
         return _with_byte_fallback(tokenizer, merges)
     metadata = {"model": "gpt2", "pre": _pattern_of(definition), "merges": _joined(merges)}
     if _of_type(definition.get("pre_tokenizer"), "ByteLevel").get("add_prefix_space"):
-        metadata["add_space_prefix"] = True
+        raise ValueError("llama.cpp can't put a space before a text for BPE over bytes")
     return _tokens(tokenizer, {}), metadata
 
 

