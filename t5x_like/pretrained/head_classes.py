@@ -33,7 +33,10 @@ def classes_at(directory: PathLike) -> tuple[str, ...]:
 
 def classes_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Those that the ``id2label`` (or ``label2id``) of a ``config.json`` names."""
-    named = {int(number): str(name) for number, name in (fields.get("id2label") or {}).items()}
+    listed = fields.get("id2label") or {}
+    if isinstance(listed, list):
+        listed = dict(enumerate(listed))
+    named = {int(number): str(name) for number, name in listed.items()}
     if not named:
         named = {int(number): str(name) for name, number in (fields.get("label2id") or {}).items()}
     names = tuple(named[number] for number in sorted(named))

@@ -1,7 +1,7 @@
 """Fields and tensors of PEFT's files, taken one by one, so that none is overlooked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,25 @@ class AdapterTensors:
             raise ValueError(f"{self.where} lacks {part}; fetch the whole adapter")
         return found[""]
 
+    def refuse_own_table(self, modules: Collection[str]) -> None:
+        """Refuse a trained copy of an embedding table with which the output layer of the base scores.
+
+        Args:
+          modules: Modules that the adapter has whole, ``modules_to_save``.
+
+        Raises:
+          ValueError: In PEFT, only the inputs change; here, one table serves both.
+        """
+        names = {self.model.spelled(name) for name, _ in self._tensors}
+        whole = {name for name in names for end in modules if name == end or name.endswith(f".{end}")}
+        ours = [name for name in sorted(whole) if name in self.model.embeddings and self.model.tied]
+        if ours and not whole & self.model.tied:
+            raise ValueError(
+                f"{self.where} has a {ours[0]} of its own, and the base scores with the same table "
+                "(tie_word_embeddings), which PEFT leaves as it was; train it with ensure_weight_tying=True, or over a "
+                "base with an output layer of its own"
+            )
+
     def rest(self) -> Arrays:
         """Return what was not taken, which are weights of the model itself, by our paths."""
         arrays = {f"{module}.{part}".lstrip("."): array for (module, part), array in self._tensors.items()}
@@ -136,6 +155,13 @@ class AdapterTensors:
           method: Its name, for messages.
           wanted: By module, its shape and the one that fits the model; ``None`` for a module that the model lacks.
         """
+        tied = sorted(name for name, (_, fits) in wanted.items() if fits is None and name in self.model.tied)
+        if tied:
+            raise ValueError(
+                f"the {method} in {self.where} is on {tied[0]}, which scores with the table of the embeddings here "
+                "(tie_word_embeddings) and has no weights of its own; train it over a base with an output layer of its "
+                "own, or leave that module out"
+            )
         lines = [
             f"{name} is no linear layer of the model"
             if fits is None

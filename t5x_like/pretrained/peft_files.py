@@ -79,6 +79,8 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
         found = {tensor: reader.read(tensor) for tensor in reader.shapes()}
         tensors = AdapterTensors(_with_head_of(fields, base, found), found, where=str(directory))
         tensors.require_all(fields)
+        if not fields.take("ensure_weight_tying", False):
+            tensors.refuse_own_table(fields.take("modules_to_save", ()))
         config, params = methods[name].read(fields, tensors)
         fields.finish()
         return PeftAdapter(config=config, params=params | tensors.rest())

@@ -53,6 +53,7 @@ class PublishedModel:
       config: Its configuration, without an adapter.
       like: Shapes of our weights by path.
       modules: Linear layers by name.
+      tied: Names of output layers that score with the table of the embeddings.
       embeddings: Paths of our embedding tables, without ``/table``, by the name of their module. A table that both
         stacks read is left out: in PyTorch these are two modules, and PEFT changes one of them.
     """
@@ -78,6 +79,13 @@ class PublishedModel:
             row.theirs.removesuffix(_WEIGHT): row.paths[0].removesuffix(_TABLE)
             for row in self._table
             if row.theirs.endswith(_WEIGHT) and row.layers is None and _is_embedding(row)
+        }
+        self.tied = {
+            copy.removesuffix(_WEIGHT)
+            for row in self._table
+            for copy in row.copies
+            if config.task.endswith("lm") and row.paths[0].endswith(f"tokens{_TABLE}")
+            if not copy.endswith("embed_tokens.weight")
         }
         names = [*self._shapes, *(copy for row in self._table for copy in row.copies)]
         self._names = {name.rpartition(".")[0] for name in names}

@@ -55,3 +55,7 @@ def test_a_run_keeps_its_classes_in_a_file_and_another_directory_in_its_configur
     (published / "config.json").write_text(json.dumps(fields_of_classes(("c", "d"))))
     assert classes_at(published) == ("c", "d")
     assert classes_at(number) == ()
+
+
+def test_classes_may_be_a_list() -> None:
+    assert classes_in({"id2label": ["yes", "no"]}) == ("yes", "no")

@@ -360,3 +360,33 @@ def test_a_run_without_adapter_is_not_exported(tmp_path: Path, capsys: pytest.Ca
     assert main(["convert", "--from", str(MODELS / "gpt2"), "--to", str(run)]) == 0
     assert main(["convert", "--from", str(run), "--to", str(tmp_path / "peft"), "--export", "peft"]) == 2
     assert "has no adapter over frozen weights" in capsys.readouterr().err
+
+
+def test_a_copy_of_a_tied_table_that_only_inputs_use_is_refused(tmp_path: Path) -> None:
+    base = MODELS / "gpt2"
+    table = load_file(base / "model.safetensors")["transformer.wte.weight"]
+    folder = changed("gpt2_lora", tmp_path / "adapter", {"modules_to_save": ["wte"]})
+    tensors = load_file(folder / "adapter_model.safetensors") | {
+        "base_model.model.transformer.wte.weight": table
+    }
+    save_file(tensors, folder / "adapter_model.safetensors")
+    with pytest.raises(
+        ValueError, match=r"scores with the same table .* train it with ensure_weight_tying=True"
+    ):
+        read_peft(folder, configuration_of(base))
+    config = json.loads((folder / "adapter_config.json").read_text()) | {"ensure_weight_tying": True}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    assert "embedding/tokens/table" in read_peft(folder, configuration_of(base)).params
+
+
+def test_an_update_of_an_output_layer_without_weights_is_refused(tmp_path: Path) -> None:
+    def on_output(tensors: dict[str, Any]) -> dict[str, Any]:
+        a, b = np.zeros((4, 24), np.float32), np.zeros((99, 4), np.float32)
+        return tensors | {
+            "base_model.model.lm_head.lora_A.weight": a,
+            "base_model.model.lm_head.lora_B.weight": b,
+        }
+
+    folder = changed("gpt2_lora", tmp_path / "adapter", {}, on_output)
+    with pytest.raises(ValueError, match="is on lm_head, which scores with the table of the embeddings"):
+        read_peft(folder, configuration_of(MODELS / "gpt2"))

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from t5x_like.inference.decodable import as_ids
-from t5x_like.io.files import PathLike
+from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.pretrained.checkpoint import Checkpoint, Family
 from t5x_like.pretrained.conversion import save_adapter
@@ -23,6 +23,7 @@ from t5x_like.pretrained.transformers_api import (
     two_stream_call,
 )
 from t5x_like.pretrained.transformers_api.call import Call
+from t5x_like.pretrained.transformers_api.generation_defaults import FILE
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # How the models of each family are called.
@@ -133,8 +134,10 @@ class OpenModel:
 
     @property
     def companions(self) -> dict[str, bytes]:
-        """Contents of the tokenizer's files by name."""
-        return tokenizer_contents(self._opened.directory)
+        """Contents of the tokenizer's files and of ``generation_config.json`` by name."""
+        settings = as_path(self._opened.directory) / FILE
+        own = {FILE: settings.read_bytes()} if settings.exists() else {}
+        return own | tokenizer_contents(self._opened.directory)
 
     @property
     def vocabulary(self) -> Tokenizer | None:

@@ -1,5 +1,6 @@
 """``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,7 @@ from t5x_like.pretrained.transformers_api.generation import (
     read_prompts,
     search_settings,
 )
+from t5x_like.pretrained.transformers_api.generation_defaults import read_generation_file, with_defaults
 from t5x_like.pretrained.transformers_api.open_model import OpenModel
 
 
@@ -181,30 +183,30 @@ class Pretrained(OpenModel):
         *,
         max_new_tokens: int | None = None,
         max_length: int | None = None,
-        num_beams: int = 1,
-        length_penalty: float = 1.0,
-        early_stopping: EarlyStopping = False,
-        num_return_sequences: int = 1,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        early_stopping: EarlyStopping | None = None,
+        num_return_sequences: int | None = None,
         eos_token_id: int | list[int] | None = None,
         pad_token_id: int | None = None,
-        do_sample: bool = False,
-        temperature: float = 1.0,
-        top_k: int | None = 50,
+        do_sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
         top_p: float | None = None,
         seed: int = 0,
         return_dict_in_generate: bool = False,
         **unknown: Any,
     ) -> Any:
-        """Generate tokens after the start token, or after a decoder's prompt; greedily by default.
+        """Generate tokens after the start token, or after a decoder's prompt.
 
-        Arguments and defaults are transformers'.
+        Arguments and defaults are transformers': those of the model's ``generation_config.json``, else greedily.
 
         Args:
           input_ids: prompts, [B, M], or a text or list of texts. A decoder without any begins with its ``bos`` token.
           attention_mask: 1 where a token is real, [B, M]; without it, padding is not attended to. Made for texts.
           max_new_tokens: the most to generate for each row; 64 for texts without ``max_length``.
           max_length: the same, counting the prompt or the start token; 20 for ids without ``max_new_tokens``.
-          num_beams: more than 1 for beam search.
+          num_beams: more than 1 for beam search; 1 if no file says otherwise.
           length_penalty: of beam search.
           early_stopping: of beam search.
           num_return_sequences: for each row, with beams or sampling.
@@ -212,7 +214,7 @@ class Pretrained(OpenModel):
           pad_token_id: fills rows that end early; the model's own if not given.
           do_sample: sample, with ``temperature``, ``top_k`` (0 keeps all tokens) and ``top_p``, from ``seed``.
           temperature: of sampling.
-          top_k: of sampling.
+          top_k: of sampling; 50 if no file says otherwise.
           top_p: of sampling.
           seed: of sampling.
           return_dict_in_generate: return ``.sequences`` and, of beams, ``.sequences_scores``.
@@ -229,16 +231,33 @@ class Pretrained(OpenModel):
         if text is not None:
             encoded = self.encode(text)
             input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
-            if max_new_tokens is None and max_length is None:
-                max_new_tokens = GenerationConfig().max_new_tokens
         if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE_TASKS:
             raise ValueError(f"this model's task is {self.config.task}; it generates no text")
+        chosen = with_defaults(
+            {
+                "max_new_tokens": max_new_tokens,
+                "max_length": max_length,
+                "num_beams": num_beams,
+                "length_penalty": length_penalty,
+                "early_stopping": early_stopping,
+                "num_return_sequences": num_return_sequences,
+                "do_sample": do_sample,
+                "temperature": temperature,
+                "top_k": top_k,
+                "top_p": top_p,
+            },
+            self._generation_file,
+            where=self._opened.directory,
+        )
+        max_new_tokens, max_length = chosen.pop("max_new_tokens"), chosen.pop("max_length")
+        if text is not None and max_new_tokens is None and max_length is None:
+            max_new_tokens = GenerationConfig().max_new_tokens
         check_generation(
-            num_beams=num_beams,
-            num_return_sequences=num_return_sequences,
-            do_sample=do_sample,
-            temperature=temperature,
-            early_stopping=early_stopping,
+            num_beams=chosen["num_beams"],
+            num_return_sequences=chosen["num_return_sequences"],
+            do_sample=chosen["do_sample"],
+            temperature=chosen["temperature"],
+            early_stopping=chosen["early_stopping"],
         )
         check_special_ids(self.config, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
         special = self.special_ids
@@ -253,25 +272,16 @@ class Pretrained(OpenModel):
             max_new_tokens=max_new_tokens,
             max_length=20 if max_length is None else max_length,
         )
-        settings = search_settings(
-            do_sample=do_sample,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            num_beams=num_beams,
-            length_penalty=length_penalty,
-            early_stopping=early_stopping,
-            num_return_sequences=num_return_sequences,
-        )
+        settings = search_settings(**chosen)
         settings |= {
             "max_new_tokens": num_new,
             "eos_token_id": eos_ids,
             "pad_token_id": special.pad if pad is None else pad,
         }
         ids, mask = prompts.widened(self.config)
-        if do_sample:
-            ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
-        key = jax.random.key(seed) if do_sample else None
+        if chosen["do_sample"]:
+            ids, mask = (np.repeat(rows, chosen["num_return_sequences"], axis=0) for rows in (ids, mask))
+        key = jax.random.key(seed) if chosen["do_sample"] else None
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
             new, scores = self._generate(
@@ -286,6 +296,10 @@ class Pretrained(OpenModel):
             return texts[0] if isinstance(text, str) and len(texts) == 1 else texts
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **found, **({} if texts is None else {"texts": texts}))
+
+    @functools.cached_property
+    def _generation_file(self) -> dict[str, Any]:
+        return read_generation_file(self._opened.directory, self.fields)
 
     def _compute(
         self, params: Any, inputs: dict[str, Any], *, graphdef: Any, collect_hidden: bool
