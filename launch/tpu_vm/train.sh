@@ -27,13 +27,13 @@ trap 'rm -rf "$(dirname "${archive}")"' EXIT
 git -C "$(dirname "${BASH_SOURCE[0]}")/../.." archive --prefix=t5x_like/ -o "${archive}" HEAD
 gcloud compute tpus tpu-vm scp "${archive}" "${TPU_NAME}:" --zone="${ZONE}" --worker=all
 
-# uv brings its own Python: TPU images have an older one than we need.
+# uv brings its own Python: TPU images have an older one than we need. The extra seqio brings TensorFlow, which reads gs://.
 on_every_worker 'set -e
   tar -xzf t5x_like.tar.gz
   python3 -m pip install --quiet --user uv
   cd t5x_like
   test -d .venv || python3 -m uv venv --quiet --python 3.11 .venv
-  python3 -m uv pip install --quiet --python .venv/bin/python --constraint requirements.lock --editable ".[tpu]"'
+  python3 -m uv pip install --quiet --python .venv/bin/python --constraint requirements.lock --editable ".[tpu,seqio]"'
 
 command=$(printf '%q ' launch/process.sh "${GIN_FILE}" "$@")
 # Each worker learns its number and the others' addresses (HOST, or NAME:ID:HOST) from the TPU's metadata.

@@ -12,6 +12,7 @@ from t5x_like.configuration_names import trust_module
 from t5x_like.gin_config.configuration import Configuration, Override, load, load_one, required_macros
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.text.seqio_extra import INSTALL, missing_library
 
 # The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
 SHIPPED_TASKS = "gin/recipes/quickstart/tasks.gin"
@@ -243,6 +244,10 @@ def import_users_modules(arguments: argparse.Namespace) -> list[str]:
         except ModuleNotFoundError as error:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
                 raise UserError(f"--module {name}: there is no such module in {here} or installed") from error
+            if library := missing_library(error):
+                raise UserError(
+                    f"--module {name} needs {library}, which isn't installed", hint=INSTALL
+                ) from error
             raise
     return names
 

@@ -17,6 +17,8 @@ from t5x_like.cli.arguments import (
     load_part,
 )
 from t5x_like.text import registry
+from t5x_like.text.batches.first_examples import TaskExample
+from t5x_like.text.batches.task_description import TaskDescription
 from t5x_like.text.benchmarks import card, catalogue
 from t5x_like.text.seqio_bridge import task_examples
 
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(description: task_examples.TaskDescription) -> str:
+def _describe(description: TaskDescription) -> str:
     splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
     lines = [
         f"{description.name} ({description.kind})",
@@ -92,7 +94,7 @@ def _count(number: int | None) -> str:
     return "of unknown size" if number is None else f"{number:,}"
 
 
-def _example(shown: task_examples.TaskExample) -> str:
+def _example(shown: TaskExample) -> str:
     """Return an example's text and pieces; targets without loss are shown as dots."""
     weights = shown.extra_features.get("weights", [1.0] * len(shown.target_ids))
     learned = [

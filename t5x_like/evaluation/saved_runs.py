@@ -167,6 +167,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
     if hasattr(definition, "vocabulary"):
         return TextModel.as_trained(config, mesh, definition.tokenizer)
+    registration.get_task(task)  # says what is missing
     # seqio and TensorFlow are imported for tasks that need them only.
     from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
 

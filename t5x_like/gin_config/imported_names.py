@@ -9,6 +9,7 @@ from typing import Any
 from t5x_like.configuration_names import is_importable, is_nameable
 from t5x_like.gin_config.statements import ImportStatement, Origin
 from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
+from t5x_like.text.seqio_extra import INSTALL, missing_library
 
 Target = Callable[..., Any]
 
@@ -145,7 +146,9 @@ def import_module(name: str, *, where: str, source: str = "") -> ModuleType:
         missing = error.name or name
         if not (name == missing or name.startswith(f"{missing}.")):
             raise UserError(
-                f"{name} needs the module {missing!r}, which is not installed", where=where
+                f"{name} needs the module {missing!r}, which is not installed",
+                where=where,
+                hint=INSTALL if missing_library(error) else "",
             ) from error
         parent, _, last = name.rpartition(".")
         if parent and hasattr(_import_or_none(parent), last):

@@ -1,5 +1,7 @@
 """Local and bucket paths, atomic writes and JSON."""
 
+import functools
+import importlib.util
 import json
 import os
 import uuid
@@ -13,11 +15,28 @@ PathLike = str | os.PathLike[str]
 
 MAX_JSON_BYTES = 256 * 2**20  # the largest tokenizer.json that is published has 33 MB
 MAX_JSON_DEPTH = 64
+_BUCKET_LIBRARIES = {"gs": "gcsfs", "s3": "s3fs"}
 
 
 def as_path(path: PathLike) -> epath.Path:
-    """Return a path object for a local path or a bucket (``gs://…``, ``s3://…``)."""
+    """Return a path object for a local path or a bucket (``gs://…``, ``s3://…``).
+
+    Raises:
+      ValueError: No library that reads the bucket is installed.
+    """
+    scheme, separator, _ = os.fspath(path).partition("://")
+    if separator and scheme in _BUCKET_LIBRARIES and not _reads_buckets(scheme):
+        library = _BUCKET_LIBRARIES[scheme]
+        raise ValueError(
+            f"{os.fspath(path)}: buckets need {library}: pip install {library}. TensorFlow reads them, too: "
+            "pip install 't5x-like[seqio]'"
+        )
     return epath.Path(path)
+
+
+@functools.cache
+def _reads_buckets(scheme: str) -> bool:
+    return any(importlib.util.find_spec(name) for name in (_BUCKET_LIBRARIES[scheme], "tensorflow"))
 
 
 def write_text(path: PathLike, text: str) -> None:

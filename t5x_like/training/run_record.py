@@ -24,6 +24,7 @@ from t5x_like.configuration_names import (
 )
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.text.seqio_extra import INSTALL, missing_library
 from t5x_like.training.experiment import Experiment
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
@@ -214,7 +215,9 @@ def _find(name: str) -> Any:
     try:
         found = _walk(importlib.import_module(module), path)
     except ImportError as error:
-        raise ValueError(f"there is no {name} here") from error
+        library = missing_library(error)
+        needed = f"; its module needs {library}, which isn't installed: {INSTALL}" if library else ""
+        raise ValueError(f"there is no {name} here{needed}") from error
     if found is None:
         moved = "; move it from the script into a module of its own" if module == "__main__" else ""
         raise ValueError(f"there is no {name} here{moved}")

@@ -1,7 +1,7 @@
 """How ``t5x-like tasks show`` writes an example."""
 
 from t5x_like.cli.tasks import _example
-from t5x_like.text.seqio_bridge.task_examples import TaskExample
+from t5x_like.text.batches.first_examples import TaskExample
 
 
 def test_targets_that_are_not_learned_are_dots_and_long_rows_are_short():

@@ -1,18 +1,13 @@
 """A run that trains on, evaluates and answers our own tasks needs neither TensorFlow nor seqio."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from t5x_like.evaluation.scores_file import read_predictions, read_scores
 from tests.integration import tiny_run
+from tests.without_seqio import run_without_seqio
 
 PROGRAM = """
-import sys
 from pathlib import Path
-
-for name in ("tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"):
-    sys.modules[name] = None  # importing it raises
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunPrediction, predict
@@ -38,13 +33,7 @@ end_process()
 
 def test_a_run_with_evaluations_of_our_own_tasks_imports_no_tensorflow(tmp_path: Path) -> None:
     tiny_run.write_data(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        timeout=600,
-    )
+    done = run_without_seqio(PROGRAM, str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "['capital: one 1', 'capital: two 2']"
     evaluation = tmp_path / "run/evaluations/step_2"

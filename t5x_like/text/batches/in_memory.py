@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from t5x_like.text.tasks.rows import RowPolicy
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4096  # texts given to the tokenizer together
+_FEW_AT_ONCE = 128  # where only the first are wanted
 _WIDTHS = {"spans": 2}
 
 
@@ -185,7 +187,7 @@ def first_examples(stored: ExampleStore, max_examples: int, vocab_size: int) -> 
     builders = _builders(list(found[0]), vocab_size)
     for example in found:
         _extend(builders, example)
-    return InMemoryExamples({name: builder.build() for name, builder in builders.items()})
+    return _built(builders)
 
 
 def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
@@ -200,20 +202,45 @@ def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memor
       TooManyTokens: The split has more tokens.
       ValueError: Bad rows, or no token at all.
     """
-    builders = _builders(definition.feature_names(), definition.tokenizer.vocab_size)
     policy = RowPolicy(definition.on_bad_row)
     rows = definition.read(split, policy)
-    while chunk := list(islice(rows, _AT_ONCE)):
-        for example in definition.tokenize(chunk):
-            _extend(builders, example)
-        num_tokens = sum(builder.num_tokens for builder in builders.values())
-        if num_tokens > max_tokens_in_memory:
-            raise TooManyTokens
+    builders = _tokenized(definition, split, rows, at_once=_AT_ONCE, num_tokens=max_tokens_in_memory)
+    if _num_tokens(builders) > max_tokens_in_memory:
+        raise TooManyTokens
     if policy.num_skipped:
         _log.warning("task %s, split %s: %s", definition.name, split, policy)
-    if not num_tokens:
+    return _built(builders)
+
+
+def load_first_rows(
+    definition: FileTask[Any], split: str, *, num_rows: int | None = None, num_tokens: int = sys.maxsize
+) -> InMemoryExamples:
+    """Tokenize the first rows of a split.
+
+    Args:
+      definition: Task.
+      split: Split to read.
+      num_rows: Number of rows to read; all if None.
+      num_tokens: Number of tokens after which no more rows are read.
+
+    Raises:
+      ValueError: Bad rows, or no token at all.
+    """
+    rows = islice(definition.read(split), num_rows)
+    return _built(_tokenized(definition, split, rows, at_once=_FEW_AT_ONCE, num_tokens=num_tokens))
+
+
+def _tokenized(
+    definition: FileTask[Any], split: str, rows: Iterator[Any], *, at_once: int, num_tokens: int
+) -> dict[str, RaggedArrayBuilder]:
+    """Return the features of rows, which are read until they have more than ``num_tokens``."""
+    builders = _builders(definition.feature_names(), definition.tokenizer.vocab_size)
+    while _num_tokens(builders) <= num_tokens and (chunk := list(islice(rows, at_once))):
+        for example in definition.tokenize(chunk):
+            _extend(builders, example)
+    if not _num_tokens(builders):
         raise ValueError(f"task {definition.name!r}, split {split!r}: its texts hold no token")
-    return InMemoryExamples({name: builder.build() for name, builder in builders.items()})
+    return builders
 
 
 def _builders(names: Sequence[str], vocab_size: int) -> dict[str, RaggedArrayBuilder]:
@@ -224,3 +251,11 @@ def _builders(names: Sequence[str], vocab_size: int) -> dict[str, RaggedArrayBui
 def _extend(builders: Mapping[str, RaggedArrayBuilder], example: Mapping[str, Any]) -> None:
     for name, builder in builders.items():
         builder.extend([np.asarray(example[name]).reshape(-1)])
+
+
+def _num_tokens(builders: Mapping[str, RaggedArrayBuilder]) -> int:
+    return sum(builder.num_tokens for builder in builders.values())
+
+
+def _built(builders: Mapping[str, RaggedArrayBuilder]) -> InMemoryExamples:
+    return InMemoryExamples({name: builder.build() for name, builder in builders.items()})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from t5x_like.io.paths import files_below
+from t5x_like.text.seqio_extra import import_of_extra
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
@@ -30,10 +31,9 @@ def read_tfds(file: str, split: str) -> Iterator[RawRow | BadRow]:
       ValueError: TensorFlow isn't installed.
     """
     del split
-    try:
-        import tensorflow as tf
-    except ImportError:
-        raise ValueError(f"{file}: TensorFlow is needed to read what TFDS prepared; install it") from None
+    import_of_extra("tensorflow", needed_by=f"{file}: a file that TensorFlow Datasets prepared")
+    import tensorflow as tf
+
     features = _features_of(os.path.dirname(file))
     for number, record in enumerate(tf.data.TFRecordDataset(file).as_numpy_iterator(), start=1):
         yield RawRow(python_value(features.deserialize_example_np(record)), f"{file}:row {number}")

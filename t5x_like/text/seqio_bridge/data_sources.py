@@ -10,6 +10,7 @@ import seqio
 import tensorflow as tf
 
 from t5x_like.index_checks import check_indices
+from t5x_like.text.batches.task_description import num_rows
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
@@ -28,7 +29,7 @@ class PlainFiles(seqio.DataSource):
         super().__init__(splits=task.splits)
         self.task = task
         self._keys = keys
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int | None] = {}
 
     @property
     def supports_arbitrary_sharding(self) -> bool:
@@ -39,11 +40,11 @@ class PlainFiles(seqio.DataSource):
         """Return a single shard, the split."""
         return [split]
 
-    def num_input_examples(self, split: str) -> int:
-        """Count the good rows of the split, once, by reading it."""
+    def num_input_examples(self, split: str) -> int | None:
+        """Count the good rows of the split, once; see ``num_rows``."""
         if split not in self._counts:
             policy = RowPolicy(self.task.on_bad_row)
-            self._counts[split] = sum(1 for _ in self.task.read(split, policy))
+            self._counts[split] = num_rows(self.task, split, policy)
             if policy.num_skipped:
                 _log.warning("task %s, split %s: %s", self.task.name, split, policy)
         return self._counts[split]
@@ -100,18 +101,6 @@ class BenchmarkRows(PlainFiles):
 
     def __init__(self, task: BenchmarkTask) -> None:
         super().__init__(task, ())
-
-    def num_input_examples(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, split: str
-    ) -> int | None:
-        """Count the rows of the split, once, by reading it; without files, return the published number."""
-        if split not in self._counts:
-            try:
-                self.task.files[split]
-            except ValueError:
-                return self.task.benchmark.source.rows.get(split) or None
-            self._counts[split] = sum(1 for _ in self.task.raw_rows(split))
-        return self._counts[split]
 
     def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, split: str = "train", **settings: Any

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_seqio_task
+from t5x_like.text.seqio_extra import INSTALL, import_of_extra, missing_library
 from t5x_like.text.tasks.mixtures import Mixture
 
 if TYPE_CHECKING:
@@ -32,10 +33,16 @@ class SeqioTasks:
         if sys.modules.get("seqio") is not None:
             self.flush()
 
-    def flush(self) -> "ModuleType":
-        """Add our tasks to seqio's registry, and return seqio."""
-        import seqio
+    def flush(self, needed_by: str = "seqio's registry of tasks") -> "ModuleType":
+        """Add our tasks to seqio's registry, and return seqio.
 
+        Args:
+          needed_by: Subject of the error message where seqio isn't installed.
+
+        Raises:
+          ValueError: It isn't installed.
+        """
+        seqio = import_of_extra("seqio", needed_by=needed_by)
         while self._waiting:
             definition = self._waiting.pop(0)
             _add_to_seqio(definition)
@@ -75,6 +82,10 @@ class SeqioTasks:
 
     def open_stream(self, name: str, config: Any) -> Any:
         """See ``registry.ForeignTasks``."""
+        self.flush(
+            f"task {name!r} has over {config.max_tokens_in_memory} tokens; t5x-like cache tokenizes it once and needs "
+            "nothing else. Reading it as a stream"
+        )
         return open_seqio_stream(get_task(name), config)
 
     def fingerprint(self, task: str, split: str) -> dict[str, str]:
@@ -101,7 +112,11 @@ def connect() -> None:
 
 
 def export_to_seqio() -> "ModuleType":
-    """Add all of our tasks to seqio's registry, and return seqio."""
+    """Add all of our tasks to seqio's registry, and return seqio.
+
+    Raises:
+      ValueError: seqio isn't installed.
+    """
     connect()
     return _TASKS.flush()
 
@@ -127,8 +142,9 @@ def register_benchmarks(
       num_sentinels: Sentinel ids that are added to the vocabulary.
 
     Raises:
-      ValueError: Unknown name, or one that is registered with other settings.
+      ValueError: Unknown name, or one that is registered with other settings; or seqio isn't installed.
     """
+    export_to_seqio()
     tasks = catalogue.benchmark_tasks(
         names, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
     )
@@ -140,15 +156,15 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
     """Return seqio's task or mixture of that name.
 
     Raises:
-      ValueError: There is none; the message suggests similar names.
+      ValueError: There is none, and the message suggests similar names; or seqio isn't installed.
     """
-    seqio = export_to_seqio()
-    registry.definition(name)  # a benchmark is registered now
+    connect()
+    if registry.definition(name) is None and not _TASKS.knows(name):  # a benchmark is registered now
+        raise registry.unknown(name)
+    seqio = _TASKS.flush(f"{name!r} as a task of seqio")
     if name in seqio.MixtureRegistry.names():
         return seqio.MixtureRegistry.get(name)
-    if name in seqio.TaskRegistry.names():
-        return seqio.TaskRegistry.get(name)
-    raise registry.unknown(name)
+    return seqio.TaskRegistry.get(name)
 
 
 def get_task(name: str) -> "seqio.Task":
@@ -157,10 +173,11 @@ def get_task(name: str) -> "seqio.Task":
     Raises:
       ValueError: There is none, or it is a mixture.
     """
-    found = tasks_of(name)
-    if found[0].name != name:
-        raise ValueError(f"{name!r} is a mixture of {', '.join(t.name for t in found)}; name one task")
-    return found[0]
+    connect()
+    names = registry.names_of_tasks(name)
+    if names != [name]:
+        raise ValueError(f"{name!r} is a mixture of {', '.join(names)}; name one task")
+    return tasks_of(name)[0]
 
 
 def tasks_of(name: str) -> "list[seqio.Task]":
@@ -173,7 +190,8 @@ def import_modules(modules: Sequence[str]) -> None:
     """Import the user's modules, which register tasks as they load; the working directory is searched, too.
 
     Raises:
-      ValueError: No module of that name. Errors inside a module are not changed.
+      ValueError: No module of that name, or it needs seqio, which isn't installed. Other errors inside a module are not
+        changed.
     """
     connect()
     if modules and os.getcwd() not in sys.path:
@@ -182,6 +200,10 @@ def import_modules(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
+            if library := missing_library(error):
+                raise ValueError(
+                    f"the module {module!r} needs {library}, which isn't installed: {INSTALL}"
+                ) from error
             if error.name is None or not (module + ".").startswith(error.name + "."):
                 raise
             raise ValueError(

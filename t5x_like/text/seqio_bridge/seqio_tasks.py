@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.benchmark import Benchmark
+from t5x_like.text.benchmarks.shipped_vocabulary import SHIPPED_VOCABULARY, warn_of_shipped_vocabulary
 from t5x_like.text.benchmarks.task import T5_VOCABULARY, BenchmarkTask
 from t5x_like.text.benchmarks.tfds_files import python_value
 from t5x_like.text.objectives.causal_lm import answers_only
@@ -22,9 +22,6 @@ from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 
-_log = logging.getLogger(__name__)
-
-SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
 # Paths of vocabularies that could not be read, so that every task doesn't try again.
 _unreachable: set[str] = set()
 
@@ -64,7 +61,7 @@ class SeqioTaskBuilder:
         plain = names == ("tokens",)
         seqio.TaskRegistry.add(
             task.name,
-            source=PlainFiles(task, ("text",)) if plain else TokenizedFiles(tokenized, names),
+            source=PlainFiles(task, ("text",)) if plain else TokenizedFiles(tokenized, names),  # pyright: ignore[reportArgumentType]
             output_features=features,
             preprocessors=[
                 *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
@@ -79,7 +76,7 @@ class SeqioTaskBuilder:
         features["inputs"] = dataclasses.replace(features["inputs"], required=False)
         seqio.TaskRegistry.add(
             task.name,
-            source=TokenizedFiles(task, task.feature_names()),
+            source=TokenizedFiles(task, task.feature_names()),  # pyright: ignore[reportArgumentType]
             output_features=features,
             preprocessors=[seqio.CacheDatasetPlaceholder(), _answers_only],
         )
@@ -100,13 +97,7 @@ class T5Vocabulary(seqio.SentencePieceVocabulary):
                     return super()._model_context()
             except Exception as error:  # each file system has its own exceptions
                 _unreachable.add(path)
-                _log.warning(
-                    "T5's vocabulary %s can't be reached (%s). The small shipped one is used instead: good for "
-                    "trying tasks out, useless with T5's weights. Copy T5's here and name it: "
-                    "export T5X_LIKE_VOCABULARY=path/to/spiece.model",
-                    path,
-                    (str(error).strip() or type(error).__name__).splitlines()[0],
-                )
+                warn_of_shipped_vocabulary(path, error)
             self._sentencepiece_model_file = find_file(SHIPPED_VOCABULARY)
         return super()._model_context()
 

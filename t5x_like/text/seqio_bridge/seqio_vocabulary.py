@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
+from t5x_like.text.seqio_extra import import_of_extra
 from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def load_vocabulary(
       lower_case: Overrides the lower-casing that a ``vocab.txt`` or ``merges.txt`` implies.
 
     Raises:
-      ValueError: No such file, another kind of file, or a damaged one.
+      ValueError: No such file, another kind of file, or a damaged one; or seqio isn't installed.
     """
+    import_of_extra("seqio", needed_by="a vocabulary for seqio")
     from t5x_like.text.seqio_bridge.literal_vocabulary import LiteralVocabulary  # imports TensorFlow
 
     return LiteralVocabulary(open_tokenizer(path_or_name, num_sentinels, lower_case=lower_case))
