@@ -12,6 +12,7 @@ from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskRe
 from t5x_like.evaluation.head_plan import predict_lines
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
+from t5x_like.evaluation.questions import seqio_codec
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
@@ -167,8 +168,4 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
     if hasattr(definition, "vocabulary"):
         return TextModel.as_trained(config, mesh, definition.tokenizer)
-    registration.get_task(task)  # says what is missing
-    # seqio and TensorFlow are imported for tasks that need them only.
-    from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
-
     return TextModel.as_trained(config, mesh, seqio_codec(task))
