@@ -10,6 +10,7 @@ from t5x_like.io.files import as_path
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS
+from t5x_like.model.zoo.t5_like import T5LikeConfig
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.run_weights import trained_with_vocabulary
 from t5x_like.pretrained.weight_sources import read_config
@@ -30,6 +31,7 @@ class BaseModel:
       vocabulary: Path or name of its vocabulary.
       layout: Streams that it reads.
       writes: Whether it generates text.
+      is_t5: Whether it is a T5, mT5 or LongT5.
       width: Size of its hidden states; 0 for fresh weights.
       max_length: Learned positions; None without a limit.
     """
@@ -38,6 +40,7 @@ class BaseModel:
     vocabulary: str
     layout: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
     writes: bool = False
+    is_t5: bool = False
     width: int = 0
     max_length: int | None = None
 
@@ -76,6 +79,7 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
         if isinstance(parts, DecoderConfig)
         else "encoder",
         writes=getattr(config, "task", None) in GENERATIVE_TASKS,
+        is_t5=isinstance(config, T5LikeConfig),
         width=int(getattr(config, "model_dim", 0)),
         max_length=None if learned is None else learned.max_position_embeddings,
     )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_file
+from t5x_like.text.tasks.documents import read_documents
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
 from t5x_like.text.tasks.rows import BadRow
 
@@ -82,7 +83,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class UserTable:
     """Rows of a CSV, TSV, JSONL, parquet or Arrow file.
 
     Attributes:
@@ -128,7 +129,7 @@ class Table:
         return self.columns[name]
 
 
-def read_table(file: str) -> Table:
+def read_table(file: str) -> UserTable:
     """Read a table; the delimiter of a CSV file and whether a first line names the columns are guessed.
 
     Raises:
@@ -138,6 +139,8 @@ def read_table(file: str) -> Table:
         path = find_file(file)
     except ValueError as error:
         raise UserError(str(error)) from None
+    if ending_of(path) == "txt" and "\t" not in _first_line(path):
+        return _plain_text(file, path)
     format = _format_of(path)
     options: dict[str, Any] = {}
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
@@ -160,12 +163,24 @@ def read_table(file: str) -> Table:
     names = list(options.get("columns", ())) or list(
         dict.fromkeys(name for row in rows for name in row.cells)
     )
-    return Table(
+    return UserTable(
         file=file,
         description=description,
         rows=_with_lists(rows, names),
         bad_rows=bad_rows,
         column_names=names,
+    )
+
+
+def _plain_text(file: str, path: str) -> UserTable:
+    """Return lines of text as a table with one column."""
+    found = list(read_documents(path, separator="line", column="text"))
+    return UserTable(
+        file=file,
+        description="plain text",
+        rows=[TableRow({"text": row.text}, row.place) for row in found if not isinstance(row, BadRow)],
+        bad_rows=[row for row in found if isinstance(row, BadRow)],
+        column_names=["text"],
     )
 
 
@@ -223,7 +238,11 @@ def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -
 
 
 def _filled(cells: dict[str, Any]) -> dict[str, Any]:
-    return {name: cell for name, cell in cells.items() if not (isinstance(cell, str) and not cell.strip())}
+    return {
+        name: cell
+        for name, cell in cells.items()
+        if cell is not None and not (isinstance(cell, str) and not cell.strip())
+    }
 
 
 def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:
