@@ -84,6 +84,10 @@ def guess_columns(
             table.column(name, flag)
     if label in texts:
         raise UserError(f"text and label both name {label!r}; give two columns")
+    if kind == "pretrain" and label is not None:
+        raise UserError(
+            f"label={label} is not for task=pretrain, which learns the text itself; leave one out"
+        )
     special = _guess_answers(table, kind, texts, label) or _guess_tags(table, kind, texts, label)
     if special is None:
         texts = tuple(texts) or _guess_texts(table, label)
@@ -93,10 +97,6 @@ def guess_columns(
         else:
             label = label or _guess_label(table, texts)
             special = ColumnGuess(kind=kind or _guess_kind(table.columns[label]), texts=texts, label=label)
-    if special.kind == "pretrain" and label is not None:
-        raise UserError(
-            f"--label {label} is not for --task pretrain, which learns the text itself; leave one out"
-        )
     group = group or _guess_group(table, special.read)
     return replace(special, group=group)
 
@@ -115,7 +115,7 @@ def _guess_answers(
         raise UserError(
             f"{table.file}: extractive answers need a question, a context and answers in it; the columns are "
             f"{', '.join(map(repr, table.column_names))}",
-            hint="name them: --text QUESTION CONTEXT --label ANSWERS",
+            hint="name them: text=QUESTION, CONTEXT and label=ANSWERS",
         )
     return ColumnGuess(kind="answers", texts=pair, label=answers)
 
@@ -137,7 +137,7 @@ def _guess_tags(
         raise UserError(
             f"{table.file}: tags need a column with lists of words and one with a tag for each; the columns are "
             f"{', '.join(map(repr, table.column_names))}",
-            hint="name them: --text WORDS --label TAGS",
+            hint="name them: text=WORDS and label=TAGS",
         )
     pairs = [
         (row.cells[words[0]], row.cells[tags]) for row in table.rows if {words[0], tags} <= row.cells.keys()

@@ -8,7 +8,7 @@ import jax
 import jinja2
 
 from t5x_like.io.files import shipped_directory
-from t5x_like.projects.base_model import BaseModel
+from t5x_like.projects.base_model import NUM_SENTINELS, BaseModel
 from t5x_like.projects.project_rows import ProjectRow
 from t5x_like.projects.run_sizes import TokenLengths
 from t5x_like.projects.task_kinds import TaskKind
@@ -64,6 +64,7 @@ def recipe_text(
         "commands": _commands(name, kind, train),
         "checkpoint": base.checkpoint,
         "vocabulary": base.vocabulary,
+        "num_sentinels": None if base.num_sentinels == NUM_SENTINELS else base.num_sentinels,
         "hardware": "cpu" if jax.default_backend() == "cpu" else "gpu",
         "train_file": "data/train.jsonl",
         "validation_file": "data/validation.jsonl",

@@ -33,9 +33,9 @@ class TextToText(TaskKind):
         """Implement ``TaskKind``; an encoder can't write."""
         if base.checkpoint is not None and not base.writes:
             raise UserError(
-                f"--checkpoint {base.checkpoint} has no output layer to write texts of column {self.columns.label!r}",
-                hint="take a T5, BART or GPT; an encoder such as BERT learns classes (--task classify) and numbers "
-                "(--task regress)",
+                f"checkpoint={base.checkpoint} has no output layer to write texts of column {self.columns.label!r}",
+                hint="take a T5, BART or GPT; an encoder such as BERT learns classes (task=classify) and numbers "
+                "(task=regress)",
             )
         lengths, targets = (
             measure_lengths(texts, base.tokenizer, max_length=base.max_length)
