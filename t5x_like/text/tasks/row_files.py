@@ -1,8 +1,8 @@
 """Rows of plain files as dictionaries of cells; bad rows are located by file and line."""
 
-import csv
 import json
 import logging
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Literal, get_args
@@ -12,6 +12,7 @@ from t5x_like.io.files import as_path, json_value
 from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
+from t5x_like.text.tasks.csv_records import named_columns, refuse_equal_names, split_csv
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, Row
 
@@ -56,7 +57,7 @@ def read_rows(
     if format == "jsonl":
         rows = _parse_jsonl(lines)
     else:
-        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines, delimiter)
+        cells = _split_tsv(lines) if format == "tsv" else split_csv(lines.with_bytes(), file, delimiter)
         rows = _with_columns(file, cells, columns, format)
     found = False
     for row in rows:
@@ -99,10 +100,15 @@ class _Lines:
         self.is_blank = not file.lower().endswith(_PACKED) or not as_path(file).stat().length
 
     def __iter__(self) -> Iterator[tuple[int, str | BadRow]]:
+        for number, text, _ in self.with_bytes():
+            yield number, text
+
+    def with_bytes(self) -> Iterator[tuple[int, str | BadRow, bytes]]:
+        """Yield numbers, decoded lines and their bytes, which are empty for lost lines."""
         for number, line in lines_of(self.file):
             text = decode_line(line, self.file, number)
-            self.is_blank = self.is_blank and text == ""
-            yield number, text
+            self.is_blank = self.is_blank and isinstance(text, str) and not text.strip()
+            yield number, text, b"" if isinstance(line, BadRow) else line
 
 
 def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
@@ -143,39 +149,6 @@ def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
             yield number, text if isinstance(text, BadRow) else text.split("\t")
 
 
-def _split_csv(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
-    """Yield the cells of CSV records with the number of their first lines; an open quote continues a record."""
-    record: list[str] = []
-    is_open, start = False, 0
-    for number, text in lines:
-        if isinstance(text, BadRow):
-            yield number, text
-            record, is_open = [], False
-            continue
-        if not record:
-            start = number
-        if not record and not text:
-            continue
-        record.append(text)
-        is_open ^= text.count('"') % 2 == 1
-        if not is_open:
-            yield start, _parse_csv_record(record, f"{lines.file}:{start}", delimiter)
-            record = []
-    if record:
-        yield (
-            start,
-            BadRow("a double quote that starts in this record is never closed", f"{lines.file}:{start}"),
-        )
-
-
-def _parse_csv_record(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
-    csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
-    try:
-        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        return BadRow(f"not CSV: {error}", place)
-
-
 def _with_columns(
     file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
 ) -> Iterator[Row | BadRow]:
@@ -188,9 +161,8 @@ def _with_columns(
                 )
             yield cells
         elif not names:
-            names = cells
-            if len(set(names)) < len(names):
-                raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
+            names = named_columns(cells)
+            refuse_equal_names(names, f"{file}:{number}")
         elif len(cells) != len(names):
             reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})."
             yield BadRow((reason + separator_hint(names, format)).removesuffix("."), f"{file}:{number}")
@@ -229,10 +201,10 @@ def describe_invalid_json(error: json.JSONDecodeError) -> str:
 def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
     for number, text in lines:
         place = f"{lines.file}:{number}"
-        if not text:
-            continue
         if isinstance(text, BadRow):
             yield text
+            continue
+        if not text.strip():
             continue
         try:
             value = json_value(text)
@@ -253,7 +225,10 @@ def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
 
 
 def _cells_of(value: dict, place: str) -> Row | BadRow:
-    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay."""
+    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay.
+
+    NaN becomes null: pandas writes a missing value so.
+    """
     cells: dict[str, Cell] = {}
     for name, cell in value.items():
         try:
@@ -272,6 +247,8 @@ def _cells_of(value: dict, place: str) -> Row | BadRow:
 def _cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | list | dict):
         return value
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, bytes):
         return value.decode("utf-8")
     return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
@@ -288,6 +265,7 @@ def _read_table(file: str, format: str) -> Iterator[Row | BadRow]:
         number = 0
         try:
             for batch in table_batches(stream, is_parquet=format == "parquet"):
+                refuse_equal_names(batch.schema.names, file)
                 for value in batch.to_pylist():
                     number += 1
                     yield _cells_of(value, f"{file}:row {number}")
