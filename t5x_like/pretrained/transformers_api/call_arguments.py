@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.index_checks import IGNORED, check_some_learned, check_token_ids
+from t5x_like.inference.sampling import check_temperature
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
@@ -88,7 +89,8 @@ def check_generation(
         )
     if do_sample and num_beams > 1:
         raise ValueError("do_sample and num_beams > 1 exclude each other here")
-    if do_sample and temperature <= 0:
+    check_temperature(temperature)
+    if do_sample and temperature == 0:
         raise ValueError(f"temperature is {temperature}; sampling needs a positive one")
     if num_return_sequences > 1 and num_beams == 1 and not do_sample:
         raise ValueError("greedy decoding writes one sequence a row; use num_beams or do_sample for more")
