@@ -136,9 +136,8 @@ def truncate_logits(
     Equal logits are kept together; the best token always stays.
     """
     if top_k is not None:
-        if top_k < 1 or int(top_k) != top_k:
-            raise ValueError(f"top_k is {top_k}; keep a whole number of tokens, at least 1, or None for all")
-        top_k = int(top_k)
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; keep at least 1 token, or None for all")
         worst_kept = find_top_k(logits, min(top_k, logits.shape[-1]))[0][:, -1:]
         logits = jnp.where(logits < worst_kept, -jnp.inf, logits)
     if top_p is not None:
