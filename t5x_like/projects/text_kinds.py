@@ -22,6 +22,9 @@ class TextToText(TaskKind):
     about: ClassVar[str] = "reads a text and writes another"
 
     def _answer(self, row: TableRow) -> str:
+        cell = self._cell(row, self.columns.label)
+        if isinstance(cell, list) and cell and all(isinstance(each, str | int | float) for each in cell):
+            return ", ".join(sorted({str(each).strip() for each in cell}))  # several labels, in one order
         return self._text(row, self.columns.label)
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
