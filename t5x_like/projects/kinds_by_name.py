@@ -7,7 +7,7 @@ from t5x_like.projects.head_kinds import Answers, NumberPrediction, Tagging
 from t5x_like.projects.project_rows import ProjectRow
 from t5x_like.projects.table import TableRow
 from t5x_like.projects.task_kinds import Classification, TaskKind
-from t5x_like.projects.text_kinds import PlainText, TextToText
+from t5x_like.projects.text_kinds import PlainTextPretraining, TextToText
 
 KINDS: Mapping[Kind, type[TaskKind]] = {
     "classify": Classification,
@@ -15,7 +15,7 @@ KINDS: Mapping[Kind, type[TaskKind]] = {
     "tags": Tagging,
     "answers": Answers,
     "text": TextToText,
-    "pretrain": PlainText,
+    "pretrain": PlainTextPretraining,
 }
 
 

@@ -87,7 +87,7 @@ def _mean_words(rows: Sequence[ProjectRow]) -> float:
     return sum(len(row.answer.split()) for row in rows) / len(rows)
 
 
-class PlainText(TaskKind):
+class PlainTextPretraining(TaskKind):
     """Documents without labels."""
 
     template: ClassVar[str] = "pretrain_from_table.gin.jinja"
