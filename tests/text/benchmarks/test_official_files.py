@@ -220,6 +220,7 @@ def test_empty_texts_are_used_and_reported(tmp_path: Path, caplog: pytest.LogCap
     assert "dev.tsv:2: sentence1" in caplog.text
 
 
+@pytest.mark.seqio
 def test_what_tensorflow_datasets_prepared_is_read(tmp_path: Path) -> None:
     import tensorflow as tf
     import tensorflow_datasets as tfds
