@@ -154,21 +154,6 @@ FILES = (
         },
     ),
     ResultFile(
-        name="installation_cpu",
-        title="Installation",
-        words="An installation by pip with and without the extra `seqio`, and before it was one; wheels downloaded before. "
-        "Seconds of commands are medians.",
-        rows=("installations",),
-        columns={
-            "MB": ("megabytes",),
-            "packages": ("packages",),
-            "pip, seconds": ("install_seconds",),
-            "import t5x_like": ("seconds", "import t5x_like"),
-            "--help": ("seconds", "t5x-like --help"),
-            "tasks list": ("seconds", "t5x-like tasks list"),
-        },
-    ),
-    ResultFile(
         name="huge_pages_cpu",
         title="Huge pages",
         words="Training steps on a CPU with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` and without: medians of processes "
