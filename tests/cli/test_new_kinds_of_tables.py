@@ -60,6 +60,10 @@ def translations(row: int) -> dict[str, Any]:
     return {"source": sentence(row), "target": f"{sentence(row + 1)} {row}"}
 
 
+def label_sets(row: int) -> dict[str, Any]:
+    return {"text": sentence(row), "labels": ["b c", "a"][: 1 + row % 2]}
+
+
 def documents(row: int) -> dict[str, Any]:
     return {"text": f"{sentence(row, 60)} {row}"}
 
@@ -94,6 +98,7 @@ def checkpoint(folder: Path, model: str, **settings: Any) -> str:
         (answers, "answers in the context; 5 questions without an answer", "unanswerable = True"),
         (plain_answers, "column 'answer', answers in the context", "unanswerable = False"),
         (translations, "texts to write, 7.0 words on average", "METRICS = ('rouge', 'bleu')"),
+        (label_sets, "column 'labels', texts to write", "TARGET_TEMPLATE = '{labels}'"),
         (documents, "split: 32 rows of training, 8 of validation", "column = 'text'"),
     ],
 )
