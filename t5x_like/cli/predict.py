@@ -1,5 +1,8 @@
-"""Answer lines of text with a run's weights: from --input, from a file, or from stdin. One answer a line.
+"""Predict with a run or any checkpoint: rows of a table, which comes back with its predictions, or lines of text.
 
+t5x-like predict runs/reviews --input new.csv --output predicted.csv       the same columns, and the prediction
+t5x-like predict runs/reviews --input new.jsonl --text body --scores       another column; all classes; to stdout
+cat new.tsv | t5x-like predict path/to/bert --input - --format tsv         a Hugging Face directory with a head
 t5x-like predict --checkpoint runs/finetune --task cmudict --input "t r a i n"
 t5x-like predict --checkpoint runs/finetune --task cmudict --output answers.jsonl < words.txt
 """
@@ -8,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from t5x_like.cli.arguments import (
@@ -16,9 +20,16 @@ from t5x_like.cli.arguments import (
     add_ensemble_arguments,
     as_ensemble,
     has_own_decoding,
+    import_users_modules,
     load_configuration,
     read_experiment_field,
     use_saved_run,
+)
+from t5x_like.cli.prediction_tables import (
+    add_table_arguments,
+    predict_rows,
+    table_of,
+    table_settings,
 )
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_jsonl
@@ -26,30 +37,85 @@ from t5x_like.io.files import write_jsonl
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like predict``."""
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        metavar="CHECKPOINT",
+        help="a run, or any other checkpoint: --checkpoint, shorter",
+    )
     add_checkpoint_arguments(parser)
     add_ensemble_arguments(parser)
-    parser.add_argument("--task", help="the task that words the input and names the vocabulary")
-    parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")
+    parser.add_argument("--task", help="the task that words the input (the run's own, if it has one)")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="TABLE",
+        help="a table (.csv, .tsv, .jsonl, .parquet), or - for one on stdin; or a text, and then it may be repeated",
+    )
     parser.add_argument("--input_file", metavar="FILE", help="one input a line")
-    parser.add_argument("--output", metavar="FILE", help="write JSONL with input and prediction, not stdout")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="the table to write, in the format of its name; of lines JSONL with input and prediction (stdout)",
+    )
+    parser.add_argument("--inputs_length", type=int, metavar="N", help="tokens of an input (as in training)")
+    parser.add_argument("--batch_size", type=int, metavar="N", help="rows at once (16)")
+    parser.add_argument("--max_new_tokens", type=int, metavar="N", help="longest written answer in tokens")
+    add_table_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print or writes the answers in the order of the inputs."""
+    """Write a table with predictions, or print the answers in the order of the inputs."""
+    if arguments.directory and arguments.checkpoint:
+        raise UserError("CHECKPOINT and --checkpoint name two checkpoints; give one")
+    arguments.checkpoint = arguments.directory or arguments.checkpoint
     if arguments.input and arguments.input_file:
         raise UserError("give --input or --input_file, not both")
-    if not (arguments.task or arguments.gin_file):
-        raise UserError("say which task words the input: --task NAME (t5x-like tasks list)")
+    for name in ("inputs_length", "batch_size", "max_new_tokens"):
+        if (value := getattr(arguments, name)) is not None and value < 1:
+            raise UserError(f"--{name} is {value}; give at least 1")
+    table = table_of(arguments)
+    if table is None and (given := table_settings(arguments)):
+        raise UserError(
+            f"--{given[0]} is for tables", hint="give one by --input FILE.csv, .tsv, .jsonl, .parquet"
+        )
+    if not (arguments.checkpoint or arguments.gin_file):
+        raise UserError("say which weights: CHECKPOINT, a run or a Hugging Face directory")
+    is_run = bool(arguments.gin_file) or (Path(arguments.checkpoint) / "experiment.json").is_file()
+    if is_run:
+        return _run_of_task(arguments, table)
+    if arguments.task or arguments.ensemble or arguments.overrides:
+        raise UserError(
+            f"{arguments.checkpoint} is no run, there is no experiment.json in it; --task, --ensemble and --set are "
+            "for runs"
+        )
+    return predict_rows(arguments, table, _lines(arguments) if table is None else ())
+
+
+def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
+    """Predict with a run, in the form of its task."""
     is_recorded = not arguments.gin_file
+    if is_recorded and not arguments.task:
+        arguments.task = _own_task(arguments)
+    checkpoint = arguments.checkpoint
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
     prediction: Any = load_configuration(arguments, PREDICTION).value
     if is_recorded:
-        generation = _decoding(prediction.checkpoint, prediction.generation)
+        prediction = _as_evaluated(checkpoint, prediction)
+    for name in ("inputs_length", "batch_size"):
+        if getattr(arguments, name) is not None:
+            prediction = replace(prediction, **{name: getattr(arguments, name)})
+    if arguments.max_new_tokens is not None:
+        generation = replace(prediction.generation, max_new_tokens=arguments.max_new_tokens)
         prediction = replace(prediction, generation=generation)
+    prediction = as_ensemble(prediction, arguments)
+    if table is not None:
+        return predict_rows(arguments, table, (), prediction)
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import predict
 
-    predictions = predict(as_ensemble(prediction, arguments), _lines(arguments))
+    predictions = predict(prediction, _lines(arguments))
     if arguments.output:
         write_jsonl(arguments.output, (prediction._asdict() for prediction in predictions))
         return 0
@@ -58,13 +124,39 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _decoding(checkpoint: str, asked: Any) -> Any:
-    """Return the decoding of a run's own evaluation, unless flags ask for another."""
-    if has_own_decoding(asked):
-        return asked
-    found = read_experiment_field(checkpoint, "evaluations")
-    own = [each.generation for each in found if hasattr(each, "generation")]
-    return replace(own[0], max_new_tokens=asked.max_new_tokens) if own else asked
+def _own_task(arguments: argparse.Namespace) -> str:
+    """Return the only task that a run was trained on.
+
+    Raises:
+      UserError: There are several.
+    """
+    import_users_modules(arguments)
+    from t5x_like.text import registry
+
+    registry.register(read_experiment_field(arguments.checkpoint, "tasks"))
+    names = registry.names_of_tasks(read_experiment_field(arguments.checkpoint, "train").mixture)
+    if len(names) != 1:
+        raise UserError(
+            f"{arguments.checkpoint} was trained on several tasks; say which task words the input: --task NAME",
+            hint=f"choose from: {', '.join(names)}",
+        )
+    return names[0]
+
+
+def _as_evaluated(checkpoint: str, prediction: Any) -> Any:
+    """Return the prediction with the settings of a run's own evaluation, unless flags ask for other decoding."""
+    evaluations = read_experiment_field(checkpoint, "evaluations")
+    for each in evaluations:
+        if not hasattr(each, "generation"):
+            names = ("max_answer_length", "null_score_diff_threshold", "n_best")
+            spans = replace(prediction.spans, **{name: getattr(each, name) for name in names})
+            return replace(prediction, spans=spans)
+        prediction = replace(prediction, method=each.method, targets_length=each.targets_length)
+        if not has_own_decoding(prediction.generation):
+            asked = prediction.generation.max_new_tokens
+            prediction = replace(prediction, generation=replace(each.generation, max_new_tokens=asked))
+        return prediction
+    return prediction
 
 
 def _lines(arguments: argparse.Namespace) -> Iterable[str]:

@@ -1,9 +1,8 @@
 """Predictions of one task's rows by a fine-tuned head, with the rows and scores that text outputs have, too."""
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
 from t5x_like.inference.length_batches import length_batches
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
 from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
-from t5x_like.text.tasks.rows import RawRow
 
 _BATCHES_AT_ONCE = 8  # batches whose predictions are written together
 
@@ -117,33 +115,3 @@ class HeadPlan:
                     f"task {part.task!r}: the head's score for question {rows[origin]} is not a number (NaN); these "
                     "weights can't be evaluated, give others"
                 )
-
-
-def predict_lines(
-    definition: PairsTask, lines: Iterable[str], predictor: HeadPredictor, params: Any, *, inputs_length: int
-) -> Iterator[tuple[str, Any]]:
-    """Yield the input text and the head's prediction for each line.
-
-    Args:
-      definition: The task that says how lines are read.
-      lines: Texts for a task from files, JSON objects for a benchmark.
-      predictor: The model with its head.
-      params: The model's weights.
-      inputs_length: Tokens of an input.
-
-    Raises:
-      ValueError: The task has no head format, the model lacks the head, or a line lacks the task's columns.
-    """
-    definition.head_format()  # raises for a task without head format
-    lines = iter(lines)
-    while given := list(islice(lines, predictor.batch_size)):
-        read = [_read_line(definition, line) for line in given]
-        questions = questions_of(definition, read, inputs_length=inputs_length)
-        found = head_predictions(questions, predictor.scores(params, questions))
-        for each, answer in zip(read, found.answers, strict=True):
-            yield each.row.input_text, questions.answers.written(answer)
-
-
-def _read_line(definition: PairsTask, line: str) -> LabeledRow:
-    values = definition.line_columns(line)
-    return LabeledRow(definition.head_format().read(values), RawRow(values, "a line"))

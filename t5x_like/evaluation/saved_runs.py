@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jax.sharding import Mesh
 
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
-from t5x_like.evaluation.head_plan import predict_lines
 from t5x_like.evaluation.head_predictor import HeadPredictor
-from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import seqio_codec
+from t5x_like.evaluation.row_predictors import HeadRowPredictor, RowPredictor, TextRowPredictor
+from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
@@ -24,6 +23,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.pairs import PairsTask
 
 
 @config_class
@@ -91,7 +91,7 @@ def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh) -> Checkpoint:
 
 @config_class
 class RunPrediction:
-    """Predictions of a run for lines of text.
+    """Predictions of a run for lines of text and rows of tables.
 
     Attributes:
       checkpoint: Run directory.
@@ -102,6 +102,9 @@ class RunPrediction:
       inputs_length: Tokens of an input.
       batch_size: Lines in a batch.
       generation: Decoding settings.
+      method: "generate" decodes an output; "rank" predicts the most likely of the task's labels.
+      targets_length: Tokens of a label that is ranked.
+      spans: Search for answer spans.
       step: Step of the run; its newest good one by default.
       mesh: Devices.
     """
@@ -114,6 +117,9 @@ class RunPrediction:
     inputs_length: int = 512
     batch_size: int = 16
     generation: GenerationConfig = field(default_factory=GenerationConfig)
+    method: Literal["generate", "rank"] = "generate"
+    targets_length: int = 64
+    spans: SpanSearch = field(default_factory=SpanSearch)
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
@@ -127,45 +133,59 @@ class Prediction(NamedTuple):
 
 def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     """Yield a prediction for each line, batch by batch; models with a head use it."""
+    predictor = row_predictor(run)
+    lines = iter(lines)
+    while batch := list(islice(lines, run.batch_size)):
+        rows = [predictor.read_line(line) for line in batch]
+        for row, found in zip(rows, predictor.predict(rows), strict=True):
+            yield Prediction(predictor.input_text(row), found.text)
+
+
+def row_predictor(run: RunPrediction) -> RowPredictor:
+    """Open a run to predict rows of its task; models with a head use it.
+
+    Raises:
+      ValueError: There is no such run or task, or the model can't answer the task.
+    """
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registration.connect()
     registry.register(run.tasks)
     opened = _open(run, mesh)
-    config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
     if not opened.writes:
-        predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
-        for text, answer in predict_lines(
-            definition, lines, predictor, params, inputs_length=run.inputs_length
-        ):
-            yield Prediction(text, " ".join(answer) if isinstance(answer, list) else str(answer))
-        return
-    model = _text_model(config, mesh, run.task, definition)
-    length = run.inputs_length + (model.begin_id is not None)
-    model.check_length(
-        config,
-        prompt=length,
-        answer=run.generation.max_new_tokens,
-        what=f"task {run.task!r}, with its answers,",
-    )
-    prompter = Prompter(task=run.task, style=PromptStyle())
-    word = str if definition is None else definition.word_question
-    questions = (word(line) for line in lines)
-    while texts := list(islice(questions, run.batch_size)):
-        prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]
-        encoded = model.encode_prompts(prompter, prompts, length=length)
-        answers = model.generate(
-            params,
-            [prompt.ids for prompt in encoded],
-            run.generation,
-            batch_size=run.batch_size,
-            limit=length,
+        return HeadRowPredictor(
+            definition=definition,
+            predictor=HeadPredictor(opened.graphdef, mesh, batch_size=run.batch_size),
+            params=opened.params,
+            inputs_length=run.inputs_length,
+            spans=run.spans,
         )
-        yield from map(Prediction, texts, answers)
+    model = _text_model(opened.config, mesh, run.task, definition)
+    length = run.inputs_length + (model.begin_id is not None)
+    answer = run.targets_length if run.method == "rank" else run.generation.max_new_tokens
+    model.check_length(
+        opened.config, prompt=length, answer=answer, what=f"task {run.task!r}, with its answers,"
+    )
+    return TextRowPredictor(
+        model=model,
+        params=opened.params,
+        batch_size=run.batch_size,
+        prompt_length=length,
+        generation=run.generation,
+        task=run.task,
+        definition=definition if isinstance(definition, PairsTask) else None,
+        word=str if definition is None else definition.word_question,
+        method=run.method,
+        targets_length=run.targets_length,
+    )
 
 
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
     if hasattr(definition, "vocabulary"):
         return TextModel.as_trained(config, mesh, definition.tokenizer)
+    registration.get_task(task)  # says what is missing
+    # seqio and TensorFlow are imported for tasks that need them only.
+    from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
+
     return TextModel.as_trained(config, mesh, seqio_codec(task))

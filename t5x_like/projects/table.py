@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_file
-from t5x_like.text.tasks.documents import read_documents
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
 from t5x_like.text.tasks.rows import BadRow
 
@@ -48,27 +47,27 @@ class Column:
 
     @functools.cached_property
     def is_list(self) -> bool:
-        """True if all cells are lists."""
+        """Whether all cells are lists."""
         return bool(self.cells) and all(isinstance(cell, list) for cell in self.cells)
 
     @functools.cached_property
     def is_record(self) -> bool:
-        """True if all cells are records, such as SQuAD's answers."""
+        """Whether all cells are records, such as SQuAD's answers."""
         return bool(self.cells) and all(isinstance(cell, dict) for cell in self.cells)
 
     @functools.cached_property
     def is_text(self) -> bool:
-        """True if all cells are text; numbers are text, too."""
+        """Whether all cells are text; numbers are text, too."""
         return bool(self.cells) and all(isinstance(cell, str) for cell in self.cells)
 
     @functools.cached_property
     def is_number(self) -> bool:
-        """True if all cells are finite numbers."""
+        """Whether all cells are finite numbers."""
         return self.is_text and all(map(_is_number, self.cells))
 
     @functools.cached_property
     def is_whole_number(self) -> bool:
-        """True if all cells are whole numbers."""
+        """Whether all cells are whole numbers."""
         return self.is_number and all(float(cell).is_integer() for cell in self.cells)
 
     @functools.cached_property
@@ -83,7 +82,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTable:
+class Table:
     """Rows of a CSV, TSV, JSONL, parquet or Arrow file.
 
     Attributes:
@@ -129,7 +128,7 @@ class UserTable:
         return self.columns[name]
 
 
-def read_table(file: str) -> UserTable:
+def read_table(file: str) -> Table:
     """Read a table; the delimiter of a CSV file and whether a first line names the columns are guessed.
 
     Raises:
@@ -139,8 +138,6 @@ def read_table(file: str) -> UserTable:
         path = find_file(file)
     except ValueError as error:
         raise UserError(str(error)) from None
-    if ending_of(path) == "txt" and "\t" not in _first_line(path):
-        return _plain_text(file, path)
     format = _format_of(path)
     options: dict[str, Any] = {}
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
@@ -163,24 +160,12 @@ def read_table(file: str) -> UserTable:
     names = list(options.get("columns", ())) or list(
         dict.fromkeys(name for row in rows for name in row.cells)
     )
-    return UserTable(
+    return Table(
         file=file,
         description=description,
         rows=_with_lists(rows, names),
         bad_rows=bad_rows,
         column_names=names,
-    )
-
-
-def _plain_text(file: str, path: str) -> UserTable:
-    """Return lines of text as a table with one column."""
-    found = list(read_documents(path, separator="line", column="text"))
-    return UserTable(
-        file=file,
-        description="plain text",
-        rows=[TableRow({"text": row.text}, row.place) for row in found if not isinstance(row, BadRow)],
-        bad_rows=[row for row in found if isinstance(row, BadRow)],
-        column_names=["text"],
     )
 
 
@@ -238,11 +223,7 @@ def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -
 
 
 def _filled(cells: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: cell
-        for name, cell in cells.items()
-        if cell is not None and not (isinstance(cell, str) and not cell.strip())
-    }
+    return {name: cell for name, cell in cells.items() if not (isinstance(cell, str) and not cell.strip())}
 
 
 def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:

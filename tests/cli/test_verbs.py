@@ -141,7 +141,6 @@ def test_predictions_come_one_a_line_in_order(folder: Path, capsys: pytest.Captu
         (["evaluate", "--checkpoint=nowhere"], "there is no nowhere/experiment.json"),
         (["evaluate"], "say which weights: --checkpoint RUN_DIR"),
         (["evaluate", "--checkpoint=run", "--split=tests"], "has no split 'tests'; there are train"),
-        (["predict", "--checkpoint=run"], "say which task words the input: --task"),
         (["predict", "--checkpoint=run", "--task=spellinx", "--input=x"], "did you mean 'spelling'?"),
         (["predict", "--checkpoint=run", "--task=spelling", "--input=x", "--input_file=y"], "not both"),
         (

@@ -17,6 +17,7 @@ from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
@@ -228,19 +229,26 @@ def read_questions(
     return read
 
 
-def questions_of(definition: PairsTask, read: list[LabeledRow], *, inputs_length: int) -> HeadQuestions:
+def questions_of(
+    definition: PairsTask,
+    read: list[LabeledRow],
+    *,
+    inputs_length: int,
+    tokenizer: Tokenizer | None = None,
+) -> HeadQuestions:
     """Tokenize rows.
 
     Args:
       definition: Task of the rows.
       read: Rows.
       inputs_length: Maximum row length in tokens.
+      tokenizer: Tokenizer; by default the task's.
 
     Raises:
       ValueError: No head reads the task, a metric doesn't fit it, or rows have different numbers of choices.
     """
     head_format = definition.head_format()
-    tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
+    tokenizer = tokenizer or open_tokenizer(definition.vocabulary, definition.num_sentinels)
     rows = (each.row for each in read)
     examples = make_examples(head_format, rows, tokenizer, length=inputs_length, framing=definition.framing)
     return HeadQuestions(

@@ -16,6 +16,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
+from t5x_like.text.heads.head_format import column_of
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
@@ -159,8 +160,7 @@ class BenchmarkTask(PairsTask):
         Raises:
           ValueError: The line is neither.
         """
-        columns = self.benchmark.source.columns
-        texts = self.benchmark.question_columns or [name for name, kind in columns.items() if kind == "text"]
+        columns, texts = self.benchmark.source.columns, self._text_columns
         row: dict[str, Any] = {name: _nothing(kind) for name, kind in columns.items() if name not in texts}
         if len(texts) == 1:
             row[texts[0]] = line.split() if columns[texts[0]] == "texts" else line
@@ -168,7 +168,41 @@ class BenchmarkTask(PairsTask):
             row |= columns_of_line(self.name, texts, line)
         if fault := find_fault(row, columns):
             raise needs_columns(self.name, texts, line, fault)
+        return self._inputs_of(row)
+
+    @property
+    def _text_columns(self) -> Sequence[str]:
+        columns = self.benchmark.source.columns
+        return self.benchmark.question_columns or [name for name, kind in columns.items() if kind == "text"]
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns of the texts; see ``PairsTask``."""
+        return tuple(self._text_columns)
+
+    def word_row(self, values: Mapping[str, Any]) -> str:
+        """Word a row with the benchmark's columns; see ``PairsTask``."""
+        columns = self.benchmark.source.columns
+        for name in self._text_columns:
+            column_of(values, name)
+        row = {name: _nothing(kind) for name, kind in columns.items()}
+        row |= {name: values[name] for name in self._text_columns}
+        if fault := find_fault(row, columns):
+            raise ValueError(fault)
+        return self._inputs_of(row)
+
+    def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a row without its label; see ``PairsTask``."""
+        columns, labels = self.benchmark.source.columns, self.head_format().label_columns
+        row = {name: _nothing(kind) for name, kind in columns.items()}
+        row |= {name: value for name, value in values.items() if name not in labels}
+        if fault := find_fault(row, columns):
+            raise ValueError(fault)
+        return row
+
+    def _inputs_of(self, row: Mapping[str, Any]) -> str:
         # Some wordings leave out unlabeled rows, and questions are unlabeled.
+        row = dict(row)
         return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
 
     def fingerprint(self) -> dict[str, str]:

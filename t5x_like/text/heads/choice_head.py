@@ -13,10 +13,13 @@ from t5x_like.text.heads.head_format import (
     HeadExample,
     HeadFormat,
     HeadRow,
+    Probabilities,
     as_text,
     class_of,
     column_of,
+    columns_in,
     filled,
+    rounded,
 )
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.metrics import accuracy, sequence_accuracy, squad, trivia_qa
@@ -67,6 +70,13 @@ class MultipleChoice(HeadFormat):
         """Metrics of choices, whose numbers are no classes: the order of choices means nothing."""
         return {"accuracy": accuracy, "sequence_accuracy": sequence_accuracy}
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        if isinstance(self.choices, str):
+            return (*columns_in(self.context), self.choices)
+        return columns_in(self.context, *self.choices)
+
     def num_answers(self, num_choices: int) -> int:
         """Implement ``HeadFormat``."""
         return num_choices
@@ -93,6 +103,7 @@ class CandidateRanking(HeadFormat):
     candidates: str = "entities"
     answers: str = "answers"
 
+    label_parameters: ClassVar[tuple[str, ...]] = ("answers",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (squad,)
 
     @property
@@ -133,14 +144,33 @@ class CandidateRanking(HeadFormat):
     ) -> list[Answer]:
         """Return the candidate of each row with the highest odds of being right; of equal ones the first."""
         del word_starts
-        odds = np.array([row[1] - row[0] for row in scores])
-        per_row = np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
+        per_row = self._odds(rows, scores)
         return [row.candidates[int(np.argmax(each))] for row, each in zip(rows, per_row, strict=True)]
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
         """Implement ``HeadFormat``."""
         return {"squad": squad, "trivia_qa": trivia_qa}
+
+    def probabilities(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+        labels: Sequence[str],
+    ) -> list[Probabilities]:
+        """Return each candidate's probability of being right; they don't sum to 1."""
+        del word_starts, labels
+        found = []
+        for row, odds in zip(rows, self._odds(rows, scores), strict=True):
+            shares = rounded(1 / (1 + np.exp(-np.float64(odds))))
+            found.append(Probabilities(max(shares), dict(zip(row.candidates, shares, strict=True))))
+        return found
+
+    def _odds(self, rows: Sequence[HeadRow], scores: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the logarithm of the odds of each row's candidates."""
+        odds = np.array([row[1] - row[0] for row in scores])
+        return np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""

@@ -6,7 +6,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow, class_of, filled
+from t5x_like.text.heads.head_format import (
+    Answer,
+    Head,
+    HeadExample,
+    HeadFormat,
+    HeadRow,
+    class_of,
+    columns_in,
+    filled,
+)
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.framing import require_ids
@@ -208,6 +217,11 @@ class ClozeClassification(Cloze):
     def class_names(self) -> tuple[str, ...]:
         """Implement ``HeadFormat``."""
         return self.classes
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        return columns_in(self.pattern)
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""

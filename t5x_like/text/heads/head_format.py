@@ -37,6 +37,18 @@ class Head(NamedTuple):
     num_labels: int
 
 
+class Probabilities(NamedTuple):
+    """Probabilities of a row's prediction.
+
+    Attributes:
+      predicted: That of the predicted class; a list for a prediction of several classes or words.
+      by_class: That of each class by name; a list for words, in their order.
+    """
+
+    predicted: float | list[float]
+    by_class: dict[str, float] | list[dict[str, float]]
+
+
 class HeadRow(NamedTuple):
     """Texts and label of a row; each head format fills its own fields.
 
@@ -111,6 +123,7 @@ class HeadFormat(ABC):
       tags_tokens: Whether labels belong to tokens.
       keeps_unlabeled: Whether a model trains on rows without a label, too, by a loss of its own.
       label_fields: Fields of ``Example`` that hold the label.
+      label_parameters: Fields of the format that name the columns of the label.
       default_metrics: Metrics of tasks that name none.
       why_left_out: What is said of rows that don't train a model.
     """
@@ -120,6 +133,7 @@ class HeadFormat(ABC):
     tags_tokens: ClassVar[bool] = False
     keeps_unlabeled: bool = False
     label_fields: ClassVar[tuple[str, ...]] = ("label",)
+    label_parameters: ClassVar[tuple[str, ...]] = ("label",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
     why_left_out: ClassVar[str] = "have no label"
 
@@ -147,6 +161,16 @@ class HeadFormat(ABC):
     def is_pair(self) -> bool:
         """True if each row is one pair of texts, which can be read in both orders."""
         return False
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns of the texts that the head reads, in order; empty if only the format's own names are known."""
+        return ()
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Columns of the label, which rows to predict may lack."""
+        return tuple(getattr(self, name) for name in self.label_parameters)
 
     @abstractmethod
     def read(self, values: RowValues) -> HeadRow:
@@ -235,6 +259,28 @@ class HeadFormat(ABC):
         del rows, word_starts
         return [int(np.argmax(row)) for row in scores]
 
+    def probabilities(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+        labels: Sequence[str],
+    ) -> list[Probabilities] | None:
+        """Return the probabilities of each row's prediction; None if the head gives none.
+
+        Args:
+          rows: As for ``answers_of``.
+          scores: As for ``answers_of``.
+          word_starts: As for ``answers_of``.
+          labels: Texts of the classes, as for ``written``.
+        """
+        del rows, word_starts
+        shares = [softmax(row) for row in scores]
+        return [
+            Probabilities(max(row), {str(self.written(n, labels)): share for n, share in enumerate(row)})
+            for row in shares
+        ]
+
     def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
         """Return the task's own metrics, or the default ones."""
         return given or self.default_metrics
@@ -296,6 +342,22 @@ class HeadFormat(ABC):
     def written_target(self, row: HeadRow, labels: Sequence[str]) -> Any:
         """Return the true label as text; see ``written``."""
         return self.written(self.target(row), labels)
+
+
+def softmax(scores: np.ndarray) -> list[float]:
+    """Return the probabilities of classes by their scores [C], to six places."""
+    shares = np.exp(np.float64(scores) - np.max(scores))
+    return rounded(shares / shares.sum())
+
+
+def rounded(shares: np.ndarray) -> list[float]:
+    """Return probabilities to six places."""
+    return [round(share, 6) for share in shares.tolist()]
+
+
+def columns_in(*templates: str) -> tuple[str, ...]:
+    """Return the columns that templates name, each once, in order."""
+    return tuple(dict.fromkeys(name for template in templates for name in Template(template).fields))
 
 
 def filled(template: str, values: RowValues) -> str:

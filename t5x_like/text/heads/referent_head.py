@@ -129,6 +129,15 @@ class ReferentRanking(MaskedCloze):
         counts = [-(-max(len(row.candidates) - 1, 1) // (self.num_choices - 1)) for row in rows]
         return [int(each.all()) for each in np.split(is_likeliest, np.cumsum(counts)[:-1])]
 
+    def probabilities(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+        labels: Sequence[str],
+    ) -> None:
+        """Return None: a phrase is compared with others, any number of them."""
+
     def num_answers(self, num_choices: int) -> int:
         """Implement ``HeadFormat``."""
         del num_choices

@@ -1,7 +1,7 @@
 """Heads that predict a class or a number for each text."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,14 +10,13 @@ import numpy as np
 from t5x_like.text.heads.head_format import (
     Answer,
     Head,
-    HeadExample,
     HeadFormat,
     HeadRow,
     as_text,
     class_of,
+    columns_in,
     filled,
 )
-from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.metrics import pearson_corrcoef
 from t5x_like.text.metrics.by_name import MetricFunction, number_metrics
 from t5x_like.text.templates import RowValues
@@ -52,6 +51,11 @@ class SequenceClassification(HeadFormat):
         """Implement ``HeadFormat``."""
         return len(self.texts) == 2
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        return columns_in(*self.texts)
+
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
@@ -77,8 +81,6 @@ class Regression(HeadFormat):
       lowest: Minimum.
       highest: Maximum.
       unlabeled: Value of the column for unlabeled rows.
-      mean: Number that is subtracted from labels before training, and added to outputs.
-      deviation: Number by which labels are divided after that, and outputs multiplied.
     """
 
     texts: tuple[str, ...]
@@ -86,18 +88,10 @@ class Regression(HeadFormat):
     lowest: float
     highest: float
     unlabeled: float = -1.0
-    mean: float = 0.0
-    deviation: float = 1.0
 
     predicts_number: ClassVar[bool] = True
     label_fields: ClassVar[tuple[str, ...]] = ("value",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (pearson_corrcoef,)
-
-    def __post_init__(self) -> None:
-        if not self.deviation > 0:
-            raise ValueError(
-                f"deviation is {self.deviation}; labels are divided by it, so give a positive number"
-            )
 
     @property
     def head(self) -> Head:
@@ -108,6 +102,11 @@ class Regression(HeadFormat):
     def is_pair(self) -> bool:
         """Implement ``HeadFormat``."""
         return len(self.texts) == 2
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        return columns_in(*self.texts)
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
@@ -131,10 +130,6 @@ class Regression(HeadFormat):
         """Implement ``HeadFormat``."""
         return not math.isnan(row.value)
 
-    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
-        value = (row.value - self.mean) / self.deviation
-        return [HeadExample(tuple(inputs), origin, value=value)]
-
     def answers_of(
         self,
         rows: Sequence[HeadRow],
@@ -143,13 +138,21 @@ class Regression(HeadFormat):
     ) -> list[Answer]:
         """Return the outputs, clipped to ``lowest`` and ``highest``."""
         del rows, word_starts
-        values = (float(row[0]) * self.deviation + self.mean for row in scores)
-        return [float(np.clip(value, self.lowest, self.highest)) for value in values]
+        return [float(np.clip(row[0], self.lowest, self.highest)) for row in scores]
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
         """Implement ``HeadFormat``."""
         return number_metrics()
+
+    def probabilities(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+        labels: Sequence[str],
+    ) -> None:
+        """Return None: a number has none."""
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer:
         """Return the mean, the best constant prediction."""

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from t5x_like.text import metrics
-from t5x_like.text.heads.head_format import Head, HeadExample, HeadFormat, HeadRow, as_text, filled
+from t5x_like.text.heads.head_format import (
+    Head,
+    HeadExample,
+    HeadFormat,
+    HeadRow,
+    as_text,
+    columns_in,
+    filled,
+)
 from t5x_like.text.heads.input_format import InputFormat
 from t5x_like.text.heads.token_spans import TokenSpans, encode_with_spans, tokens_of
 from t5x_like.text.metrics.by_name import MetricFunction
@@ -45,11 +53,17 @@ class QuestionAnswering(HeadFormat):
     metric: Literal["squad", "cmrc"] = "squad"
 
     label_fields: ClassVar[tuple[str, ...]] = ("span",)
+    label_parameters: ClassVar[tuple[str, ...]] = ("answers",)
 
     @property
     def head(self) -> Head:
         """Implement ``HeadFormat``."""
         return Head("question_answering", 2)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        return columns_in(self.question, self.context)
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""

@@ -13,9 +13,11 @@ from t5x_like.text.heads.head_format import (
     HeadExample,
     HeadFormat,
     HeadRow,
+    Probabilities,
     as_text,
     class_number,
     column_of,
+    softmax,
 )
 from t5x_like.text.heads.input_format import InputFormat
 from t5x_like.text.heads.token_spans import encode_words
@@ -45,6 +47,7 @@ class TokenClassification(HeadFormat):
 
     tags_tokens: ClassVar[bool] = True
     label_fields: ClassVar[tuple[str, ...]] = ()
+    label_parameters: ClassVar[tuple[str, ...]] = ("tags",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (chunk_f1,)
 
     @property
@@ -56,6 +59,11 @@ class TokenClassification(HeadFormat):
     def class_names(self) -> tuple[str, ...]:
         """Implement ``HeadFormat``."""
         return self.classes
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        return (self.tokens,)
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
@@ -122,6 +130,25 @@ class TokenClassification(HeadFormat):
             return metric(*flat)
 
         return of_all_words
+
+    def probabilities(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+        labels: Sequence[str],
+    ) -> list[Probabilities]:
+        """Return those of each word's classes; words that were cut off have class "O" for certain, as predicted."""
+        del labels
+        outside = self.classes.index("O") if "O" in self.classes else 0
+        found = []
+        for number, (row, each) in enumerate(zip(rows, scores, strict=True)):
+            shares = [softmax(word) for word in each[word_starts(number)]]
+            cut = [float(place == outside) for place in range(len(self.classes))]
+            shares += [cut] * (len(row.words) - len(shares))
+            by_class = [dict(zip(self.classes, word, strict=True)) for word in shares]
+            found.append(Probabilities([max(word) for word in shares], by_class))
+        return found
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""

@@ -109,6 +109,27 @@ class PairsTask(FileTask[TextPair]):
           ValueError: The line has another form.
         """
 
+    @property
+    @abstractmethod
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns that the input is made of, in order; empty if rows can't have them under other names."""
+
+    @abstractmethod
+    def word_row(self, values: Mapping[str, Any]) -> str:
+        """Return a row, with or without a label, as input for a model that writes.
+
+        Raises:
+          ValueError: A column is missing, or its cell is no text.
+        """
+
+    @abstractmethod
+    def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a row without its label as columns for ``head_format``.
+
+        Raises:
+          ValueError: As ``word_row``.
+        """
+
     def head_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[LabeledRow]:
         """Yield the rows of a split for a head, labeled or not.
 

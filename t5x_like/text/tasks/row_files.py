@@ -1,20 +1,22 @@
 """Rows of plain files as dictionaries of cells; bad rows are located by file and line."""
 
+import contextlib
+import csv
 import json
 import logging
-import math
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path, json_value
 from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
-from t5x_like.text.tasks.csv_records import named_columns, refuse_equal_names, split_csv
 from t5x_like.text.tasks.record_rows import read_examples
-from t5x_like.text.tasks.rows import BadRow, Row
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row
 
 _log = logging.getLogger(__name__)
 
@@ -47,17 +49,38 @@ def read_rows(
       columns: Names of the columns of a TSV or CSV file without a header line.
       delimiter: Character between the cells of a CSV file.
     """
-    if format in _TABLES:
-        yield from _read_table(file, format)
-        return
     if format in _RECORDS:
         yield from _read_records(file, format)
         return
-    lines = _Lines(file)
+    for row in read_raw_rows(file, format, columns=columns, delimiter=delimiter):
+        yield row if isinstance(row, BadRow) else cells_of(row.values, row.place)
+
+
+def read_raw_rows(
+    file: str,
+    format: str,
+    *,
+    columns: Sequence[str] = (),
+    delimiter: str = ",",
+    stream: BinaryIO | None = None,
+) -> Iterator[RawRow | BadRow]:
+    """Yield the rows of a table with values of the types that the file has; see ``read_rows``.
+
+    Args:
+      file: Path, or the name of ``stream`` in messages.
+      format: "csv", "tsv", "jsonl", "parquet" or "arrow".
+      columns: As for ``read_rows``.
+      delimiter: As for ``read_rows``.
+      stream: The table, if it is no file; parquet and Arrow are read from a copy on disk.
+    """
+    if format in _TABLES:
+        yield from _read_table(file, format, stream)
+        return
+    lines = _Lines(file, stream)
     if format == "jsonl":
         rows = _parse_jsonl(lines)
     else:
-        cells = _split_tsv(lines) if format == "tsv" else split_csv(lines.with_bytes(), file, delimiter)
+        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines, delimiter)
         rows = _with_columns(file, cells, columns, format)
     found = False
     for row in rows:
@@ -91,24 +114,21 @@ class _Lines:
     """Decoded lines of a file with their numbers; undecodable ones are BadRow.
 
     Attributes:
-      file: Path.
+      file: Path, or name of the stream.
       is_blank: Whether no line held text so far.
     """
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.is_blank = not file.lower().endswith(_PACKED) or not as_path(file).stat().length
+    def __init__(self, file: str, stream: BinaryIO | None = None) -> None:
+        self.file, self._stream = file, stream
+        is_packed = stream is None and file.lower().endswith(_PACKED)
+        self.is_blank = not is_packed or not as_path(file).stat().length
 
     def __iter__(self) -> Iterator[tuple[int, str | BadRow]]:
-        for number, text, _ in self.with_bytes():
-            yield number, text
-
-    def with_bytes(self) -> Iterator[tuple[int, str | BadRow, bytes]]:
-        """Yield numbers, decoded lines and their bytes, which are empty for lost lines."""
-        for number, line in lines_of(self.file):
+        lines = lines_of(self.file) if self._stream is None else enumerate(self._stream, start=1)
+        for number, line in lines:
             text = decode_line(line, self.file, number)
-            self.is_blank = self.is_blank and isinstance(text, str) and not text.strip()
-            yield number, text, b"" if isinstance(line, BadRow) else line
+            self.is_blank = self.is_blank and text == ""
+            yield number, text
 
 
 def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
@@ -149,9 +169,42 @@ def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
             yield number, text if isinstance(text, BadRow) else text.split("\t")
 
 
+def _split_csv(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
+    """Yield the cells of CSV records with the number of their first lines; an open quote continues a record."""
+    record: list[str] = []
+    is_open, start = False, 0
+    for number, text in lines:
+        if isinstance(text, BadRow):
+            yield number, text
+            record, is_open = [], False
+            continue
+        if not record:
+            start = number
+        if not record and not text:
+            continue
+        record.append(text)
+        is_open ^= text.count('"') % 2 == 1
+        if not is_open:
+            yield start, _parse_csv_record(record, f"{lines.file}:{start}", delimiter)
+            record = []
+    if record:
+        yield (
+            start,
+            BadRow("a double quote that starts in this record is never closed", f"{lines.file}:{start}"),
+        )
+
+
+def _parse_csv_record(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
+    csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
+    try:
+        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        return BadRow(f"not CSV: {error}", place)
+
+
 def _with_columns(
     file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
-) -> Iterator[Row | BadRow]:
+) -> Iterator[RawRow | BadRow]:
     names = list(columns)
     for number, cells in records:
         if isinstance(cells, BadRow):
@@ -161,13 +214,14 @@ def _with_columns(
                 )
             yield cells
         elif not names:
-            names = named_columns(cells)
-            refuse_equal_names(names, f"{file}:{number}")
+            names = cells
+            if len(set(names)) < len(names):
+                raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
         elif len(cells) != len(names):
             reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})."
             yield BadRow((reason + separator_hint(names, format)).removesuffix("."), f"{file}:{number}")
         else:
-            yield Row(dict(zip(names, cells, strict=True)), f"{file}:{number}")
+            yield RawRow(dict(zip(names, cells, strict=True)), f"{file}:{number}")
 
 
 def separator_hint(columns: Sequence[str], format: str) -> str:
@@ -198,13 +252,13 @@ def describe_invalid_json(error: json.JSONDecodeError) -> str:
     )
 
 
-def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
+def _parse_jsonl(lines: _Lines) -> Iterator[RawRow | BadRow]:
     for number, text in lines:
         place = f"{lines.file}:{number}"
+        if not text:
+            continue
         if isinstance(text, BadRow):
             yield text
-            continue
-        if not text.strip():
             continue
         try:
             value = json_value(text)
@@ -219,16 +273,13 @@ def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
             yield BadRow(describe_invalid_json(error) + hint, place)
             continue
         if isinstance(value, dict):
-            yield _cells_of(value, place)
+            yield RawRow(value, place)
         else:
             yield BadRow(f"an object {{…}} is expected, found {type(value).__name__}", place)
 
 
-def _cells_of(value: dict, place: str) -> Row | BadRow:
-    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay.
-
-    NaN becomes null: pandas writes a missing value so.
-    """
+def cells_of(value: Mapping[str, Any], place: str) -> Row | BadRow:
+    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay."""
     cells: dict[str, Cell] = {}
     for name, cell in value.items():
         try:
@@ -247,8 +298,6 @@ def _cells_of(value: dict, place: str) -> Row | BadRow:
 def _cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | list | dict):
         return value
-    if isinstance(value, float) and math.isnan(value):
-        return None
     if isinstance(value, bytes):
         return value.decode("utf-8")
     return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
@@ -258,17 +307,22 @@ def _json(cell: Cell) -> str:
     return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False, default=str)
 
 
-def _read_table(file: str, format: str) -> Iterator[Row | BadRow]:
+def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawRow | BadRow]:
     import pyarrow
 
-    with as_path(file).open("rb") as stream:
+    with contextlib.ExitStack() as opened:
+        if piped is None:
+            stream: Any = opened.enter_context(as_path(file).open("rb"))
+        else:  # both formats are read from their end
+            stream = opened.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(piped, stream)
+            stream.seek(0)
         number = 0
         try:
             for batch in table_batches(stream, is_parquet=format == "parquet"):
-                refuse_equal_names(batch.schema.names, file)
                 for value in batch.to_pylist():
                     number += 1
-                    yield _cells_of(value, f"{file}:row {number}")
+                    yield RawRow(value, f"{file}:row {number}")
         # pyarrow raises OSError for cut or damaged files.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             kind = "a parquet" if format == "parquet" else "an Arrow"

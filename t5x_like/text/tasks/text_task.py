@@ -11,7 +11,7 @@ from t5x_like.text.cells import Cell, joined_text_of, references_of, several, te
 from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics.by_name import OF_REFERENCES, MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
-from t5x_like.text.tasks.row_files import FORMATS, Format, ending_of, read_rows, separator_hint
+from t5x_like.text.tasks.row_files import FORMATS, Format, cells_of, ending_of, read_rows, separator_hint
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy
 from t5x_like.text.templates import Template
 
@@ -120,6 +120,28 @@ class TextTask(PairsTask):
             ends = list(accumulate(map(len, ids)))
             examples.append({**features, "targets": joined, "reference_ends": ends})
         return examples
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``PairsTask``."""
+        if self.head is not None:
+            return self.head.input_columns
+        return tuple(dict.fromkeys(Template(self.input_template).fields))
+
+    def word_row(self, values: Mapping[str, Any]) -> str:
+        """Implement ``PairsTask``."""
+        template = Template(self.input_template)
+        if missing := template.missing(values):
+            raise ValueError(missing)
+        cells = _cells(values)
+        return template.fill({column: text_of(cells, column) for column in template.fields})
+
+    def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Implement ``PairsTask``."""
+        if self.head is None:
+            return {"inputs": self.word_row(values)}
+        labels = self.head.label_columns
+        return _cells({name: cell for name, cell in values.items() if name not in labels})
 
     def head_format(self) -> HeadFormat:
         """Return ``head``, or sequence classification of the input with ``labels`` as classes.
@@ -252,6 +274,18 @@ class TextTask(PairsTask):
             known = ", ".join(map(repr, self.label_words))
             raise ValueError(f"label_words has no word for {column}={label!r}, only {known}")
         return self.label_words[label]
+
+
+def _cells(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return cells as a file of them is read for training.
+
+    Raises:
+      ValueError: A cell is no text of Unicode.
+    """
+    row = cells_of(values, "")
+    if isinstance(row, BadRow):
+        raise ValueError(row.reason)
+    return row.cells
 
 
 def _format_of(file: str) -> str:

@@ -1,0 +1,289 @@
+"""Predictions for rows of any source: columns in, and out a prediction with its probabilities."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from t5x_like.evaluation.head_predictor import HeadPredictor, head_predictions
+from t5x_like.evaluation.prompts import Prompter, PromptStyle
+from t5x_like.evaluation.questions import Question, Questions
+from t5x_like.evaluation.span_answers import SpanSearch
+from t5x_like.evaluation.text_answers import TextPlan
+from t5x_like.evaluation.text_model import TextModel
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
+from t5x_like.text.cells import text_of
+from t5x_like.text.heads.head_format import column_of, softmax
+from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
+from t5x_like.text.tasks.rows import RawRow
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+TEXT = "text"  # column of models that read one text as it is
+
+
+class RowPrediction(NamedTuple):
+    """Prediction for one row.
+
+    Attributes:
+      prediction: Class, number, text, or a list of the words' classes; as in ``predictions.jsonl``.
+      probability: That of the prediction, a list for a list; None for generated text and numbers.
+      scores: Probability of each class by name, or for an open list of answers objects with ``label`` and ``score``;
+        a list of classes for words. None where there is no probability.
+      is_cut: Whether the input was longer than the model reads.
+    """
+
+    prediction: Any
+    probability: float | list[float] | None = None
+    scores: Mapping[str, float] | list[Any] | None = None
+    is_cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """Prediction on one line; classes of words have spaces between them."""
+        return " ".join(self.prediction) if isinstance(self.prediction, list) else str(self.prediction)
+
+
+class RowPredictor(Protocol):
+    """A model, and the form in which it reads rows."""
+
+    @property
+    def batch_size(self) -> int:
+        """Rows that are computed together."""
+        ...
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns that the input is made of, in order; empty if rows can't have them under other names."""
+        ...
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Classes that ``scores`` of every row name; empty if they differ between rows."""
+        ...
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether predictions have probabilities."""
+        ...
+
+    def read(self, values: Mapping[str, Any]) -> Any:
+        """Return a row as the model reads it; a label is not needed and ignored.
+
+        Raises:
+          ValueError: A column is missing or has no usable value.
+        """
+        ...
+
+    def read_line(self, line: str) -> Any:
+        """Return a user's line as ``read`` returns a row.
+
+        Raises:
+          ValueError: The line has another form.
+        """
+        ...
+
+    def input_text(self, row: Any) -> str:
+        """Return the text of what ``read`` returned."""
+        ...
+
+    def predict(self, rows: Sequence[Any]) -> list[RowPrediction]:
+        """Return a prediction for each of the rows, which ``read`` returned."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRowPredictor:
+    """A model with a fine-tuned head.
+
+    Attributes:
+      definition: Task of the rows.
+      predictor: The compiled head.
+      params: Weights.
+      inputs_length: Tokens of an input.
+      spans: Search for answer spans.
+      tokenizer: Tokenizer in place of the task's.
+    """
+
+    definition: PairsTask
+    predictor: HeadPredictor
+    params: Any
+    inputs_length: int
+    spans: SpanSearch = field(default_factory=SpanSearch)
+    tokenizer: Tokenizer | None = None
+
+    def __post_init__(self) -> None:
+        self.definition.head_format()  # raises for a task without head format
+
+    @property
+    def batch_size(self) -> int:
+        """Implement ``RowPredictor``."""
+        return self.predictor.batch_size
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``RowPredictor``."""
+        return self.definition.input_columns
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Implement ``RowPredictor``."""
+        head_format = self.definition.head_format()
+        if head_format.tags_tokens or not head_format.class_names:
+            return ()
+        labels = self.definition.answers if hasattr(self.definition, "benchmark") else ()
+        return tuple(labels) if len(labels) == len(head_format.class_names) else head_format.class_names
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Implement ``RowPredictor``."""
+        return not self.definition.head_format().predicts_number
+
+    def read(self, values: Mapping[str, Any]) -> LabeledRow:
+        """Implement ``RowPredictor``."""
+        return self._labeled(self.definition.row_columns(values))
+
+    def read_line(self, line: str) -> LabeledRow:
+        """Implement ``RowPredictor``."""
+        return self._labeled(self.definition.line_columns(line))
+
+    def input_text(self, row: LabeledRow) -> str:
+        """Implement ``RowPredictor``."""
+        return row.row.input_text
+
+    def predict(self, rows: Sequence[LabeledRow]) -> list[RowPrediction]:
+        """Implement ``RowPredictor``."""
+        questions = questions_of(
+            self.definition, list(rows), inputs_length=self.inputs_length, tokenizer=self.tokenizer
+        )
+        scores = self.predictor.scores(self.params, questions)
+        found = head_predictions(questions, scores, self.spans)
+        written = [questions.answers.written(answer) for answer in found.answers]
+        is_cut = [number in questions.examples.cut for number in range(len(rows))]
+        if any("n_best" in details for details in found.details):
+            return [
+                _span_prediction(text, details["n_best"], cut)
+                for text, details, cut in zip(written, found.details, is_cut, strict=True)
+            ]
+        return [
+            RowPrediction(prediction, *shares, is_cut=cut)
+            for prediction, shares, cut in zip(written, _shares(questions, scores), is_cut, strict=True)
+        ]
+
+    def _labeled(self, values: Mapping[str, Any]) -> LabeledRow:
+        return LabeledRow(self.definition.head_format().read(values), RawRow(values, "a line"))
+
+
+def _shares(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[tuple[Any, Any]]:
+    """Return probability and scores of each row."""
+    head_format = questions.head_format
+    found = head_format.probabilities(
+        [each.row for each in questions.read],
+        scores,
+        lambda number: questions.examples.character_offsets(number)[0],
+        questions.answers.labels,
+    )
+    if found is None:
+        return [(None, None)] * len(questions)
+    if head_format.class_names:
+        return [(each.predicted, each.by_class) for each in found]
+    return [(each.predicted, _listed(each.by_class)) for each in found]
+
+
+def _listed(shares: Any) -> list[dict[str, Any]]:
+    """Return classes that differ between rows as transformers' pipelines do, the likeliest first."""
+    ordered = sorted(shares.items(), key=lambda share: -share[1])
+    return [{"label": label, "score": score} for label, score in ordered]
+
+
+def _span_prediction(text: str, candidates: Sequence[Mapping[str, Any]], is_cut: bool) -> RowPrediction:
+    shares = {each["text"]: each["probability"] for each in candidates}
+    return RowPrediction(text, shares.get(text, 0.0), _listed(shares), is_cut=is_cut)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRowPredictor:
+    """A model that writes its answer, or ranks the task's labels by their likelihood.
+
+    Attributes:
+      model: The model with its tokenizer.
+      params: Weights.
+      batch_size: Rows in a batch.
+      prompt_length: Tokens of a prompt, special ids included.
+      generation: Decoding settings.
+      task: Name of the task, for messages.
+      definition: The task; None if rows have one text that is read as it is.
+      word: Function from a line to the model's input.
+      method: "generate" or "rank".
+      targets_length: Tokens of a label that is ranked.
+    """
+
+    model: TextModel
+    params: Any
+    batch_size: int
+    prompt_length: int
+    generation: GenerationConfig
+    task: str
+    definition: PairsTask | None = None
+    word: Callable[[str], str] = str
+    method: Literal["generate", "rank"] = "generate"
+    targets_length: int = 64
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Implement ``RowPredictor``."""
+        return (TEXT,) if self.definition is None else self.definition.input_columns
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Implement ``RowPredictor``."""
+        return self.definition.answers if self.definition and self.has_probabilities else ()
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Implement ``RowPredictor``."""
+        return self.method == "rank"
+
+    def read(self, values: Mapping[str, Any]) -> str:
+        """Implement ``RowPredictor``."""
+        if self.definition is not None:
+            return self.definition.word_row(values)
+        column_of(values, TEXT)
+        return self.word(text_of(values, TEXT))
+
+    def read_line(self, line: str) -> str:
+        """Implement ``RowPredictor``."""
+        return self.word(line)
+
+    def input_text(self, row: str) -> str:
+        """Implement ``RowPredictor``."""
+        return row
+
+    def predict(self, rows: Sequence[str]) -> list[RowPrediction]:
+        """Implement ``RowPredictor``."""
+        plan = TextPlan(
+            model=self.model,
+            questions=Questions(
+                task=self.task,
+                split="",
+                rows=tuple(Question(number, text, "", {}) for number, text in enumerate(rows)),
+                labels=self.class_names,
+            ),
+            prompter=Prompter(task=self.task, style=PromptStyle()),
+            method=self.method,
+            prompt_length=self.prompt_length,
+            batch_size=self.batch_size,
+            generation=self.generation,
+            target_length=self.targets_length,
+        )
+        answers = {row["number"]: row for batch in plan.answer(self.params) for row in batch}
+        return [self._prediction(answers[number]) for number in range(len(rows))]
+
+    def _prediction(self, answer: Mapping[str, Any]) -> RowPrediction:
+        is_cut = bool(answer["cut"])
+        if "choices" not in answer:
+            return RowPrediction(answer["prediction"], is_cut=is_cut)
+        likelihoods = np.array(list(answer["choices"].values()))
+        shares = dict(zip(answer["choices"], softmax(likelihoods), strict=True))
+        return RowPrediction(answer["prediction"], shares.get(answer["prediction"]), shares, is_cut=is_cut)

@@ -1,0 +1,176 @@
+"""Tables that ``t5x-like predict`` returns with the predictions of a run or of a published model."""
+
+import csv
+import io
+import json
+import sys
+
+import jax
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from t5x_like.cli.main import main
+from t5x_like.evaluation.row_predictors import HeadRowPredictor
+from t5x_like.io.files import read_jsonl
+from t5x_like.model import parameters
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.pretrained.hugging_face import write_hugging_face
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ann", "saw", "Bo", "he", "left", "."]
+RECIPE = """
+from __gin__ import dynamic_registration
+from t5x_like.text.tasks import text_task
+include 'gin/hardware/cpu.gin'
+include 'gin/runs/finetune_head.gin'
+TASKS = (@text_task.TextTask(),)
+MIXTURE = 'own'
+text_task.TextTask:
+    name = 'own'
+    vocabulary = %VOCABULARY
+    num_sentinels = 0
+    files = {'train': 'rows.csv', 'validation': 'rows.csv', 'test': 'rows.csv'}
+    input_template = '{body}'
+    target_template = '{label}'
+    labels = ('no', 'yes')
+"""
+TEXTS = ["Ann saw Bo", "he left .", "saw Bo", "Ann, he", "left"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with a tiny BERT with a head of two classes, and a run that was fine-tuned from it."""
+    folder = tmp_path_factory.mktemp("home")
+    sizes = {"model_dim": 16, "mlp_dim": 32, "num_heads": 2, "num_layers": 1, "max_position_embeddings": 64}
+    config = BertConfig(vocab_size=len(WORDS), task="sequence_classification", num_labels=2, **sizes)
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], folder / "bert")
+    (folder / "bert/vocab.txt").write_text("\n".join(WORDS) + "\n")
+    rows = [[f"{text} {other}", "yes" if "Ann" in text else "no"] for text in TEXTS for other in TEXTS]
+    with open(folder / "rows.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["body", "label"], *rows])
+    (folder / "own.gin").write_text(RECIPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        flags = ["--set", "INITIAL_CHECKPOINT=bert", "--model_dir", "run", "--set", "TRAIN_STEPS=60"]
+        sizes = ["WARMUP_STEPS=0", "BATCH_SIZE=8", "INPUTS_LENGTH=32", "LEARNING_RATE=0.01"]
+        assert main(["train", "--gin_file=own.gin", *flags, *(f"--set={size}" for size in sizes)]) == 0
+        assert main(["evaluate", "--checkpoint=run"]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_home(home, monkeypatch):
+    monkeypatch.chdir(home)
+
+
+def rows_of(file):
+    with open(file, newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_a_table_comes_back_with_the_predictions_of_evaluate(home):
+    assert main(["predict", "run", "--input", "rows.csv", "--output", "out.csv", "--scores"]) == 0
+    rows = rows_of("out.csv")
+    assert list(rows[0]) == [
+        "body",
+        "label",
+        "prediction",
+        "probability",
+        "probability_no",
+        "probability_yes",
+    ]
+    assert [(row["body"], row["label"]) for row in rows] == [
+        (r["body"], r["label"]) for r in rows_of("rows.csv")
+    ]
+    evaluated = list(read_jsonl(home / "run/evaluation/own/predictions.jsonl"))
+    assert [row["prediction"] for row in rows] == [row["prediction"] for row in evaluated]
+    for row in rows:
+        assert float(row["probability"]) == float(row[f"probability_{row['prediction']}"])
+        assert float(row["probability_no"]) + float(row["probability_yes"]) == pytest.approx(1, abs=2e-6)
+    assert not (home / "out.csv.partial").exists()
+
+
+def test_a_killed_command_continues_to_the_same_bytes(home, monkeypatch, capsys):
+    command = ["predict", "run", "--input", "rows.csv", "--batch_size=8"]
+    monkeypatch.setattr("t5x_like.evaluation.table_predictions._BATCHES_AT_ONCE", 1)
+    assert main([*command, "--output", "whole.csv"]) == 0
+    predict, calls = HeadRowPredictor.predict, []
+
+    def killed_at_the_third(self, rows):
+        calls.append(len(rows))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return predict(self, rows)
+
+    monkeypatch.setattr(HeadRowPredictor, "predict", killed_at_the_third)
+    assert main([*command, "--output", "half.csv"]) == 130
+    assert not (home / "half.csv").exists()
+    capsys.readouterr()
+    assert main([*command, "--output", "half.csv", "--prediction_column", "other"]) == 2
+    assert "half.csv.partial holds a part of a table" in capsys.readouterr().err
+    calls.extend([0] * 3)
+    assert main([*command, "--output", "half.csv"]) == 0
+    assert calls[-2:] == [8, 1]  # only the pieces that were missing
+    assert (home / "half.csv").read_bytes() == (home / "whole.csv").read_bytes()
+
+
+def test_a_table_from_stdin_is_printed_with_columns_under_other_names(monkeypatch, capsys):
+    lines = [json.dumps({"id": n, "tags": [n], "comment": text}) for n, text in enumerate(TEXTS)]
+    stdin = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    flags = ["--format", "jsonl", "--text", "comment", "--scores"]
+    assert main(["predict", "run", "--input", "-", *flags]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert list(rows[1]) == ["id", "tags", "comment", "prediction", "probability", "scores"]
+    assert [(row["id"], row["tags"], row["comment"]) for row in rows] == [
+        (n, [n], text) for n, text in enumerate(TEXTS)
+    ]
+    assert all(row["scores"][row["prediction"]] == row["probability"] for row in rows)
+
+
+def test_parquet_keeps_its_types_and_any_checkpoint_with_a_head_predicts(home):
+    table = pa.table({"id": pa.array([1, 2, None], pa.int32()), "sentence": TEXTS[:3]})
+    pq.write_table(table, home / "rows.parquet")
+    assert main(["predict", "bert", "--input", "rows.parquet", "--output", "out.parquet", "--scores"]) == 0
+    written = pq.read_table(home / "out.parquet")
+    assert written.select(["id", "sentence"]).equals(table)
+    assert set(written["prediction"].to_pylist()) <= {"LABEL_0", "LABEL_1"}
+    assert set(written["scores"][0].as_py()) == {"LABEL_0", "LABEL_1"}
+
+
+def test_bad_rows_are_named_or_left_out(home, capsys, caplog):
+    (home / "odd.jsonl").write_text('{"body": "Ann"}\n{"body": null}\n{"body": "he"}\n{broken\n')
+    command = ["predict", "run", "--input", "odd.jsonl", "--output", "odd_out.jsonl"]
+    assert main(command) == 2
+    assert "odd.jsonl:2: column 'body' is null" in capsys.readouterr().err
+    assert not (home / "odd_out.jsonl").exists()
+    assert main([*command, "--on_bad_row", "skip"]) == 0
+    assert [row["body"] for row in read_jsonl(home / "odd_out.jsonl")] == ["Ann", "he"]
+    assert "skipped 2 of 4 rows (first: odd.jsonl:2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--input", "taken.csv"], "taken.csv:2: the table has a column 'prediction' already"),
+        (["--input", "absent.csv"], "--input absent.csv: there is no such file"),
+        (["--input", "rows.csv", "--output", "rows.csv"], "is the input; name another file"),
+        (["--input", "rows.csv", "--output", "out.xlsx"], "a name that ends with .csv"),
+        (["--input", "rows.csv", "--text", "bdy"], "did you mean 'body'?"),
+        (["--input", "rows.csv", "--text", "body", "label"], "--text names 2 columns"),
+        (["--input", "Ann saw Bo", "--scores"], "--scores is for tables"),
+        (["--input", "-"], "say its format: --format"),
+    ],
+)
+def test_what_would_lose_something_or_have_no_effect_is_refused(home, flags, message, capsys):
+    (home / "taken.csv").write_text("body,prediction\nAnn,old\n")
+    before = (home / "rows.csv").read_bytes()
+    assert main(["predict", "run", *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert (home / "rows.csv").read_bytes() == before
+
+
+def test_another_name_of_the_column_keeps_the_old_one(home, capsys):
+    (home / "taken.csv").write_text("body,prediction\nAnn,old\n")
+    assert main(["predict", "run", "--input", "taken.csv", "--prediction_column", "new"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "body,prediction,new,new_probability"
