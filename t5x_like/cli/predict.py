@@ -27,7 +27,6 @@ from t5x_like.cli.arguments import (
 )
 from t5x_like.cli.prediction_tables import (
     add_table_arguments,
-    predict_rows,
     table_of,
     table_settings,
 )
@@ -90,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.checkpoint} is no run, there is no experiment.json in it; --task, --ensemble and --set are "
             "for runs"
         )
+    from t5x_like.cli.predicted_rows import predict_rows  # imports JAX
+
     return predict_rows(arguments, table, _lines(arguments) if table is None else ())
 
 
@@ -111,6 +112,8 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
         prediction = replace(prediction, generation=generation)
     prediction = as_ensemble(prediction, arguments)
     if table is not None:
+        from t5x_like.cli.predicted_rows import predict_rows  # imports JAX
+
         return predict_rows(arguments, table, (), prediction)
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import predict
@@ -131,7 +134,7 @@ def _own_task(arguments: argparse.Namespace) -> str:
       UserError: There are several.
     """
     import_users_modules(arguments)
-    from t5x_like.text import registry
+    from t5x_like.text import registry  # after the modules
 
     registry.register(read_experiment_field(arguments.checkpoint, "tasks"))
     names = registry.names_of_tasks(read_experiment_field(arguments.checkpoint, "train").mixture)

@@ -1,0 +1,161 @@
+"""Predictions of ``t5x-like predict`` for tables, and for lines by checkpoints that are no runs. Imports JAX."""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from t5x_like.cli.prediction_tables import PredictedTable
+from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
+from t5x_like.evaluation.saved_runs import row_predictor
+from t5x_like.evaluation.table_predictions import TablePrediction, predict_table
+from t5x_like.gin_config.user_error import UserError, nearest
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.io.files import write_jsonl
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.run_weights import steps_of
+from t5x_like.pretrained.weight_sources import identity_of, is_run
+from t5x_like.text import registry
+from t5x_like.text.tasks.rows import RawRow
+
+
+def predict_rows(
+    arguments: argparse.Namespace,
+    table: PredictedTable | None,
+    lines: Iterable[str],
+    prediction: Any = None,
+) -> int:
+    """Predict a table, or lines with a checkpoint that is no run.
+
+    Args:
+      arguments: The flags.
+      table: The table; None for lines.
+      lines: Lines to predict if there is no table.
+      prediction: ``RunPrediction`` of a run; None for other checkpoints.
+    """
+    if table is None:
+        return _predict_lines(arguments, lines)
+    task: Any = None
+    if prediction is not None:
+        registry.register(prediction.tasks)
+        task = registry.task(prediction.task)
+    delimiter = arguments.delimiter or getattr(task, "delimiter", ",")
+    if len(delimiter) != 1:
+        raise UserError(f"--delimiter {delimiter!r}: give one character")
+    columns = tuple(getattr(task, "columns", ()))  # of files without a header line
+    rows = table.rows(columns, delimiter)
+    first = list(itertools.islice(rows, 1))
+    names = list(first[0].values) if first and isinstance(first[0], RawRow) else []
+    for name in arguments.text or ():
+        if names and name not in names and table.format != "jsonl":
+            raise UserError(
+                f"--text {name}: {table.name} has no such column; the columns are {', '.join(names)}",
+                hint=nearest(name, names),
+            )
+    predictor, renamed, weights = _opened(arguments, table, names, prediction)
+    settings = TablePrediction(
+        format=table.output_format,
+        columns=renamed,
+        prediction_column=arguments.prediction_column or "prediction",
+        with_scores=arguments.scores,
+        on_bad_row=arguments.on_bad_row or getattr(task, "on_bad_row", "fail"),
+        delimiter=delimiter,
+        has_header=not columns,
+    )
+    identity = {"input": table.name, "input format": table.format, **weights}
+    counts = predict_table(
+        predictor,
+        itertools.chain(first, rows),
+        settings,
+        output=arguments.output,
+        identity=identity,
+        schema=table.schema(),
+        write=_print,
+    )
+    if arguments.output:
+        print(f"{counts.num_rows:,} rows written to {arguments.output}")
+    return 0
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _opened(
+    arguments: argparse.Namespace, table: PredictedTable, names: Sequence[str], prediction: Any
+) -> tuple[Any, Mapping[str, str], Mapping[str, Any]]:
+    """Return the predictor, the table's column for each of the model's, and what the predictions depend on."""
+    texts = tuple(arguments.text or ())
+    if prediction is None:
+        return _opened_checkpoint(arguments, table, names, texts)
+    predictor = row_predictor(prediction)
+    needed = predictor.input_columns
+    if texts and len(texts) != len(needed):
+        raise UserError(
+            f"--text names {len(texts)} columns, and task {prediction.task!r} reads "
+            f"{len(needed) or 'columns of its own names'}: {', '.join(needed)}"
+        )
+    weights = {"prediction": str(prediction), "weights": _identity(prediction.checkpoint, prediction.step)}
+    weights |= {f"weights of {each}": _identity(each, None) for each in prediction.ensemble}
+    return predictor, dict(zip(needed, texts, strict=True)) if texts else {}, weights
+
+
+def _opened_checkpoint(
+    arguments: argparse.Namespace, table: PredictedTable, names: Sequence[str], texts: tuple[str, ...]
+) -> tuple[Any, Mapping[str, str], Mapping[str, Any]]:
+    opened = _open(arguments.checkpoint)
+    texts = texts or usual_columns(names, num_texts_of(opened))
+    if not texts:
+        raise UserError(
+            f"{table.name}: none of its columns has a usual name of a text ({', '.join(names) or 'none'})",
+            hint="name it: --text COLUMN",
+        )
+    if len(texts) > 2:
+        raise UserError(f"--text names {len(texts)} columns; {arguments.checkpoint} reads one text or a pair")
+    predictor = _checkpoint_predictor(arguments, opened, len(texts))
+    settings = {name: getattr(arguments, name) for name in ("inputs_length", "max_new_tokens")}
+    weights = {**settings, "weights": _identity(arguments.checkpoint, None)}
+    return predictor, dict(zip(("text", "text_pair"), texts, strict=False)), weights
+
+
+def _open(checkpoint: str) -> Any:
+    return open_checkpoint(checkpoint, mesh=MeshConfig().build(), needs_tokenizer=True)
+
+
+def _checkpoint_predictor(arguments: argparse.Namespace, opened: Any, num_texts: int) -> Any:
+    return checkpoint_predictor(
+        opened,
+        num_texts=num_texts,
+        batch_size=arguments.batch_size or 16,
+        inputs_length=arguments.inputs_length,
+        generation=GenerationConfig(max_new_tokens=arguments.max_new_tokens or 64),
+    )
+
+
+def _identity(checkpoint: str, step: int | None) -> str:
+    if step is None and is_run(checkpoint):
+        steps = steps_of(checkpoint)
+        step = steps[-1] if steps else None
+    return f"{checkpoint}, step {step}, {identity_of(checkpoint, step)}"
+
+
+def _predict_lines(arguments: argparse.Namespace, lines: Iterable[str]) -> int:
+    """Print the predictions of lines, or write them as JSONL."""
+    predictor = _checkpoint_predictor(arguments, _open(arguments.checkpoint), 1)
+
+    def predictions() -> Iterator[dict[str, str]]:
+        waiting = iter(lines)
+        while batch := list(itertools.islice(waiting, predictor.batch_size)):
+            rows = [predictor.read_line(line) for line in batch]
+            for row, found in zip(rows, predictor.predict(rows), strict=True):
+                yield {"input": predictor.input_text(row), "prediction": found.text}
+
+    if arguments.output:
+        write_jsonl(arguments.output, predictions())
+        return 0
+    for each in predictions():
+        print(each["prediction"], flush=True)
+    return 0
