@@ -100,8 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     _check_source(arguments)
     # These import JAX and Orbax.
-    from t5x_like.pretrained import conversion
-    from t5x_like.pretrained.tokenizer_files import tokenizer_contents
+    from t5x_like.pretrained import conversion, tokenizer_files
 
     if arguments.merge:
         conversion.merge_run(arguments.source, target, step=arguments.step)
@@ -122,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         conversion.import_checkpoint(arguments.source, target, vocabulary=arguments.vocabulary)
     files = {}
     for source in filter(None, (arguments.base, arguments.source)):
-        files |= tokenizer_contents(source)
+        files |= tokenizer_files.tokenizer_contents(source)
     files |= vocabulary_contents(arguments.vocabulary) if arguments.vocabulary else {}
     for name, content in files.items():
         (target / name).write_bytes(content)

@@ -32,6 +32,7 @@ from t5x_like.cli.prediction_tables import (
 )
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_jsonl
+from t5x_like.text import registry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,9 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.checkpoint} is no run, there is no experiment.json in it; --task, --ensemble and --set are "
             "for runs"
         )
-    from t5x_like.cli.predicted_rows import predict_rows  # imports JAX
-
-    return predict_rows(arguments, table, _lines(arguments) if table is None else ())
+    return _predicted_rows().predict_rows(arguments, table, _lines(arguments) if table is None else ())
 
 
 def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
@@ -112,19 +111,20 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
         prediction = replace(prediction, generation=generation)
     prediction = as_ensemble(prediction, arguments)
     if table is not None:
-        from t5x_like.cli.predicted_rows import predict_rows  # imports JAX
-
-        return predict_rows(arguments, table, (), prediction)
-    # JAX loads when the verb runs.
-    from t5x_like.evaluation.saved_runs import predict
-
-    predictions = predict(prediction, _lines(arguments))
+        return _predicted_rows().predict_rows(arguments, table, (), prediction)
+    predictions = _predicted_rows().predict(prediction, _lines(arguments))
     if arguments.output:
         write_jsonl(arguments.output, (prediction._asdict() for prediction in predictions))
         return 0
     for prediction in predictions:
         print(prediction.prediction, flush=True)
     return 0
+
+
+def _predicted_rows() -> Any:
+    from t5x_like.cli import predicted_rows  # imports JAX
+
+    return predicted_rows
 
 
 def _own_task(arguments: argparse.Namespace) -> str:
@@ -134,7 +134,6 @@ def _own_task(arguments: argparse.Namespace) -> str:
       UserError: There are several.
     """
     import_users_modules(arguments)
-    from t5x_like.text import registry  # after the modules
 
     registry.register(read_experiment_field(arguments.checkpoint, "tasks"))
     names = registry.names_of_tasks(read_experiment_field(arguments.checkpoint, "train").mixture)

@@ -8,7 +8,7 @@ from typing import Any
 
 from t5x_like.cli.prediction_tables import PredictedTable
 from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
-from t5x_like.evaluation.saved_runs import row_predictor
+from t5x_like.evaluation.saved_runs import predict, row_predictor
 from t5x_like.evaluation.table_predictions import TablePrediction, predict_table
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.inference.generator import GenerationConfig
@@ -19,6 +19,8 @@ from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import identity_of, is_run
 from t5x_like.text import registry
 from t5x_like.text.tasks.rows import RawRow
+
+__all__ = ["predict", "predict_rows"]
 
 
 def predict_rows(
