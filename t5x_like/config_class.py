@@ -1,7 +1,7 @@
 """Configuration classes: frozen dataclasses that refuse values of a wrong type when they are built."""
 
 import functools
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 from t5x_like.credentials import holds_password
@@ -68,6 +68,30 @@ def check_fields(config: Any, path: str) -> None:
     for part in fields(config):
         value = getattr(config, part.name)
         _fit(f"{path}.{part.name}", value, annotations.get(part.name, Any))
+
+
+def refuse_unused(config: Any, *names: str, because: str, advice: str = "leave it out") -> None:
+    """Refuse fields that have another value than their default, where nothing reads them.
+
+    Seeds are exempt: one seed is often given for draws that only some settings make.
+
+    Args:
+      config: a dataclass.
+      names: its fields that have no effect here.
+      because: the reason, as a clause.
+      advice: what to do, as an imperative.
+
+    Raises:
+      ValueError: a field differs from its default.
+    """
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if each.name in names and value != _default_of(each):
+            raise ValueError(f"{each.name}={value!r} has no effect: {because}; {advice}")
+
+
+def _default_of(part: Field[Any]) -> Any:
+    return part.default if part.default_factory is MISSING else part.default_factory()
 
 
 _CHECKED: set[type] = set()  # those that check themselves when they are built

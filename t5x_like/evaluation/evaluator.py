@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prediction_log import replace_rows
@@ -148,6 +148,12 @@ class TaskEvaluation:
     method: Literal["generate", "rank"] = "generate"
     generation: GenerationConfig = field(default_factory=GenerationConfig)
 
+    def __post_init__(self) -> None:
+        if self.method == "rank" and not self.generation.is_greedy:
+            raise ValueError(
+                "generation has no effect: method='rank' generates nothing; leave its beams or temperature out"
+            )
+
     def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
@@ -232,7 +238,16 @@ class HeadEvaluation:
         check_batch_size(self.batch_size, mesh)
         predictor = HeadPredictor(parameters.abstract(config)[0], mesh, batch_size=self.batch_size)
         plans, facts = {}, {}
-        for task in registry.names_of_tasks(self.mixture):
+        names = registry.names_of_tasks(self.mixture)
+        if not any(head_format_of(name).head.kind == "question_answering" for name in names):
+            refuse_unused(
+                self,
+                "max_answer_length",
+                "null_score_diff_threshold",
+                "n_best",
+                because=f"no task of {self.mixture!r} has answers in a context",
+            )
+        for task in names:
             plans[task], facts[task] = self._plan(task, predictor)
         return Evaluator(plans, facts)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from jax.sharding import Mesh
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.row_predictors import HeadRowPredictor, RowPredictor, TextRowPredictor
@@ -49,6 +49,9 @@ class RunEvaluation:
     tasks: tuple[registry.Definition, ...] = ()
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)
+
+    def __post_init__(self) -> None:
+        _refuse_mean_of_one(self)
 
 
 def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
@@ -123,6 +126,16 @@ class RunPrediction:
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
+    def __post_init__(self) -> None:
+        _refuse_mean_of_one(self)
+
+
+def _refuse_mean_of_one(run: RunEvaluation | RunPrediction) -> None:
+    if not run.ensemble:
+        refuse_unused(
+            run, "ensemble_mean", because="there is one run", advice="name more of them by ensemble"
+        )
+
 
 class Prediction(NamedTuple):
     """An input text as the model read it, and the prediction; classes of words have spaces between them."""
@@ -154,6 +167,10 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     opened = _open(run, mesh)
     definition: Any = registry.task(run.task)
     if not opened.writes:
+        if not run.generation.is_greedy:
+            raise ValueError(
+                f"generation has no effect: {run.checkpoint} predicts by its head; leave its beams or temperature out"
+            )
         return HeadRowPredictor(
             definition=definition,
             predictor=HeadPredictor(opened.graphdef, mesh, batch_size=run.batch_size),

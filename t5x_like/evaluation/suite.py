@@ -103,6 +103,7 @@ def evaluate_suite(
         whose=f"{suite.checkpoint} (heads: {list_heads(planner.model)})",
         skip_missing=suite.skip_missing,
     )
+    suite.check_methods(planner.methods([definitions[task] for task in selection.tasks]))
     planned = {task: planner.plan(definitions[task]) for task in selection.tasks}
     if for_server:
         check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
@@ -194,6 +195,10 @@ class _Planner:
             except ValueError as error:
                 found[task] = error
         return found
+
+    def methods(self, definitions: Sequence[Any]) -> list[Method]:
+        """Return the methods that tasks are answered by, each once."""
+        return [*{self._method(each): None for each in definitions}]
 
     def plan(self, definition: Any) -> tuple[TaskPlan, Entry]:
         """Read a task's rows; return its plan and further fields of its entry in ``scores.json``.

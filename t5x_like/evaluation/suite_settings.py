@@ -1,10 +1,11 @@
 """Configuration of an evaluation on benchmarks."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import is_perplexity_task
 from t5x_like.evaluation.text_answers import Normalization
@@ -29,6 +30,16 @@ _SETTINGS_THAT_DECIDE = (
     "limit",
     "on_bad_row",
 )
+
+# Methods that read a setting.
+_METHODS_OF_SETTINGS: dict[str, set[Method]] = {
+    "num_shots": {"generate", "rank"},
+    "style": {"generate", "rank"},
+    "max_new_tokens": {"generate", "rank"},
+    "num_beams": {"generate"},
+    "normalization": {"rank"},
+    "classes": {"head"},
+}
 
 
 @config_class
@@ -112,6 +123,24 @@ class SuiteEvaluation:
             raise ValueError(f"on_bad_row is {self.on_bad_row!r}; it is fail or skip")
         if self.resamples == 1 or self.resamples < 0:
             raise ValueError(f"resamples is {self.resamples}; give at least 2, or 0 for no intervals")
+        if self.num_beams == 1:
+            refuse_unused(self, "length_penalty", because="num_beams=1", advice="give more beams")
+
+    def check_methods(self, methods: Collection[Method]) -> None:
+        """Check that every setting has an effect on some task.
+
+        Args:
+          methods: Methods of the tasks.
+
+        Raises:
+          ValueError: A setting is for other methods.
+        """
+        for name, using in _METHODS_OF_SETTINGS.items():
+            if methods and using.isdisjoint(methods):
+                because = (
+                    f"it is for method {' or '.join(sorted(using))}, and tasks have {', '.join(methods)}"
+                )
+                refuse_unused(self, name, because=because)
 
     def identity_settings(self) -> dict[str, Any]:
         """Return the settings that predictions depend on, as JSON values, and their hash."""

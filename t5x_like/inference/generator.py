@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
@@ -54,6 +54,17 @@ class GenerationConfig:
             )
         if self.temperature > 0 and self.num_beams > 1:
             raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
+        if self.temperature == 0:
+            refuse_unused(
+                self, "top_k", "top_p", because="temperature=0 draws nothing", advice="give a temperature"
+            )
+        if self.num_beams == 1:
+            refuse_unused(self, "length_penalty_alpha", because="num_beams=1", advice="give more beams")
+
+    @property
+    def is_greedy(self) -> bool:
+        """True for the default search, whatever the length."""
+        return self.num_beams == 1 and self.temperature == 0
 
     def search_settings(self, end_ids: Sequence[int]) -> dict[str, Any]:
         """Return arguments of ``beam_search`` or ``sample``."""

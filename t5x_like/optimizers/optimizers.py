@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.optimizers.adafactor import (
     NEVER_FACTORED,
     STACKED,
@@ -162,6 +162,11 @@ class Adafactor(OptimizerConfig):
         super().__post_init__()
         check_fraction("momentum", self.momentum)
         check_positive("clipping_threshold", self.clipping_threshold)
+        if not self.factored:
+            refuse_unused(self, "min_dim_size_to_factor", because="factored=False")
+        if not self.multiply_by_parameter_scale:
+            because = "multiply_by_parameter_scale=False"
+            refuse_unused(self, "epsilon2", "max_parameter_scale", because=because)
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
         """See ``OptimizerConfig.update_rule``."""

@@ -51,6 +51,10 @@ class Intervals:
         for name in ("log_every_steps", "evaluate_every_steps", "save_every_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number of steps, or 0 for never")
+        if self.profile_steps is not None and not 1 <= self.profile_steps[0] <= self.profile_steps[1]:
+            raise ValueError(
+                f"profile_steps is {self.profile_steps}; give the first and the last step, such as (10, 12)"
+            )
         if self.keep_checkpoints < 1:
             raise ValueError(
                 f"keep_checkpoints is {self.keep_checkpoints}; keep at least 1 to be able to resume"

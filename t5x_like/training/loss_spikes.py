@@ -4,7 +4,7 @@ import statistics
 from typing import Any, Literal
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.state import StatePlan, saved_part
 
@@ -33,6 +33,8 @@ class LossSpikes:
             raise ValueError(f"window is {self.window}; give {_FEWEST_LINES} or more log lines")
         if self.threshold <= 0:
             raise ValueError(f"threshold is {self.threshold:g}; give a number above 0")
+        if self.action == "report":
+            refuse_unused(self, "max_returns", because="action='report' returns nowhere")
 
 
 class WatchLossSpikes(Hook):

@@ -5,6 +5,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
@@ -16,6 +17,7 @@ from t5x_like.text.batches.loader import Loader, empty_row
 from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.losses.total import TOKEN_LOSSES
 from t5x_like.training.teacher import check_same_vocabulary, check_teacher
 from t5x_like.word_vectors.word_text import words_of
 
@@ -60,6 +62,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
         check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
         _check_unlabeled(experiment)
         _check_ranking(experiment, loader.head[0])
+        _check_token_options(experiment, loader.head[0])
     elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
         raise ValueError(
             f"mixture {experiment.train.mixture!r} has tokens to predict, and the model has a head for "
@@ -138,6 +141,22 @@ def _check_ranking(experiment: Experiment, kind: str) -> None:
             f"LossConfig.ranking compares candidates for a blank, as ReferentRanking reads them; mixture "
             f"{experiment.train.mixture!r} is for {kind}. Leave it out"
         )
+
+
+def _check_token_options(experiment: Experiment, kind: str) -> None:
+    """Check that options of the loss over target tokens are given for such a loss.
+
+    Raises:
+      ValueError: the head has one loss for each row, and there is no auxiliary language-model loss.
+    """
+    if kind in TOKEN_LOSSES or experiment.loss.auxiliary_lm_weight is not None:
+        return
+    refuse_unused(
+        experiment.loss,
+        "label_smoothing",
+        "logits_chunk_length",
+        because=f"the loss of {kind} is over rows, and this is for target tokens",
+    )
 
 
 def _check_memory(experiment: Experiment) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.objectives.objective import Layout
 
@@ -94,6 +94,15 @@ class LoaderConfig:
                 "alternate_tasks gives each batch examples of one task, and group_by_length those of similar length; "
                 "set one of them to False"
             )
+        if self.layout != "decoder":
+            refuse_unused(
+                self,
+                "prefix_attention",
+                because="it is for inputs in a decoder's stream",
+                advice="set layout='decoder', or leave it out",
+            )
+        if self.cache is None:
+            refuse_unused(self, "on_corruption", because="there is no cache", advice="name it by cache")
         if self.num_workers < 0:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
 

@@ -36,6 +36,18 @@ _WARNED_OF_NUL: set[str] = set()
 _MAX_PACKED_LINE = 2**30  # bytes, because a small compressed file may hold a line of any length
 
 
+def formats_of(files: Mapping[str, str | Sequence[str]]) -> set[str | None]:
+    """Return the formats of a task's files by their endings, ``None`` where an ending is unknown.
+
+    Files that are found only when they are read, as those of a corpus, are unknown.
+    """
+    if not isinstance(files, dict):
+        return {None}
+    patterns = [each for split in files.values() for each in ([split] if isinstance(split, str) else split)]
+    endings = {ending_of(each) for each in patterns}
+    return {ending if ending in FORMATS else None for ending in endings}
+
+
 def read_rows(
     file: str, format: str, *, columns: Sequence[str] = (), delimiter: str = ","
 ) -> Iterator[Row | BadRow]:

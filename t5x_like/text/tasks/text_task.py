@@ -5,13 +5,21 @@ from dataclasses import field
 from itertools import accumulate
 from typing import Any, Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell, joined_text_of, references_of, several, text_of
 from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics.by_name import OF_REFERENCES, MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
-from t5x_like.text.tasks.row_files import FORMATS, Format, cells_of, ending_of, read_rows, separator_hint
+from t5x_like.text.tasks.row_files import (
+    FORMATS,
+    Format,
+    cells_of,
+    ending_of,
+    formats_of,
+    read_rows,
+    separator_hint,
+)
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy
 from t5x_like.text.templates import Template
 
@@ -68,6 +76,12 @@ class TextTask(PairsTask):
         object.__setattr__(self, "labels", tuple(self.labels) or tuple(dict.fromkeys(words.values())))
         for template in (self.input_template, self.target_template):
             Template(template)
+        formats = {self.format} if self.format else formats_of(self.files)
+        if formats.isdisjoint(("csv", None)):
+            refuse_unused(self, "delimiter", because=f"task {self.name!r} has no CSV files")
+        if formats.isdisjoint(("csv", "tsv", None)):
+            because = f"files of task {self.name!r} name their columns"
+            refuse_unused(self, "columns", because=because)
         classes = self.labels or (self.head.class_names if self.head else ())
         for metric in self.metrics:
             check_metric(metric, classes, for_head=self.head is not None)
@@ -151,6 +165,8 @@ class TextTask(PairsTask):
         """
         if self.head is not None:
             return self.head
+        if self.reference != "first":
+            raise ValueError(f"task {self.name!r}: a head has labels and no references; leave reference out")
         if not self.labels:
             raise ValueError(
                 f"{self._no_head_format()}: give it labels or label_words, which become the head's classes, or a head"

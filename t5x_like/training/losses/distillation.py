@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.family import ExtraLoss, Predictions
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.sequences import mask_padding
@@ -76,6 +76,10 @@ class Distillation:
             raise ValueError(
                 "logits_dir keeps no hidden states; set hidden_states_weight=0, or leave logits_dir out"
             )
+        if self.logits_dir is None:
+            refuse_unused(self, "num_logits", because="logits are not kept", advice="give logits_dir")
+        if not self.soft_targets_weight:
+            refuse_unused(self, "temperature", "soft_target_tokens", because="soft_targets_weight is 0")
 
 
 class TopLogits(NamedTuple):

@@ -130,7 +130,7 @@ def test_the_most_likely_tokens_give_a_lower_bound_that_is_exact_with_all_of_the
     ours, theirs, batch = drawn(2, 6, 7), 3 * drawn(2, 6, 7), tokens()
     exact, bounds = kl(ours, theirs, 2.0), []
     for kept in (1, 3, 6, 7, 100):
-        config = distillation(soft_targets_weight=1.0, temperature=2.0, num_logits=kept)
+        config = distillation(soft_targets_weight=1.0, temperature=2.0, num_logits=kept, logits_dir="logits")
         padded = np.pad(theirs, ((0, 0), (0, 0), (0, 5)), constant_values=-1e10)
         top = top_logits(Predictions(logits=padded), batch, config, vocab_size=7).logits
         bounds.append(np.asarray(top_divergence(ours, top, 2.0)))
