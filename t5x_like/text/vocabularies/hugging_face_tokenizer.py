@@ -64,7 +64,19 @@ class HuggingFaceTokenizer(Tokenizer):
         )
         self._num_own = size
         with refusing_damage(name):
-            _ = self._engine
+            self._check_added_ids()
+
+    def _check_added_ids(self) -> None:
+        """Refuse added tokens to which the library gives other ids than the file does."""
+        engine = self._engine
+        for token in self.definition["added_tokens"]:
+            content = token["content"]
+            if content not in self._hidden and engine.token_to_id(content) != token["id"]:
+                raise ValueError(
+                    f"{self.name!r}: the added token {content!r} has the id {token['id']}, where the library gives it "
+                    f"{engine.token_to_id(content)}; ids of added tokens must follow one another after those of "
+                    "the vocabulary"
+                )
 
     @functools.cached_property
     def _hidden(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from t5x_like.configuration_names import config_function
 from t5x_like.io.files import as_path, read_json
 from t5x_like.io.paths import find_file
+from t5x_like.text.vocabularies.added_tokens import ordinary_contents
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
 from t5x_like.text.vocabularies.gguf_vocabulary import holds_vocabulary, is_gguf, read_gguf_vocabulary
 from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS, Files, read_vocabulary
@@ -151,9 +152,13 @@ def _stamps(path: str) -> tuple[_Stamp, ...]:
 
 def _main_file(directory: str) -> Any:
     folder = as_path(directory)
-    configuration = folder / "tokenizer_config.json"
-    kind = read_json(configuration, dict).get("tokenizer_class") if configuration.exists() else None
-    first = ("spiece.model",) if kind in _MADE_FROM_A_MODEL else ()
+    configuration, ids = (
+        read_json(folder / name, dict) if (folder / name).exists() else {}
+        for name in ("tokenizer_config.json", "added_tokens.json")
+    )
+    is_made_from_model = configuration.get("tokenizer_class") in _MADE_FROM_A_MODEL
+    # A model lacks tokens that were added to it.
+    first = ("spiece.model",) if is_made_from_model and not ordinary_contents(configuration, ids, {}) else ()
     for name in (*first, *_MAIN_FILES):
         if (folder / name).exists():
             return folder / name

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import as_path, read_json
 from t5x_like.text.vocabularies import definitions, sentencepiece_tokenizer, tiktoken_tokenizer
+from t5x_like.text.vocabularies.added_tokens import added_tokens, ordinary_contents
 from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
 from t5x_like.text.vocabularies.gguf_vocabulary import is_gguf, read_gguf_vocabulary
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
@@ -93,7 +94,7 @@ def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Token
     if path.suffix == ".tiktoken":
         return tiktoken_tokenizer.open_ranks(files.name, content, stem=path.stem, num_sentinels=num_sentinels)
     try:
-        return sentencepiece_tokenizer.SentencePieceTokenizer(
+        tokenizer = sentencepiece_tokenizer.SentencePieceTokenizer(
             files.name,
             content,
             num_sentinels=num_sentinels,
@@ -104,6 +105,22 @@ def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Token
         if path.suffix == ".model":
             raise
         raise ValueError(f"{files.name!r} is no vocabulary; what can be opened is {_KINDS}") from error
+    _refuse_added_tokens(files, tokenizer)
+    return tokenizer
+
+
+def _refuse_added_tokens(files: Files, tokenizer: sentencepiece_tokenizer.SentencePieceTokenizer) -> None:
+    """Refuse a model that has no piece for a token that was added to it: its text would have other ids."""
+    added = ordinary_contents(
+        files.configuration(), files.json("added_tokens.json"), dict.fromkeys(tokenizer.pieces, 0)
+    )
+    if added:
+        shown = ", ".join(map(repr, added[:3])) + (", …" if len(added) > 3 else "")
+        raise ValueError(
+            f"{files.name!r} is a SentencePiece model to which {len(added)} tokens were added ({shown}); these are "
+            "read from a tokenizer.json, which AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers "
+            "writes"
+        )
 
 
 def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definition, str]:
@@ -146,13 +163,16 @@ def _byte_pair(files: Files, path: str, numbers: dict[str, int], lower_case: boo
                 f"{merges_path}:{place}: {first + second!r} is not in {path}; they don't belong together"
             )
         merges.append((first, second))
-    numbers = {**numbers, **files.json("added_tokens.json")}
+    configuration = files.configuration()
+    added = added_tokens(configuration, files.json("added_tokens.json"), numbers)
+    numbers = {**numbers, **{token["content"]: token["id"] for token in added}}
     try:
-        return definitions.byte_pair(
-            numbers, merges, configuration=files.configuration(), lower_case=lower_case
+        definition = definitions.byte_pair(
+            numbers, merges, configuration=configuration, lower_case=lower_case
         )
     except ValueError as error:
         raise ValueError(f"{files.name!r}: {error}") from error
+    return {**definition, "added_tokens": added}
 
 
 def _words(value: Mapping[str, Any]) -> Definition:
@@ -172,8 +192,13 @@ def _word_piece(files: Files, content: bytes, lower_case: bool | None) -> Defini
     # Only \n ends a line: others of Unicode's line ends are pieces of their own.
     lines = content.decode("utf-8").removesuffix("\n").split("\n")
     pieces = [line.removesuffix("\r") for line in lines]
-    definition = definitions.word_piece(pieces, configuration=files.configuration(), lower_case=lower_case)
+    configuration = files.configuration()
+    definition = definitions.word_piece(pieces, configuration=configuration, lower_case=lower_case)
     unknown = json.dumps(definition["model"]["unk_token"])
     if definition["model"]["unk_token"] not in definition["model"]["vocab"]:
         raise ValueError(f"{files.name!r} has no line {unknown}, which unknown words need")
-    return definition
+    numbers = definition["model"]["vocab"]
+    return {
+        **definition,
+        "added_tokens": added_tokens(configuration, files.json("added_tokens.json"), numbers),
+    }

@@ -78,6 +78,11 @@ class SentencePieceTokenizer(Tokenizer):
         self._normalization = _normalization(configuration or {})
 
     @functools.cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """Pieces of the model, by id."""
+        return tuple(piece.piece for piece in parse_model(self.name, self.model).pieces)
+
+    @functools.cached_property
     def model_with_sentinels(self) -> bytes:
         """Model for decoding: the original with a piece for each sentinel."""
         proto = parse_model(self.name, self.model)
