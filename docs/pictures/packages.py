@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
     "cli": "the command t5x-like",
     "sweep": "grids of runs",
+    "projects": "a user's table to a recipe",
     "gin_config": "gin files to typed values",
     "planning": "steps compiled in advance",
     "training": "step, losses, loop, hooks",
@@ -31,6 +32,8 @@ WORDS = {
     "config_class": "configurations that refuse wrong types",
     "configuration_names": "what files may name",
     "credentials": "no passwords",
+    "index_checks": "ids and labels in range",
+    "message_sentences": "sentences of messages",
     "shapes": "dimension letters",
     "value_types": "values against annotations",
 }

@@ -47,27 +47,27 @@ class Column:
 
     @functools.cached_property
     def is_list(self) -> bool:
-        """Whether all cells are lists."""
+        """True if all cells are lists."""
         return bool(self.cells) and all(isinstance(cell, list) for cell in self.cells)
 
     @functools.cached_property
     def is_record(self) -> bool:
-        """Whether all cells are records, such as SQuAD's answers."""
+        """True if all cells are records, such as SQuAD's answers."""
         return bool(self.cells) and all(isinstance(cell, dict) for cell in self.cells)
 
     @functools.cached_property
     def is_text(self) -> bool:
-        """Whether all cells are text; numbers are text, too."""
+        """True if all cells are text; numbers are text, too."""
         return bool(self.cells) and all(isinstance(cell, str) for cell in self.cells)
 
     @functools.cached_property
     def is_number(self) -> bool:
-        """Whether all cells are finite numbers."""
+        """True if all cells are finite numbers."""
         return self.is_text and all(map(_is_number, self.cells))
 
     @functools.cached_property
     def is_whole_number(self) -> bool:
-        """Whether all cells are whole numbers."""
+        """True if all cells are whole numbers."""
         return self.is_number and all(float(cell).is_integer() for cell in self.cells)
 
     @functools.cached_property
