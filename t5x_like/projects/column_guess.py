@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.projects.table import Column, Table
+from t5x_like.projects.table import Column, UserTable
 
 Kind = Literal["classify", "regress", "text"]
 
@@ -52,7 +52,7 @@ class ColumnGuess:
 
 
 def guess_columns(
-    table: Table,
+    table: UserTable,
     *,
     kind: Kind | None = None,
     texts: Sequence[str] = (),
@@ -84,7 +84,7 @@ def guess_columns(
     )
 
 
-def _guess_texts(table: Table, label: str | None) -> tuple[str, ...]:
+def _guess_texts(table: UserTable, label: str | None) -> tuple[str, ...]:
     columns = {
         name: column
         for name, column in table.columns.items()
@@ -117,7 +117,7 @@ def _numbered_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     return [pair for pair in pairs if not pair[0].startswith("column_")]
 
 
-def _guess_label(table: Table, texts: Sequence[str]) -> str:
+def _guess_label(table: UserTable, texts: Sequence[str]) -> str:
     others = {name: column for name, column in table.columns.items() if name not in texts and column.cells}
     named = next((found for name in _LABEL_NAMES if (found := _with_name(others, name))), None)
     if named is not None:
@@ -147,7 +147,7 @@ def _is_class(column: Column) -> bool:
     return column.num_distinct <= _MAX_CLASSES and column.mean_length <= _MAX_CLASS_LENGTH
 
 
-def _guess_group(table: Table, others: Sequence[str]) -> str | None:
+def _guess_group(table: UserTable, others: Sequence[str]) -> str | None:
     """Return a column of groups by its name, if several groups have several rows."""
     for name, column in table.columns.items():
         if name in others or not _is_group_name(name) or not column.is_text:

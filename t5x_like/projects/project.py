@@ -12,7 +12,7 @@ from t5x_like.projects.project_folder import commands_of, readme
 from t5x_like.projects.project_rows import ProjectRow, count_of, find_repetitions, listed
 from t5x_like.projects.recipe_text import recipe_text
 from t5x_like.projects.row_split import split_rows, without_rows_of
-from t5x_like.projects.table import Table, read_table
+from t5x_like.projects.table import UserTable, read_table
 from t5x_like.projects.task_kinds import KINDS, TaskKind, read_rows_of
 
 TRAIN_FILE, VALIDATION_FILE = "data/train.jsonl", "data/validation.jsonl"
@@ -145,7 +145,7 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     )
 
 
-def _table_line(table: Table) -> str:
+def _table_line(table: UserTable) -> str:
     columns = listed([repr(name) for name in table.column_names], 12)
     return f"{table.file}: {count_of(len(table.rows), 'row')} of {table.description}, columns {columns}"
 

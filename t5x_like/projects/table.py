@@ -82,7 +82,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class UserTable:
     """Rows of a CSV, TSV, JSONL, parquet or Arrow file.
 
     Attributes:
@@ -128,7 +128,7 @@ class Table:
         return self.columns[name]
 
 
-def read_table(file: str) -> Table:
+def read_table(file: str) -> UserTable:
     """Read a table; the delimiter of a CSV file and whether a first line names the columns are guessed.
 
     Raises:
@@ -160,7 +160,7 @@ def read_table(file: str) -> Table:
     names = list(options.get("columns", ())) or list(
         dict.fromkeys(name for row in rows for name in row.cells)
     )
-    return Table(
+    return UserTable(
         file=file,
         description=description,
         rows=_with_lists(rows, names),

@@ -9,13 +9,13 @@ import pytest
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.column_guess import ColumnGuess, guess_columns
-from t5x_like.projects.table import Table, read_table
+from t5x_like.projects.table import UserTable, read_table
 
 TEXTS = [f"a text about thing number {number} with several words" for number in range(24)]
 LABELS = ["good", "bad", "fair"] * 8
 
 
-def write(folder: Path, name: str, text: str) -> Table:
+def write(folder: Path, name: str, text: str) -> UserTable:
     (folder / name).write_text(text, encoding="utf-8")
     return read_table(str(folder / name))
 

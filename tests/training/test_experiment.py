@@ -64,8 +64,14 @@ def test_hardware_may_change_and_the_compute_type_when_it_is_allowed() -> None:
     ("changes", "message"),
     [
         ({"total_steps": "3"}, "Experiment.total_steps needs an int, got '3' (text); drop the quotes"),
-        ({"optimizer": AdamW}, "Experiment.optimizer needs an Optimizer, got AdamW itself"),
-        ({"optimizer": 0.001}, "Experiment.optimizer needs an Optimizer, got 0.001 (a float)"),
+        (
+            {"optimizer": AdamW},
+            "Experiment.optimizer needs an Optimizer or a GradientTransformation, got AdamW itself",
+        ),
+        (
+            {"optimizer": 0.001},
+            "Experiment.optimizer needs an Optimizer or a GradientTransformation, got 0.001 (a float)",
+        ),
         ({"tasks": "counting"}, "Experiment.tasks needs a tuple"),
         ({"hooks": (print,)}, "Experiment.hooks item 0 needs a Hook"),
         (
