@@ -18,12 +18,12 @@ UV := 0.13.8
 BIN := .venv/bin
 STAMP := .venv/.installed
 RUNS := runs/quickstart
-SHELL_SCRIPTS = .ci/run $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
+SHELL_SCRIPTS = .ci/run .ci/lean $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
 
-.PHONY: help setup test quickstart lint format types imports spelling shell docs notebooks pytest clean
+.PHONY: help setup test test-lean quickstart lint format types imports spelling shell docs notebooks pytest clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
 
 setup: $(STAMP) ## create .venv with exactly the versions of requirements.lock
 
@@ -65,6 +65,17 @@ $(STAMP): requirements.lock pyproject.toml
 # Types and the site are checked by one process each, while the tests run.
 test: lint imports spelling shell ## lint, type-check, check import contracts, run the tests
 	@$(MAKE) --jobs=2 pytest types docs
+
+# Without the extra seqio, as `pip install t5x-like` installs it; tests of seqio are left out there.
+LEAN := build/lean
+
+test-lean: $(STAMP) ## run the tests in an environment without seqio and TensorFlow
+	@mkdir -p build
+	$(BIN)/python -m venv $(LEAN)
+	sed '/--hash=/d; s/ \\$$//' requirements.lock > build/lean_constraints.txt
+	$(BIN)/uv pip install --quiet --python $(LEAN)/bin/python --constraint build/lean_constraints.txt -e '.[test]'
+	$(LEAN)/bin/python -c 'from importlib.util import find_spec; assert not (find_spec("seqio") or find_spec("tensorflow"))'
+	$(LEAN)/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 QUICKSTART := gin/recipes/quickstart
 

@@ -8,6 +8,7 @@ The names below are the public Python API. Each is imported when it is first use
 
 Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``, ``export_gguf``,
 ``export_stablehlo``; any architecture's configuration is in ``t5x_like.model.zoo``.
+Your own table: ``fine_tune``.
 Runs: ``Experiment``, ``train``, ``evaluate``, ``read_experiment``, and the configurations that experiments consist of.
 """
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from t5x_like.pretrained.transformers_api.exports import export_gguf, export_hugging_face
     from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
     from t5x_like.pretrained.transformers_api.stablehlo import export_stablehlo
+    from t5x_like.projects.fine_tuning import FineTunedModel, fine_tune
     from t5x_like.text.batches.loader_config import LoaderConfig
     from t5x_like.text.objectives.causal_lm import CausalLM
     from t5x_like.text.objectives.masked_lm import MaskedLM
@@ -98,6 +100,7 @@ _MODULES = {
     "Experiment": "training.experiment",
     "ExponentialMovingAverage": "training.weight_average",
     "Factors": "optimizers.schedules",
+    "FineTunedModel": "projects.fine_tuning",
     "Finished": "training.loop",
     "GPT2Config": "model.zoo.gpt2",
     "GenerationConfig": "inference.generator",
@@ -142,6 +145,7 @@ _MODULES = {
     "export_gguf": "pretrained.transformers_api.exports",
     "export_hugging_face": "pretrained.transformers_api.exports",
     "export_stablehlo": "pretrained.transformers_api.stablehlo",
+    "fine_tune": "projects.fine_tuning",
     "from_pretrained": "pretrained.transformers_api.pretrained_model",
     "open_checkpoint": "pretrained.open_checkpoint",
     "read_experiment": "training.run_record",
@@ -168,6 +172,7 @@ __all__ = [
     "Experiment",
     "ExponentialMovingAverage",
     "Factors",
+    "FineTunedModel",
     "Finished",
     "GPT2Config",
     "GenerationConfig",
@@ -212,6 +217,7 @@ __all__ = [
     "export_gguf",
     "export_hugging_face",
     "export_stablehlo",
+    "fine_tune",
     "from_pretrained",
     "open_checkpoint",
     "read_experiment",

@@ -1,7 +1,9 @@
 """Shared by all tests: eight simulated devices, checked shapes of models, strict ranks, the golden references."""
 
 import gc
+import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -35,6 +37,38 @@ hypothesis.settings.register_profile("any machine", deadline=None, derandomize=T
 hypothesis.settings.load_profile("any machine")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+_HAS_SEQIO = importlib.util.find_spec("seqio") is not None
+_BRIDGE = (
+    "(cache_tasks|data_sources|evaluation_rows|literal_vocabulary|(objective_)?preprocessors|seqio_tasks)"
+)
+_IMPORTS_SEQIO = re.compile(
+    rf"^(import|from) (seqio|tensorflow)|^from t5x_like\.text\.seqio_bridge(\.| import .*\b){_BRIDGE}\b",
+    re.MULTILINE,
+)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out files that import seqio or TensorFlow where the extra ``seqio`` isn't installed."""
+    if _HAS_SEQIO or not collection_path.name.startswith("test_"):
+        return None
+    return True if _IMPORTS_SEQIO.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests that are marked as needing the extra ``seqio``, or read its package, where it isn't installed."""
+    if _HAS_SEQIO:
+        return
+    absent = [
+        item
+        for item in items
+        if item.get_closest_marker("seqio") or "pieces_path" in getattr(item, "fixturenames", ())
+    ]
+    if absent:
+        config.hook.pytest_deselected(items=absent)
+        left_out = set(absent)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -16,6 +16,7 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_part,
 )
+from t5x_like.gin_config.user_error import UserError
 from t5x_like.text import registry
 from t5x_like.text.batches.first_examples import TaskExample
 from t5x_like.text.batches.task_description import TaskDescription
@@ -57,6 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
         print("\nIt needs no file: name it wherever a task is named. Its data: t5x-like data status")
         return 0
     if arguments.what == "show":
+        for name in ("num_examples", "inputs_length", "targets_length"):
+            if getattr(arguments, name) < 1:
+                raise UserError(f"--{name} is {getattr(arguments, name)}", hint="give at least 1")
         description = task_examples.describe(arguments.name)
         print(_describe(description))
         for shown in task_examples.show(

@@ -15,6 +15,7 @@ from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
@@ -259,10 +260,7 @@ def load_seqio_questions(
     Raises:
       ValueError: No such task or split, bad rows, or no rows.
     """
-    # seqio and TensorFlow are imported for tasks that need them only.
-    from t5x_like.text.seqio_bridge.evaluation_rows import load_seqio_rows
-
-    found = load_seqio_rows(
+    found = _of_seqio().load_seqio_rows(
         task, split, limit=limit, inputs_length=inputs_length, targets_length=targets_length
     )
     columns = (found.inputs, found.targets, found.examples, found.input_ids, found.target_ids)
@@ -276,6 +274,23 @@ def load_seqio_questions(
         training_targets=found.training_targets,
     )
     return questions, found.codec
+
+
+def seqio_codec(task: str) -> Any:
+    """Return the ``SeqioCodec`` of a task that is registered with seqio only.
+
+    Raises:
+      ValueError: No such task, or it is a mixture.
+    """
+    registration.get_task(task)
+    return _of_seqio().seqio_codec(task)
+
+
+def _of_seqio() -> Any:
+    # seqio and TensorFlow are imported for tasks that need them only.
+    from t5x_like.text.seqio_bridge import evaluation_rows
+
+    return evaluation_rows
 
 
 def training_task_of(definition: PairsTask) -> PairsTask:

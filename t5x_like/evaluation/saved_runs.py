@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_predictor import HeadPredictor
+from t5x_like.evaluation.questions import seqio_codec
 from t5x_like.evaluation.row_predictors import HeadRowPredictor, RowPredictor, TextRowPredictor
 from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_model import TextModel
@@ -201,8 +202,4 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
     if hasattr(definition, "vocabulary"):
         return TextModel.as_trained(config, mesh, definition.tokenizer)
-    registration.get_task(task)  # says what is missing
-    # seqio and TensorFlow are imported for tasks that need them only.
-    from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
-
     return TextModel.as_trained(config, mesh, seqio_codec(task))

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
-from t5x_like.inference.sampling import sample
+from t5x_like.inference.sampling import check_temperature, sample
 from t5x_like.model import parameters
 from t5x_like.model.layers.stack import unrolled
 from t5x_like.partitioning.shard import replicated, row_groups
@@ -48,10 +48,7 @@ class GenerationConfig:
             raise ValueError(
                 f"max_new_tokens={self.max_new_tokens} and num_beams={self.num_beams} must be at least 1"
             )
-        if self.temperature < 0:
-            raise ValueError(
-                f"temperature is {self.temperature}; give 0 for greedy decoding or a positive number"
-            )
+        check_temperature(self.temperature)
         if self.temperature > 0 and self.num_beams > 1:
             raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
         if self.temperature == 0:

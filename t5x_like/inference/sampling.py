@@ -1,5 +1,6 @@
 """Greedy decoding, and sampling with temperature, top-k and top-p."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -8,6 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
 from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
+from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.model.layers.top_k import top_k as find_top_k
 
@@ -69,8 +71,7 @@ def sample(
       num_last_inputs: See ``decode_until_done``.
     """
     check_length(max_new_tokens)
-    if temperature < 0:
-        raise ValueError(f"temperature is {temperature}; give 0 for greedy decoding or a positive number")
+    check_temperature(temperature)
     eos_ids = as_ids(eos_token_id)
     num_rows = start_tokens.shape[0]
 
@@ -79,6 +80,8 @@ def sample(
             return argmax(logits_BV)
         now = jax.random.fold_in(key, index)
         keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(rows_B)
+        # No temperature is so high that ids which only pad the vocabulary are drawn.
+        logits_BV = jnp.where(logits_BV > MASKED, logits_BV, -jnp.inf)
         logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)
         return jax.vmap(jax.random.categorical)(keys_B, logits_BV).astype(jnp.int32)
 
@@ -115,6 +118,14 @@ def sample(
         num_last_inputs=num_last_inputs,
     )
     return Sample(drawn.tokens, drawn.log_probs)
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ValueError unless a temperature is 0 or a positive finite number."""
+    if not 0 <= temperature < math.inf:
+        raise ValueError(
+            f"temperature is {temperature}; give 0 for greedy decoding or a positive, finite number"
+        )
 
 
 def truncate_logits(

@@ -10,6 +10,7 @@ from t5x_like.io.files import as_path
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS
+from t5x_like.model.zoo.t5_like import T5LikeConfig
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.run_weights import trained_with_vocabulary
 from t5x_like.pretrained.weight_sources import read_config
@@ -17,6 +18,7 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
+NUM_SENTINELS = 100  # T5's, and the default of tasks
 _MAX_UNKNOWN = 0.01  # share of unknown tokens
 _MAX_TOKENS_PER_CHARACTER = 0.5
 
@@ -28,23 +30,27 @@ class BaseModel:
     Attributes:
       checkpoint: Absolute path of its weights; None for fresh weights.
       vocabulary: Path or name of its vocabulary.
+      num_sentinels: Sentinels to add to the vocabulary; 0 where the model has no embeddings for them.
       layout: Streams that it reads.
       writes: Whether it generates text.
+      is_t5: Whether it is a T5, mT5 or LongT5.
       width: Size of its hidden states; 0 for fresh weights.
       max_length: Learned positions; None without a limit.
     """
 
     checkpoint: str | None
     vocabulary: str
+    num_sentinels: int = NUM_SENTINELS
     layout: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
     writes: bool = False
+    is_t5: bool = False
     width: int = 0
     max_length: int | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Tokenizer of the vocabulary."""
-        return open_tokenizer(self.vocabulary)
+        return open_tokenizer(self.vocabulary, self.num_sentinels)
 
 
 def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
@@ -66,16 +72,20 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
         raise UserError(f"checkpoint={checkpoint}: {error}") from error
     directory = directory if "://" in directory else os.path.abspath(directory)
     parts: Any = config.parts
+    vocabulary = _vocabulary_of(directory)
+    has_room = open_tokenizer(vocabulary, NUM_SENTINELS).vocab_size <= config.vocab_size
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
     return BaseModel(
         checkpoint=directory,
-        vocabulary=_vocabulary_of(directory),
+        vocabulary=vocabulary,
+        num_sentinels=NUM_SENTINELS if has_room else 0,
         layout="encoder_decoder"
         if isinstance(parts, EncoderDecoderConfig)
         else "decoder"
         if isinstance(parts, DecoderConfig)
         else "encoder",
         writes=getattr(config, "task", None) in GENERATIVE_TASKS,
+        is_t5=isinstance(config, T5LikeConfig),
         width=int(getattr(config, "model_dim", 0)),
         max_length=None if learned is None else learned.max_position_embeddings,
     )

@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.table import Column, UserTable
 
-Kind = Literal["classify", "regress", "text"]
+Kind = Literal["classify", "regress", "tags", "answers", "text", "pretrain"]
 
 _TEXT_NAMES = (
     "text", "sentence", "review", "review_text", "review_body", "content", "body", "message", "comment", "tweet",
@@ -21,6 +21,9 @@ _LABEL_NAMES = (
     "score", "rating", "stars", "tag", "tags", "genre", "genres", "y", "summary", "highlights", "translation", "answer",
     "response", "completion", "type", "language", "is_spam", "spam", "polarity", "emotion", "toxic", "similarity",
 )  # fmt: skip
+_ANSWERS = ("answers", "answer", "answer_text")
+_WORDS = ("tokens", "words", "text", "sentence")
+_TAGS = ("tags", "ner_tags", "pos_tags", "labels", "ner", "pos", "chunk_tags", "bio")
 _PAIRS = (
     ("premise", "hypothesis"), ("query", "document"), ("query", "passage"), ("question", "sentence"),
     ("question", "passage"), ("anchor", "positive"), ("claim", "evidence"), ("sentence", "paraphrase"),
@@ -41,7 +44,7 @@ class ColumnGuess:
     Attributes:
       kind: Kind of the task.
       texts: Columns that the model reads.
-      label: Column that it learns.
+      label: Column that it learns; empty for plain text.
       group: Column whose rows with equal cells stay in one split; None without groups.
     """
 
@@ -49,6 +52,11 @@ class ColumnGuess:
     texts: tuple[str, ...]
     label: str
     group: str | None = None
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """All columns that rows need."""
+        return (*self.texts, self.label) if self.label else self.texts
 
 
 def guess_columns(
@@ -76,12 +84,67 @@ def guess_columns(
             table.column(name, flag)
     if label in texts:
         raise UserError(f"text and label both name {label!r}; give two columns")
-    texts = tuple(texts) or _guess_texts(table, label)
-    label = label or _guess_label(table, texts)
-    kind = kind or _guess_kind(table.columns[label])
-    return ColumnGuess(
-        kind=kind, texts=texts, label=label, group=group or _guess_group(table, (*texts, label))
-    )
+    if kind == "pretrain" and label is not None:
+        raise UserError(
+            f"label={label} is not for task=pretrain, which learns the text itself; leave one out"
+        )
+    special = _guess_answers(table, kind, texts, label) or _guess_tags(table, kind, texts, label)
+    if special is None:
+        texts = tuple(texts) or _guess_texts(table, label)
+        others = [name for name, column in table.columns.items() if name not in texts and column.cells]
+        if kind == "pretrain" or (kind is None and label is None and not others):
+            special = ColumnGuess(kind="pretrain", texts=texts[:1], label="")
+        else:
+            label = label or _guess_label(table, texts)
+            special = ColumnGuess(kind=kind or _guess_kind(table.columns[label]), texts=texts, label=label)
+    group = group or _guess_group(table, special.read)
+    return replace(special, group=group)
+
+
+def _guess_answers(
+    table: UserTable, kind: Kind | None, texts: Sequence[str], label: str | None
+) -> ColumnGuess | None:
+    """Return the columns of extractive answers, as SQuAD names them; None for another table."""
+    columns = table.columns
+    named = [_with_name(columns, name) for name in ("question", "context")]
+    answers = label or next((found for name in _ANSWERS if (found := _with_name(columns, name))), None)
+    if kind not in (None, "answers") or (kind is None and (texts or label or None in named or not answers)):
+        return None
+    pair = tuple(texts) or tuple(name for name in named if name is not None)
+    if len(pair) != 2 or answers is None:
+        raise UserError(
+            f"{table.file}: extractive answers need a question, a context and answers in it; the columns are "
+            f"{', '.join(map(repr, table.column_names))}",
+            hint="name them: text=QUESTION, CONTEXT and label=ANSWERS",
+        )
+    return ColumnGuess(kind="answers", texts=pair, label=answers)
+
+
+def _guess_tags(
+    table: UserTable, kind: Kind | None, texts: Sequence[str], label: str | None
+) -> ColumnGuess | None:
+    """Return two columns of lists with equal lengths, words and their tags; None for another table."""
+    if kind not in (None, "tags"):
+        return None
+    lists = [name for name, column in table.columns.items() if column.is_list or kind == "tags"]
+    words = list(texts) or [name for name in lists if name != label and _normalized(name) in _WORDS][:1]
+    tags = label or next((name for name in lists if name not in words and _normalized(name) in _TAGS), None)
+    if kind is None and len(lists) == 2 and not (words and tags):
+        words, tags = lists[:1], lists[1]
+    if kind is None and not (words and tags and {*words, tags} <= {*lists}):
+        return None
+    if len(words) != 1 or tags is None:
+        raise UserError(
+            f"{table.file}: tags need a column with lists of words and one with a tag for each; the columns are "
+            f"{', '.join(map(repr, table.column_names))}",
+            hint="name them: text=WORDS and label=TAGS",
+        )
+    pairs = [
+        (row.cells[words[0]], row.cells[tags]) for row in table.rows if {words[0], tags} <= row.cells.keys()
+    ]
+    if kind is None and any(len(first) != len(second) for first, second in pairs):
+        return None
+    return ColumnGuess(kind="tags", texts=(words[0],), label=tags)
 
 
 def _guess_texts(table: UserTable, label: str | None) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_jsonl
 from t5x_like.projects.base_model import BaseModel, base_model
 from t5x_like.projects.column_guess import Kind, guess_columns
+from t5x_like.projects.kinds_by_name import KINDS, read_rows_of
 from t5x_like.projects.project_folder import commands_of, readme
 from t5x_like.projects.project_rows import ProjectRow, count_of, find_repetitions, listed
 from t5x_like.projects.recipe_text import recipe_text
 from t5x_like.projects.row_split import split_rows, without_rows_of
 from t5x_like.projects.table import UserTable, read_table
-from t5x_like.projects.task_kinds import KINDS, TaskKind, read_rows_of
+from t5x_like.projects.task_kinds import TaskKind
 
 TRAIN_FILE, VALIDATION_FILE = "data/train.jsonl", "data/validation.jsonl"
 
@@ -109,7 +110,7 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     else:
         validation_table = read_table(choices.validation)
         report.append(_table_line(validation_table))
-        for column in (*columns.texts, columns.label):
+        for column in columns.read:
             validation_table.column(column, "column of validation")
         validation, also_left_out = read_rows_of(kind, validation_table.rows)
         left_out += also_left_out

@@ -8,9 +8,9 @@ import jax
 import jinja2
 
 from t5x_like.io.files import shipped_directory
-from t5x_like.projects.base_model import BaseModel
+from t5x_like.projects.base_model import NUM_SENTINELS, BaseModel
 from t5x_like.projects.project_rows import ProjectRow
-from t5x_like.projects.run_sizes import TokenLengths, head_sizes, measure_lengths
+from t5x_like.projects.run_sizes import TokenLengths
 from t5x_like.projects.task_kinds import TaskKind
 
 _LINE = 110  # characters
@@ -57,25 +57,22 @@ def recipe_text(
       train: Rows of training.
       rows: Rows of both splits.
     """
-    lengths = measure_lengths([row.texts for row in rows], base.tokenizer, max_length=base.max_length)
-    sizes = head_sizes(len(train), base)
+    choices = kind.choose(base, train=train, rows=rows)
     values = {
         "name": name,
         "about": kind.about,
         "commands": _commands(name, kind, train),
         "checkpoint": base.checkpoint,
         "vocabulary": base.vocabulary,
+        "num_sentinels": None if base.num_sentinels == NUM_SENTINELS else base.num_sentinels,
         "hardware": "cpu" if jax.default_backend() == "cpu" else "gpu",
         "train_file": "data/train.jsonl",
         "validation_file": "data/validation.jsonl",
-        "inputs_length": lengths.row_length,
-        "sizes": sizes,
-        "epochs": sizes.epochs(len(train)),
-        "input_template": " ".join(f"{{{column}}}" for column in kind.columns.texts),
-        "target_template": f"{{{kind.columns.label}}}",
-        **kind.settings(rows),
+        "sizes": choices.sizes,
+        "epochs": choices.epochs,
+        **choices.values,
     }
-    return RecipeText(template=kind.template, values=values, lengths=lengths)
+    return RecipeText(template=kind.template, values=values, lengths=choices.lengths)
 
 
 def literal(value: Any) -> str:
@@ -94,10 +91,15 @@ def literal(value: Any) -> str:
 
 def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str]:
     recipe = "--gin_file=recipe.gin"
-    return [
+    commands = [
         f"t5x-like tasks show {name} {recipe}",
         f"t5x-like config validate {recipe} --model_dir runs/first",
         f"t5x-like train {recipe} --model_dir runs/first",
+    ]
+    if not kind.columns.label:
+        return commands
+    return [
+        *commands,
         "t5x-like evaluate --checkpoint runs/first",
         f"t5x-like predict --checkpoint runs/first --task {name} --input {kind.input_argument(rows[0])}",
     ]

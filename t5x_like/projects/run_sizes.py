@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from t5x_like.projects.base_model import BaseModel
@@ -10,7 +11,7 @@ from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 _MEASURED_ROWS = 20_000
 _LONGEST = 512  # tokens; attention's cost grows with their square
-_SHORTEST = 32
+_SHORTEST = 8
 _WHOLE = 0.99  # share of the rows that aren't cut
 
 
@@ -27,6 +28,11 @@ class TokenLengths:
     lengths: np.ndarray
     special: int
     limit: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all measured rows."""
+        return int(self.lengths.sum())
 
     @property
     def row_length(self) -> int:
@@ -118,7 +124,7 @@ def head_sizes(num_rows: int, base: BaseModel) -> RunSizes:
     Pretrained weights read few rows more often (Mosbach et al. 2021, https://arxiv.org/abs/2006.04884), and 10,000 rows
     three times (Devlin et al. 2019, §4.1). Fresh ones need many steps.
     """
-    batch_size = 32 if num_rows >= 512 else 16 if num_rows >= 64 else 8
+    batch_size = _shared_out(32 if num_rows >= 512 else 16 if num_rows >= 64 else 8)
     steps_of_epoch = -(-num_rows // batch_size)
     if base.checkpoint is None:
         steps = min(max(10 * steps_of_epoch, 300), 3000)
@@ -127,3 +133,36 @@ def head_sizes(num_rows: int, base: BaseModel) -> RunSizes:
     # Small models take higher rates than BERT's 2e-5 to 5e-5.
     rate = 1e-4 if base.width <= 384 else 5e-5 if base.width < 768 else 2e-5
     return RunSizes(batch_size=batch_size, train_steps=max(epochs * steps_of_epoch, 50), learning_rate=rate)
+
+
+def text_sizes(num_rows: int, base: BaseModel, *, is_t5: bool) -> RunSizes:
+    """Return the sizes of training to write texts; T5's rate is that of Raffel et al. 2020, §3.1.2."""
+    batch_size = _shared_out(32 if num_rows >= 512 else 16 if num_rows >= 64 else 8)
+    steps_of_epoch = -(-num_rows // batch_size)
+    if base.checkpoint is None:
+        steps = min(max(10 * steps_of_epoch, 500), 5000)
+        return RunSizes(batch_size=batch_size, train_steps=steps, learning_rate=0.03)
+    epochs = 3 if num_rows >= 10_000 else 5 if num_rows >= 2000 else 10
+    rate = 1e-3 if is_t5 else 1e-4 if base.width <= 512 else 5e-5
+    return RunSizes(batch_size=batch_size, train_steps=max(epochs * steps_of_epoch, 50), learning_rate=rate)
+
+
+def pretraining_sizes(num_tokens: int, length: int, base: BaseModel) -> RunSizes:
+    """Return the sizes of pretraining on a text.
+
+    Args:
+      num_tokens: Tokens of the training text.
+      length: Tokens of a row.
+      base: Model to begin with.
+    """
+    num_rows = max(num_tokens // length, 1)
+    batch_size = _shared_out(16 if num_rows >= 256 else 8 if num_rows >= 32 else min(num_rows, 4))
+    steps_of_epoch = -(-num_rows // batch_size)
+    fewest, rate = (400, 1.0) if base.checkpoint is None else (50, 5e-5)
+    steps = min(max(5 * steps_of_epoch, fewest), 10_000)
+    return RunSizes(batch_size=batch_size, train_steps=steps, learning_rate=rate)
+
+
+def _shared_out(batch_size: int) -> int:
+    """Return the next multiple of the devices, which share a batch."""
+    return -(-batch_size // jax.device_count()) * jax.device_count()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_file
+from t5x_like.text.tasks.documents import read_documents
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
 from t5x_like.text.tasks.rows import BadRow
 
@@ -138,6 +139,8 @@ def read_table(file: str) -> UserTable:
         path = find_file(file)
     except ValueError as error:
         raise UserError(str(error)) from None
+    if ending_of(path) == "txt" and "\t" not in _first_line(path):
+        return _plain_text(file, path)
     format = _format_of(path)
     options: dict[str, Any] = {}
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
@@ -166,6 +169,18 @@ def read_table(file: str) -> UserTable:
         rows=_with_lists(rows, names),
         bad_rows=bad_rows,
         column_names=names,
+    )
+
+
+def _plain_text(file: str, path: str) -> UserTable:
+    """Return lines of text as a table with one column."""
+    found = list(read_documents(path, separator="line", column="text"))
+    return UserTable(
+        file=file,
+        description="plain text",
+        rows=[TableRow({"text": row.text}, row.place) for row in found if not isinstance(row, BadRow)],
+        bad_rows=[row for row in found if isinstance(row, BadRow)],
+        column_names=["text"],
     )
 
 
@@ -223,7 +238,11 @@ def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -
 
 
 def _filled(cells: dict[str, Any]) -> dict[str, Any]:
-    return {name: cell for name, cell in cells.items() if not (isinstance(cell, str) and not cell.strip())}
+    return {
+        name: cell
+        for name, cell in cells.items()
+        if cell is not None and not (isinstance(cell, str) and not cell.strip())
+    }
 
 
 def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:

@@ -9,12 +9,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.projects.base_model import BaseModel
 from t5x_like.projects.column_guess import ColumnGuess
 from t5x_like.projects.project_rows import ProjectRow, listed, shown
+from t5x_like.projects.run_sizes import RunSizes, TokenLengths, head_sizes, measure_lengths
 from t5x_like.projects.table import TableRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunChoices:
+    """Choices for a run on a table.
+
+    Attributes:
+      lengths: Lengths of the rows.
+      sizes: Batches, steps and rates.
+      epochs: Number of times that each row is read.
+      values: Values of the recipe's template.
+    """
+
+    lengths: TokenLengths
+    sizes: RunSizes
+    epochs: float
+    values: Mapping[str, Any]
+
 
 _MANY_TIMES = 3  # classes that differ more than this in size are unbalanced
 _SHOWN_CLASSES = 12
+HEAD_TEMPLATE = "head_from_table.gin.jinja"
 _OF_SHELLS = r"""["'$`\\!]"""  # signs with a meaning in quotes of a shell
 
 
@@ -34,7 +55,7 @@ class TaskKind(ABC):
     about: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for name in (*self.columns.texts, self.columns.label):
+        for name in self.columns.read:
             if not name or set(name) & set("{}!:"):
                 raise UserError(
                     f"the column {name!r} can't be named in a template; rename it without braces, '!' and ':'"
@@ -49,7 +70,9 @@ class TaskKind(ABC):
         texts = tuple(self._text(row, name) for name in self.columns.texts)
         group = row.cells.get(self.columns.group, "") if self.columns.group is not None else ""
         answer = self._answer(row)
-        cells = dict(zip(self.columns.texts, texts, strict=True)) | {self.columns.label: answer}
+        cells: dict[str, Any] = dict(zip(self.columns.texts, texts, strict=True))
+        if self.columns.label:
+            cells[self.columns.label] = answer
         return ProjectRow(cells, texts, str(answer), self._strata(answer), str(group), row.place)
 
     @abstractmethod
@@ -68,6 +91,33 @@ class TaskKind(ABC):
         Raises:
           UserError: There isn't.
         """
+
+    def choose(
+        self, base: BaseModel, *, train: Sequence[ProjectRow], rows: Sequence[ProjectRow]
+    ) -> RunChoices:
+        """Choose lengths and steps, here those of a head.
+
+        Args:
+          base: Model to begin with.
+          train: Rows of training.
+          rows: Rows of both splits.
+
+        Raises:
+          UserError: The model can't learn such a task.
+        """
+        lengths = measure_lengths([row.texts for row in rows], base.tokenizer, max_length=base.max_length)
+        sizes = head_sizes(len(train), base)
+        templates = {
+            "inputs_length": lengths.row_length,
+            "input_template": " ".join(f"{{{column}}}" for column in self.columns.texts),
+            "target_template": f"{{{self.columns.label}}}",
+        }
+        return RunChoices(
+            lengths=lengths,
+            sizes=sizes,
+            epochs=sizes.epochs(len(train)),
+            values={**templates, **self.settings(rows)},
+        )
 
     @abstractmethod
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
@@ -100,7 +150,7 @@ class TaskKind(ABC):
 class Classification(TaskKind):
     """One class for each text or pair of texts."""
 
-    template: ClassVar[str] = "head_from_table.gin.jinja"
+    template: ClassVar[str] = HEAD_TEMPLATE
     about: ClassVar[str] = "assigns a text to a class"
 
     def _answer(self, row: TableRow) -> str:
@@ -128,7 +178,7 @@ class Classification(TaskKind):
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
         """Implement ``TaskKind``."""
-        names = _in_order(Counter(row.answer for row in rows))
+        names = in_order(Counter(row.answer for row in rows))
         is_pair = len(self.columns.texts) > 1
         return {
             "labels": tuple(names),
@@ -154,7 +204,7 @@ class Classification(TaskKind):
         if single := [shown(name) for name, size in sizes.items() if size == 1]:
             yield f"  with one row each, which is in training: {listed(single)}"
         folded = Counter(name.casefold() for name in sizes)
-        if twins := [shown(name) for name in _in_order(sizes) if folded[name.casefold()] > 1]:
+        if twins := [shown(name) for name in in_order(sizes) if folded[name.casefold()] > 1]:
             yield f"  these differ only in their case: {listed(twins, _SHOWN_CLASSES)}"
 
     def _is_unbalanced(self, rows: Sequence[ProjectRow]) -> bool:
@@ -162,21 +212,7 @@ class Classification(TaskKind):
         return max(sizes) > _MANY_TIMES * min(sizes)
 
 
-KINDS: Mapping[str, type[TaskKind]] = {"classify": Classification}
-
-
-def read_rows_of(kind: TaskKind, rows: Sequence[TableRow]) -> tuple[list[ProjectRow], list[str]]:
-    """Return the rows that can be used, and the reasons why others can't."""
-    usable, reasons = [], []
-    for row in rows:
-        try:
-            usable.append(kind.read(row))
-        except ValueError as error:
-            reasons.append(f"{row.place}: {error}")
-    return usable, reasons
-
-
-def _in_order(names: Mapping[str, Any]) -> list[str]:
+def in_order(names: Mapping[str, Any]) -> list[str]:
     """Return names in their order: numbers by value, others by letters."""
     return sorted(names, key=lambda name: (0, float(name), name) if _is_decimal(name) else (1, 0.0, name))
 

@@ -152,6 +152,7 @@ def test_ranking_needs_the_answers(make_task, tmp_path):
         evaluation_of("open_answers", method="rank").evaluator(T5, MeshConfig().build())
 
 
+@pytest.mark.seqio
 def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
     import seqio
     import tensorflow as tf

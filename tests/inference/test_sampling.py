@@ -1,10 +1,13 @@
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from history_table import HistoryTable
 
-from t5x_like.inference.sampling import sample, truncate_logits
+from t5x_like.inference.sampling import check_temperature, sample, truncate_logits
+from t5x_like.model.layers.masks import MASKED
 
 START, EOS = 2, 1
 
@@ -126,3 +129,27 @@ def test_rows_that_end_may_leave_the_batch(options):
         few = run(keep_inputs=model.keep_inputs, num_last_inputs=num_last)
         np.testing.assert_array_equal(few.tokens, whole.tokens)
         np.testing.assert_allclose(few.log_probs, whole.log_probs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [math.nan, math.inf, -1.0])
+def test_a_temperature_that_divides_into_nothing_is_refused(temperature):
+    with pytest.raises(ValueError, match="positive, finite number"):
+        check_temperature(temperature)
+
+
+def test_ids_that_only_pad_the_vocabulary_are_not_drawn_at_any_temperature():
+    logits = jnp.array([[1.0, 2.0, MASKED, MASKED]])
+
+    def step(tokens, cache):
+        return jnp.repeat(logits, len(tokens), axis=0), cache
+
+    drawn = sample(
+        step,
+        {},
+        start_tokens=jnp.zeros(64, jnp.int32),
+        max_new_tokens=4,
+        eos_token_id=None,
+        key=jax.random.key(0),
+        temperature=1e12,
+    )
+    assert set(np.unique(drawn.tokens).tolist()) == {0, 1}

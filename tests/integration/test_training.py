@@ -197,6 +197,7 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
         )
 
 
+@pytest.mark.seqio
 def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
     seqio = registration.export_to_seqio()
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.references.recurrent import check_layer, read_layer
 from t5x_like.model import parameters
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.rnn_cell import GRUConfig, LSTMConfig, RNNState
@@ -64,94 +65,9 @@ def assert_close(left: Any, right: Any) -> None:
 # --- PyTorch ----------------------------------------------------------------------------------------------------------
 
 
-def stack_of(name: str, arrays: dict[str, np.ndarray]) -> RNNStack:
-    """PyTorch's layer with its weights."""
-    units = arrays["weight_weight_hh_l0"].shape[0] // (3 if "gru" in name else 4)
-    projection = arrays.get("weight_weight_hr_l0")
-    config = RNNStackConfig(
-        input_dim=arrays["in_x"].shape[-1],
-        hidden_dims=(units,) * sum(f"weight_weight_ih_l{layer}" in arrays for layer in range(3)),
-        cell=GRUConfig()
-        if "gru" in name
-        else LSTMConfig(projection_dim=None if projection is None else len(projection)),
-        direction="both" if "weight_weight_ih_l0_reverse" in arrays else "forward",
-    )
-    stack = built(config)
-    for path, place in places(stack).items():
-        for part, value in ours(arrays, "weight", path, has_hidden_bias="gru" in name).items():
-            place[part][...] = jnp.asarray(value)
-    return stack
-
-
-def places(stack: RNNStack) -> dict[str, dict[str, Any]]:
-    """Our weights by the end of PyTorch's names."""
-    found = {}
-    for layer, directions in stack.layers.items():
-        for name, module in directions.items():
-            parts = {
-                "input/kernel": module.input.kernel,
-                "input/bias": module.input.bias,
-                "hidden/kernel": module.hidden.kernel,
-            }
-            if module.hidden.bias is not None:
-                parts["hidden/bias"] = module.hidden.bias
-            if module.projection is not None:
-                parts["projection/kernel"] = module.projection.kernel
-            found[f"l{layer}{'_reverse' if name == 'backward' else ''}"] = parts
-    return found
-
-
-def ours(
-    arrays: dict[str, np.ndarray], kind: str, path: str, *, has_hidden_bias: bool
-) -> dict[str, np.ndarray]:
-    """PyTorch's weights or gradients in our layout; an LSTM's two biases are one."""
-    input_bias, hidden_bias = arrays[f"{kind}_bias_ih_{path}"], arrays[f"{kind}_bias_hh_{path}"]
-    found = {
-        "input/kernel": arrays[f"{kind}_weight_ih_{path}"].T,
-        "hidden/kernel": arrays[f"{kind}_weight_hh_{path}"].T,
-        "input/bias": input_bias,
-    }
-    if has_hidden_bias:
-        found["hidden/bias"] = hidden_bias
-    elif kind == "weight":
-        found["input/bias"] = input_bias + hidden_bias
-    if f"{kind}_weight_hr_{path}" in arrays:
-        found["projection/kernel"] = arrays[f"{kind}_weight_hr_{path}"].T
-    return found
-
-
-def states_of(arrays: dict[str, np.ndarray], kind: str) -> tuple[RNNState, ...]:
-    hidden, cell = arrays[f"{kind}_hidden"], arrays.get(f"{kind}_cell")
-    return tuple(
-        RNNState(jnp.asarray(part), None if cell is None else jnp.asarray(cell[number]))
-        for number, part in enumerate(hidden)
-    )
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_states_and_gradients_are_those_of_pytorch(name):
-    arrays = dict(np.load(FOLDER / f"{name}.npz"))
-    graphdef, params = parameters.split(stack_of(name, arrays))
-    length = arrays["in_x"].shape[1]
-    segment_ids = jnp.asarray(np.arange(length) < arrays["in_lengths"][:, None], jnp.int32)
-
-    def loss(params, x, states):
-        found = parameters.merge(graphdef, params)(x, segment_ids, states)
-        hidden = jnp.stack([state.hidden for state in found.states])
-        return jnp.mean(found.output * arrays["loss_y"]) + jnp.mean(hidden * arrays["loss_hidden"]), found
-
-    compute = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))
-    (_, found), (weights, x, states) = compute(params, jnp.asarray(arrays["in_x"]), states_of(arrays, "in"))
-    np.testing.assert_allclose(found.output, arrays["out_y"], **CLOSE)
-    assert_close(found.states, states_of(arrays, "out"))
-    np.testing.assert_allclose(x, arrays["grad_x"], **CLOSE)
-    assert_close(states, states_of(arrays, "grad"))
-    for path, parts in places(parameters.merge(graphdef, weights)).items():
-        wanted = ours(arrays, "grad", path, has_hidden_bias="gru" in name)
-        assert parts.keys() == wanted.keys()
-        for part, gradient in parts.items():
-            assert np.abs(wanted[part]).max() > 1e-3
-            np.testing.assert_allclose(gradient[...], wanted[part], **CLOSE, err_msg=f"{path} {part}")
+    check_layer(read_layer(FOLDER / f"{name}.npz"))
 
 
 # --- segments, padding, carried states --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import t5x_like
-from tests.parity.fixtures import Fixture, names
+from tests.parity.fixtures import fixture, names
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,7 +31,7 @@ def test_an_exported_model_loads_with_every_key_and_gives_the_same_scores(golden
     import torch
     import transformers
 
-    case = Fixture(name)
+    case = fixture(name)
     t5x_like.export_hugging_face(case.pretrained, tmp_path / "out")
     class_name = json.loads((tmp_path / "out" / "config.json").read_text())["architectures"][0]
     model, info = getattr(transformers, class_name).from_pretrained(

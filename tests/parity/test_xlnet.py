@@ -9,6 +9,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import t5x_like
+from benchmarks.references.models import ModelFolder
+from benchmarks.references.segments import check_permutations, segment_of, targets_of
 from t5x_like.model import parameters
 from t5x_like.model.layers.relative_attention import encode_distances
 from t5x_like.model.zoo.weights import write_weights
@@ -45,59 +47,22 @@ def load(directory) -> SimpleNamespace:
     )
 
 
-@pytest.fixture(scope="module", params=LANGUAGE_MODELS)
-def language_model(request, golden):
-    return load(golden / "models" / request.param)
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_segments_memory_padding_and_targets(golden, name):
+    check_permutations(ModelFolder(golden / "models" / name), atol=ATOL)
 
 
-@pytest.fixture(scope="module", params=CLASSIFIERS)
-def classifier(request, golden):
-    return load(golden / "models" / request.param)
-
-
-def segment(io, name) -> dict[str, np.ndarray]:
-    return {"input_ids": io[f"in_input_ids_{name}"], "token_type_ids": io[f"in_token_type_ids_{name}"]}
-
-
-def targets(io) -> dict[str, np.ndarray]:
-    return {"perm_mask": io["in_perm_mask"], "target_mapping": io["in_target_mapping"]}
-
-
-def test_segments_with_and_without_memory(language_model):
-    io = language_model.io
-    first = language_model.call(**segment(io, "a"))
-    for name in ("plain", "seg1"):
-        np.testing.assert_allclose(first["logits"], io[f"out_{name}_logits"], atol=ATOL)
-    np.testing.assert_allclose(np.stack(first["hidden_states"]), io["out_plain_hidden_states"], atol=ATOL)
-    np.testing.assert_allclose(np.stack(first["mems"]), io["out_seg1_mems"], atol=ATOL)
-    second = language_model.call(**segment(io, "b"), mems=first["mems"])
-    np.testing.assert_allclose(second["logits"], io["out_seg2_logits"], atol=ATOL)
-    np.testing.assert_allclose(np.stack(second["mems"]), io["out_seg2_mems"], atol=ATOL)
-
-
-def test_padding_and_absent_types(language_model):
-    io = language_model.io
-    padded = language_model.call(**segment(io, "pad"), attention_mask=io["in_attention_mask_pad"])
-    real = io["in_attention_mask_pad"] == 1
-    np.testing.assert_allclose(padded["logits"][real], io["out_pad_logits"][real], atol=ATOL)
-    untyped = language_model.call(input_ids=io["in_input_ids_b"])
-    np.testing.assert_allclose(untyped["logits"], io["out_notype_logits"], atol=ATOL)
-
-
-def test_targets_in_an_order_of_prediction(language_model):
-    io = language_model.io
-    found = language_model.call(**segment(io, "a"), **targets(io), labels=io["in_labels"])
-    np.testing.assert_allclose(found["logits"], io["out_perm_logits"], atol=ATOL)
-    np.testing.assert_allclose(found["loss"], io["out_perm_loss"], rtol=1e-5)
-    assert len(found["hidden_states"]) == 2 * (language_model.config.num_layers + 1)
-    with_memory = language_model.call(**segment(io, "a"), **targets(io), mems=io["out_seg1_mems"])
-    np.testing.assert_allclose(with_memory["logits"], io["out_perm_mems_logits"], atol=ATOL)
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_hidden_states_of_queries_follow_those_of_contents(golden, name):
+    case = load(golden / "models" / name)
+    predicted = case.call(**segment_of(case.io, "a"), **targets_of(case.io))
+    assert len(predicted["hidden_states"]) == 2 * (case.config.num_layers + 1)
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_gradients_of_a_permutation(name):
     case = fixture(name)
-    case.check_gradients(segment(case.io, "a") | targets(case.io) | {"labels": case.io["in_labels"]})
+    case.check_gradients(segment_of(case.io, "a") | targets_of(case.io) | {"labels": case.io["in_labels"]})
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -106,18 +71,9 @@ def test_gradients_of_a_classifier(name):
     case.check_gradients(case.inputs)
 
 
-def test_classes_of_sequences(classifier):
-    io = classifier.io
-    inputs = {name.removeprefix("in_"): array for name, array in io.items() if name.startswith("in_")}
-    found = classifier.call(**inputs)
-    real = io["in_attention_mask"] == 1
-    np.testing.assert_allclose(found["logits"], io["out_logits"], atol=ATOL)
-    np.testing.assert_allclose(found["loss"], io["out_loss"], rtol=1e-5)
-    np.testing.assert_allclose(np.stack(found["mems"]), io["out_mems"], atol=ATOL)
-    last = found["last_hidden_state"]
-    np.testing.assert_allclose(last[real], io["out_hidden_states"][-1][real], atol=ATOL)
-    hidden = np.stack(found["hidden_states"])
-    np.testing.assert_allclose(hidden[:, real], io["out_hidden_states"][:, real], atol=ATOL)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classes_of_sequences(golden, name):
+    ModelFolder(golden / "models" / name).check_outputs(atol=ATOL)
 
 
 @pytest.mark.parametrize("name", [*LANGUAGE_MODELS, *CLASSIFIERS])
@@ -136,7 +92,7 @@ def test_the_sign_of_distances_matters(golden, monkeypatch):
         lambda distances, *rest, **named: encode_distances(-distances, *rest, **named),
     )
     case = load(golden / "models" / "xlnet")
-    assert missed(case, case.call(**segment(case.io, "a"))) > 1e-3
+    assert missed(case, case.call(**segment_of(case.io, "a"))) > 1e-3
 
 
 @pytest.mark.parametrize("weight", ["segment_keys", "segment_bias", "distance_bias", "content_bias"])
@@ -145,7 +101,7 @@ def test_every_part_of_the_score_matters(golden, weight):
     flat = parameters.flatten(case.params)
     path = f"stack/layers/attention/{weight}"
     without = parameters.unflatten(flat | {path: jnp.zeros_like(flat[path])})
-    assert missed(case, case.call(without, **segment(case.io, "a"))) > 1e-3
+    assert missed(case, case.call(without, **segment_of(case.io, "a"))) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -154,13 +110,13 @@ def test_every_part_of_the_score_matters(golden, weight):
 )
 def test_every_setting_of_distances_matters(golden, tmp_path, change):
     case = changed(golden / "models" / "xlnet_variants", tmp_path, change)
-    assert missed(case, case.call(**segment(case.io, "a"))) > 1e-3
+    assert missed(case, case.call(**segment_of(case.io, "a"))) > 1e-3
 
 
 @pytest.mark.parametrize("change", [{"mem_len": 8}, {"reuse_len": 9}])
 def test_every_setting_of_the_memory_matters(golden, tmp_path, change):
     case = changed(golden / "models" / "xlnet_variants", tmp_path, change)
-    found = case.call(**segment(case.io, "a"))["mems"]
+    found = case.call(**segment_of(case.io, "a"))["mems"]
     assert np.shape(found) != case.io["out_seg1_mems"].shape or (
         np.abs(np.stack(found) - case.io["out_seg1_mems"]).max() > 1e-3
     )

@@ -47,6 +47,12 @@ def test_settings_that_generate_lacks_are_named(caplog, settings, named):
     assert (f"model asks for {named}" in caplog.text) if named else not caplog.records
 
 
+def test_a_part_of_a_token_is_not_kept():
+    model = t5x_like.from_pretrained(FIXTURES / "models/llama")
+    with pytest.raises(ValueError, match=r"top_k is 2\.5; keep a whole number"):
+        model.generate([[5]], do_sample=True, top_k=2.5, max_new_tokens=2)
+
+
 def test_a_model_generates_by_its_file_and_its_export_keeps_it(tmp_path):
     home = shutil.copytree(FIXTURES / "models/llama", tmp_path / "model")
     (home / "generation_config.json").write_text(json.dumps({"num_beams": 3, "max_new_tokens": 5}))

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import t5x_like
+from benchmarks.references.adapters import AdapterFolder
 from t5x_like.cli.main import main
 from t5x_like.model import parameters
 from t5x_like.model.adapters import IA3, BottleneckAdapter, LoRA, PrefixTuning
@@ -36,13 +37,8 @@ def base_of(case: str) -> Path:
 
 def error_of(case: str, pretrained: Any) -> float:
     """Return the largest difference from PEFT's logits at real tokens, as a part of the largest logit."""
-    with np.load(ADAPTERS / case / "io.npz") as recorded:
-        inputs = {name.removeprefix("in_"): recorded[name] for name in recorded.files if name != "logits"}
-        wanted = recorded["logits"]
-        difference = np.abs(np.asarray(pretrained(**inputs).logits) - wanted) / np.abs(wanted).max()
-    if difference.ndim == 3 and "decoder_input_ids" not in inputs:
-        difference = difference * inputs["attention_mask"][..., None]
-    return float(difference.max())
+    folder = AdapterFolder(ADAPTERS / case)
+    return float(np.abs(folder.logits(pretrained) - folder.recorded).max() / np.abs(folder.recorded).max())
 
 
 @pytest.fixture(scope="module")

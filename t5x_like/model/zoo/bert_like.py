@@ -213,8 +213,12 @@ def pooled_as_stored(config: Any, names: Collection[str]) -> Any:
       config: The configuration that the fields describe.
       names: Names of the stored arrays.
     """
-    is_stored = any("pooler." in name for name in names)
-    return config if is_stored or config.task != "base" else replace(config, task="encoding")
+    lacks_pooler = not any("pooler." in name for name in names)
+    return replace(config, task="encoding") if lacks_pooler and _is_pooled_base(config) else config
+
+
+def _is_pooled_base(config: Any) -> bool:
+    return config.task == "base" and config.heads.pooler is not None
 
 
 # BERT's names of a layer's modules.

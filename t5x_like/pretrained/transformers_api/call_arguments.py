@@ -3,11 +3,13 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from t5x_like.index_checks import IGNORED, check_some_learned, check_token_ids
+from t5x_like.inference.sampling import check_temperature
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
@@ -79,7 +81,13 @@ def check_rows(inputs: np.ndarray, outputs: np.ndarray, targets: np.ndarray | No
 
 
 def check_generation(
-    *, num_beams: int, num_return_sequences: int, do_sample: bool, temperature: float, early_stopping: Any
+    *,
+    num_beams: int,
+    num_return_sequences: int,
+    do_sample: bool,
+    temperature: float,
+    top_k: int | None,
+    early_stopping: Any,
 ) -> None:
     """Refuse settings out of their range, and those that exclude each other."""
     if num_beams < 1 or num_return_sequences < 1:
@@ -88,7 +96,10 @@ def check_generation(
         )
     if do_sample and num_beams > 1:
         raise ValueError("do_sample and num_beams > 1 exclude each other here")
-    if do_sample and temperature <= 0:
+    check_temperature(temperature)
+    if top_k is not None and not isinstance(top_k, Integral):
+        raise ValueError(f"top_k is {top_k}; keep a whole number of tokens, or 0 for all")
+    if do_sample and temperature == 0:
         raise ValueError(f"temperature is {temperature}; sampling needs a positive one")
     if num_return_sequences > 1 and num_beams == 1 and not do_sample:
         raise ValueError("greedy decoding writes one sequence a row; use num_beams or do_sample for more")

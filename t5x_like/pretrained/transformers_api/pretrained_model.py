@@ -257,6 +257,7 @@ class Pretrained(OpenModel):
             num_return_sequences=chosen["num_return_sequences"],
             do_sample=chosen["do_sample"],
             temperature=chosen["temperature"],
+            top_k=chosen["top_k"],
             early_stopping=chosen["early_stopping"],
         )
         check_special_ids(self.config, eos_token_id=eos_token_id, pad_token_id=pad_token_id)

@@ -1,7 +1,7 @@
 """Heads that predict a class or a number for each text."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from t5x_like.text.heads.head_format import (
     Answer,
     Head,
+    HeadExample,
     HeadFormat,
     HeadRow,
     as_text,
@@ -17,6 +18,7 @@ from t5x_like.text.heads.head_format import (
     columns_in,
     filled,
 )
+from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.metrics import pearson_corrcoef
 from t5x_like.text.metrics.by_name import MetricFunction, number_metrics
 from t5x_like.text.templates import RowValues
@@ -81,6 +83,8 @@ class Regression(HeadFormat):
       lowest: Minimum.
       highest: Maximum.
       unlabeled: Value of the column for unlabeled rows.
+      mean: Number that is subtracted from labels before training, and added to outputs.
+      deviation: Number by which labels are divided after that, and outputs multiplied.
     """
 
     texts: tuple[str, ...]
@@ -88,10 +92,18 @@ class Regression(HeadFormat):
     lowest: float
     highest: float
     unlabeled: float = -1.0
+    mean: float = 0.0
+    deviation: float = 1.0
 
     predicts_number: ClassVar[bool] = True
     label_fields: ClassVar[tuple[str, ...]] = ("value",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (pearson_corrcoef,)
+
+    def __post_init__(self) -> None:
+        if not self.deviation > 0:
+            raise ValueError(
+                f"deviation is {self.deviation}; labels are divided by it, so give a positive number"
+            )
 
     @property
     def head(self) -> Head:
@@ -130,6 +142,10 @@ class Regression(HeadFormat):
         """Implement ``HeadFormat``."""
         return not math.isnan(row.value)
 
+    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        value = (row.value - self.mean) / self.deviation
+        return [HeadExample(tuple(inputs), origin, value=value)]
+
     def answers_of(
         self,
         rows: Sequence[HeadRow],
@@ -138,7 +154,8 @@ class Regression(HeadFormat):
     ) -> list[Answer]:
         """Return the outputs, clipped to ``lowest`` and ``highest``."""
         del rows, word_starts
-        return [float(np.clip(row[0], self.lowest, self.highest)) for row in scores]
+        values = (float(row[0]) * self.deviation + self.mean for row in scores)
+        return [float(np.clip(value, self.lowest, self.highest)) for value in values]
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:

@@ -1,9 +1,9 @@
 """Rows of plain files as dictionaries of cells; bad rows are located by file and line."""
 
 import contextlib
-import csv
 import json
 import logging
+import math
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from t5x_like.io.files import as_path, json_value
 from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
+from t5x_like.text.tasks.csv_records import named_columns, refuse_equal_names, split_csv
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row
 
@@ -92,7 +93,7 @@ def read_raw_rows(
     if format == "jsonl":
         rows = _parse_jsonl(lines)
     else:
-        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines, delimiter)
+        cells = _split_tsv(lines) if format == "tsv" else split_csv(lines.with_bytes(), file, delimiter)
         rows = _with_columns(file, cells, columns, format)
     found = False
     for row in rows:
@@ -136,11 +137,16 @@ class _Lines:
         self.is_blank = not is_packed or not as_path(file).stat().length
 
     def __iter__(self) -> Iterator[tuple[int, str | BadRow]]:
+        for number, text, _ in self.with_bytes():
+            yield number, text
+
+    def with_bytes(self) -> Iterator[tuple[int, str | BadRow, bytes]]:
+        """Yield numbers, decoded lines and their bytes, which are empty for lost lines."""
         lines = lines_of(self.file) if self._stream is None else enumerate(self._stream, start=1)
         for number, line in lines:
             text = decode_line(line, self.file, number)
-            self.is_blank = self.is_blank and text == ""
-            yield number, text
+            self.is_blank = self.is_blank and isinstance(text, str) and not text.strip()
+            yield number, text, b"" if isinstance(line, BadRow) else line
 
 
 def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
@@ -181,39 +187,6 @@ def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
             yield number, text if isinstance(text, BadRow) else text.split("\t")
 
 
-def _split_csv(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
-    """Yield the cells of CSV records with the number of their first lines; an open quote continues a record."""
-    record: list[str] = []
-    is_open, start = False, 0
-    for number, text in lines:
-        if isinstance(text, BadRow):
-            yield number, text
-            record, is_open = [], False
-            continue
-        if not record:
-            start = number
-        if not record and not text:
-            continue
-        record.append(text)
-        is_open ^= text.count('"') % 2 == 1
-        if not is_open:
-            yield start, _parse_csv_record(record, f"{lines.file}:{start}", delimiter)
-            record = []
-    if record:
-        yield (
-            start,
-            BadRow("a double quote that starts in this record is never closed", f"{lines.file}:{start}"),
-        )
-
-
-def _parse_csv_record(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
-    csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
-    try:
-        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        return BadRow(f"not CSV: {error}", place)
-
-
 def _with_columns(
     file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
 ) -> Iterator[RawRow | BadRow]:
@@ -226,9 +199,8 @@ def _with_columns(
                 )
             yield cells
         elif not names:
-            names = cells
-            if len(set(names)) < len(names):
-                raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
+            names = named_columns(cells)
+            refuse_equal_names(names, f"{file}:{number}")
         elif len(cells) != len(names):
             reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})."
             yield BadRow((reason + separator_hint(names, format)).removesuffix("."), f"{file}:{number}")
@@ -267,10 +239,10 @@ def describe_invalid_json(error: json.JSONDecodeError) -> str:
 def _parse_jsonl(lines: _Lines) -> Iterator[RawRow | BadRow]:
     for number, text in lines:
         place = f"{lines.file}:{number}"
-        if not text:
-            continue
         if isinstance(text, BadRow):
             yield text
+            continue
+        if not text.strip():
             continue
         try:
             value = json_value(text)
@@ -291,7 +263,10 @@ def _parse_jsonl(lines: _Lines) -> Iterator[RawRow | BadRow]:
 
 
 def cells_of(value: Mapping[str, Any], place: str) -> Row | BadRow:
-    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay."""
+    """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay.
+
+    NaN becomes null: pandas writes a missing value so.
+    """
     cells: dict[str, Cell] = {}
     for name, cell in value.items():
         try:
@@ -310,6 +285,8 @@ def cells_of(value: Mapping[str, Any], place: str) -> Row | BadRow:
 def _cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | list | dict):
         return value
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, bytes):
         return value.decode("utf-8")
     return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
@@ -332,6 +309,7 @@ def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawR
         number = 0
         try:
             for batch in table_batches(stream, is_parquet=format == "parquet"):
+                refuse_equal_names(batch.schema.names, file)
                 for value in batch.to_pylist():
                     number += 1
                     yield RawRow(value, f"{file}:row {number}")

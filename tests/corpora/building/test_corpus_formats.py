@@ -37,6 +37,7 @@ def parsed(record):
 
 
 @pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.seqio
 def test_tf_records(tmp_path, count):
     import tensorflow as tf
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.references.corpora import texts
 from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
 from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
@@ -9,7 +10,6 @@ from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.gin_config.configuration import load
 from tests.corpora.building.tiny import build, page, rows, write_files
-from tests.corpora.duplicates.deduplicated import texts
 
 SENTENCES = [f"The {color} {animal} sleeps." for color in ("red", "blue") for animal in ("cat", "dog", "owl")]
 

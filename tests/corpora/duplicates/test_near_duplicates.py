@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.references.corpora import deduplicate, texts
 from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
 from t5x_like.corpora.duplicates.min_hash import shingles, signature
 from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, connected_components
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import url_digest
-from tests.corpora.duplicates.deduplicated import deduplicate, texts
 
 
 def _page(url, words):

@@ -114,7 +114,9 @@ def test_a_body_that_decompresses_to_too_much_is_left_out(tmp_path: Path, packin
 
 
 def test_a_body_with_an_unknown_encoding_or_none_is_reported(tmp_path: Path) -> None:
-    content = response("u", b"x", headers="Content-Encoding: rot13\r\n") + record("response", "u", b"no http")
+    content = response("u", b"\1", headers="Content-Encoding: rot13\r\n") + record(
+        "response", "u", b"no http"
+    )
     found, log = read(
         tmp_path / "a.warc", content + response("u", b"\x1f\x8bx", headers="Content-Encoding: gzip\r\n")
     )

@@ -187,6 +187,7 @@ def test_a_version_of_the_format_that_a_file_begins_with_begins_its_records(tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.seqio
 def test_random_lines_are_split_as_the_reference_splits_them(tmp_path: Path) -> None:
     import collections
 

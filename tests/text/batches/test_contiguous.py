@@ -164,6 +164,7 @@ def test_documents_in_memory_are_freed_with_the_source_and_not_pickled():
     assert held() is None
 
 
+@pytest.mark.seqio
 def test_streams_come_through_seqio_as_one(make_corpus):
     task = registration.get_task(make_corpus(20, objective=ContiguousLM()))
     rows = list(task.get_dataset({"targets": 30}, "train", shuffle=False).as_numpy_iterator())

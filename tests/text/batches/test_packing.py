@@ -1,73 +1,26 @@
 import dataclasses
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.batch_layout import lay_out, make_batch, shift_right
-from t5x_like.text.batches.example_sources import DecoderSource, to_decoder_example
+from benchmarks.references.packing import check_converted, packed_rows, shifted_rows
+from benchmarks.references.reference import compare_all
+from t5x_like.text.batches.batch_layout import make_batch
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.row_maker import pack_rows
-from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths_of
+from t5x_like.text.objectives.objective import Example, Lengths
 
 
-def pack_as_seqio(lengths, limits):
-    """Pack as seqio does, which packs groups of ``max(limits)`` examples separately, in order."""
-    rows = []
-    for start in range(0, len(lengths), max(limits)):
-        group = np.array(lengths[start : start + max(limits)], np.int64)
-        packed = pack_rows(group, limits, open_rows=1)
-        rows += [[start + number for number in row] for row in packed]
-    return rows
-
-
-def as_seqio_reads(tokens):
-    """Trim as seqio does, which keeps as many tokens from the start as are not 0."""
-    return tokens[: np.count_nonzero(tokens)]
-
-
-def test_packing_is_seqios(golden):
-    cases = json.loads((golden / "packing" / "packing.json").read_text())
-    assert len(cases) == 8
-    for case in cases:
-        limits = case["feature_lengths"]
-        examples = [{key: as_seqio_reads(one[key]) for key in limits} for one in case["in"]]
-        rows = pack_as_seqio([[len(one[key]) for key in limits] for one in examples], list(limits.values()))
-        for key, length in limits.items():
-            stream = lay_out([[np.array(examples[number][key]) for number in row] for row in rows], length)
-            for part, suffix in (
-                (stream.tokens, ""),
-                (stream.segment_ids, "_segment_ids"),
-                (stream.positions, "_positions"),
-            ):
-                assert part.tolist() == [row[key + suffix] for row in case["packed"]], case["name"]
-
-
-def test_padding_is_seqios(golden):
-    for case in json.loads((golden / "packing" / "packing.json").read_text()):
-        for key, length in case["feature_lengths"].items():
-            rows = [[np.array(example[key])] for example in case["in"]]
-            assert lay_out(rows, length).tokens.tolist() == [row[key] for row in case["padded"]]
+def test_packing_and_padding_are_seqios(golden):
+    assert compare_all(packed_rows(golden / "packing" / "packing.json")) == 16
 
 
 def pair(inputs, targets):
     return Example(inputs=np.array(inputs), targets=np.array(targets))
-
-
-# seqio's converters, and what makes the same batches here: how examples are made, and the layout.
-CONVERTERS: dict[str, tuple[Callable[..., Example], Layout]] = {
-    "EncDec": (lambda one: pair(one["inputs"], one["targets"]), "encoder_decoder"),
-    "LM": (lambda one: Example(targets=np.array(one["targets"])), "decoder"),
-    "PrefixLM": (lambda one: to_decoder_example(pair(one["inputs"], one["targets"])), "decoder"),
-    "PrefixLM_pack_loss_all": (
-        lambda one: to_decoder_example(pair(one["inputs"], one["targets"]), loss_on_targets_only=False),
-        "decoder",
-    ),
-}
 
 
 NAMES = (
@@ -80,35 +33,7 @@ NAMES = (
 def test_batches_are_those_of_seqios_feature_converter(golden, converter):
     cases = json.loads((golden / "packing" / "feature_converters.json").read_text())
     (case,) = [case for case in cases if case["converter"] == converter]
-    make, layout = CONVERTERS.get(converter) or CONVERTERS[converter.partition("_")[0]]
-    given = case["task_feature_lengths"]
-    limits = Lengths(given.get("inputs", 0), given["targets"])
-    if layout == "decoder":
-        limits = Lengths(0, sum(limits))
-    examples = [make(one) for one in case["in"]]
-    is_packed = "_pack" in converter
-    sizes = lengths_of(examples).tolist()
-    rows = pack_as_seqio(sizes, limits) if is_packed else [[number] for number in range(len(examples))]
-    batch = make_batch(
-        [[examples[number] for number in row] for row in rows],
-        lengths=limits,
-        layout=layout,
-        fields=DecoderSource.SPEC.fields if converter.startswith("PrefixLM") else (),
-        packed=is_packed,
-    )
-    theirs = {
-        "encoder_input_tokens": batch.encoder_input_tokens,
-        "decoder_target_tokens": batch.target_tokens,
-        "decoder_input_tokens": batch.decoder_input_tokens,
-        "decoder_loss_weights": batch.loss_weights,
-        "encoder_segment_ids": batch.encoder_segment_ids,
-        "decoder_segment_ids": batch.decoder_segment_ids,
-        "encoder_positions": batch.encoder_positions,
-        "decoder_positions": batch.decoder_positions,
-        "decoder_causal_attention": batch.prefix,
-    }
-    for key in case["out"][0]:
-        assert theirs[key].tolist() == [row[key] for row in case["out"]], key
+    check_converted(case)
 
 
 def test_no_converter_of_seqios_is_left_out(golden):
@@ -155,10 +80,7 @@ def test_a_run_on_targets_only_cannot_continue_on_all_tokens(make_text_task):
 
 
 def test_shifted_targets_are_seqios(golden):
-    for case in json.loads((golden / "packing" / "autoregressive_inputs.json").read_text()):
-        segments = case["sequence_id"]
-        found = shift_right(np.array(case["targets"]), None if segments is None else np.array(segments))
-        assert found.tolist() == case["out"]
+    assert compare_all(shifted_rows(golden / "packing" / "autoregressive_inputs.json")) > 1
 
 
 lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=30)

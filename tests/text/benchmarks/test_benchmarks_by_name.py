@@ -75,6 +75,7 @@ def test_a_mixture_of_benchmarks_is_known_with_its_tasks() -> None:
     assert "validation_matched" in registry.splits_of("glue_mnli_v002")
 
 
+@pytest.mark.seqio
 def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
     registration.register_benchmarks(RTE, vocabulary="bytes", data_dir=str(tmp_path), on_bad_row="skip")
     task = registry.definition(RTE)
@@ -88,6 +89,7 @@ def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
         registration.get("glue_rt_v002")
 
 
+@pytest.mark.seqio
 def test_registering_all_registers_every_benchmark_with_seqio() -> None:
     import seqio
 

@@ -1,36 +1,15 @@
-import json
 import math
 
 import pytest
 
+from benchmarks.references.metrics import averages
+from benchmarks.references.reference import compare_all
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.suites import GLUE, SUITES, SUPER_GLUE, suite_named
 
 
-def test_averages_are_t5s_and_nothing_where_a_part_is_missing(golden):
-    reference = json.loads((golden / "metrics" / "averages.json").read_text())
-    names = {
-        label: name
-        for groups in reference["groups"].values()
-        for parts in groups.values()
-        for name, label in parts
-    }
-    assert reference["cases"]
-    for case in reference["cases"]:
-        scores = {names[label]: value for label, value in case["scores"].items()}
-        for suite in SUITES.values():
-            expected = case[f"{suite.name}_average"]
-            expected = None if expected is None else pytest.approx(expected, abs=1e-9)
-            assert suite.average_of(scores) == expected
-
-
-def test_groups_are_t5s(golden):
-    reference = json.loads((golden / "metrics" / "averages.json").read_text())["groups"]
-    theirs = {
-        benchmark: {group: tuple(name for name, _ in parts) for group, parts in groups.items()}
-        for benchmark, groups in reference.items()
-    }
-    assert theirs == {suite.name: suite.average for suite in SUITES.values()}
+def test_groups_and_averages_are_t5s_and_nothing_where_a_part_is_missing(golden):
+    assert compare_all(averages(golden / "metrics" / "averages.json")) > 2
 
 
 def test_a_group_of_two_metrics_counts_as_one():

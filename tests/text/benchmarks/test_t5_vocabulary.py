@@ -6,6 +6,7 @@ from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.shipped_vocabulary import SHIPPED_VOCABULARY
 
 
+@pytest.mark.seqio
 def test_out_of_reach_the_shipped_vocabulary_is_used_with_a_warning(caplog: pytest.LogCaptureFixture):
     from t5x_like.text.seqio_bridge.seqio_tasks import T5Vocabulary
 

@@ -231,6 +231,7 @@ def test_the_loader_gives_packed_rows_with_both_positions(task):
         assert (batch.decoder_input_tokens[(batch.block_positions == 1)] == 262).all()
 
 
+@pytest.mark.seqio
 def test_seqio_gives_examples_from_a_task(task):
     found = registration.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
     rows = list(found.as_numpy_iterator())

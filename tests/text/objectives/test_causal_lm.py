@@ -107,6 +107,7 @@ def test_the_loader_packs_isolated_documents_with_positions_of_their_own(make_ta
     assert (batch.decoder_input_tokens[begins] == EOS).all()
 
 
+@pytest.mark.seqio
 def test_seqio_gives_the_same_examples_from_a_task(make_task):
     task = registration.get_task(make_task(CausalLM()))
     rows = list(task.get_dataset({"targets": 50}, "train", shuffle=False).as_numpy_iterator())

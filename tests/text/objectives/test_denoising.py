@@ -1,27 +1,22 @@
 import numpy as np
 import pytest
-import seqio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.references.objective_examples import check_masked_examples, check_seeded_examples, check_task
+from benchmarks.references.objectives import check_statistics
 from t5x_like.text.objectives.cutting import lay_window
 from t5x_like.text.objectives.denoising import Denoising
 from t5x_like.text.objectives.noise import IidNoise, MaskTokens, RegularNoise, SpanNoise
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.seqio_bridge import preprocessors
-from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (
     DENOISING,
     FIRST_SENTINEL,
     IDS,
     assert_rows_are_independent,
-    datasets_of,
-    features_of,
     make_one,
-    masks_of,
     read,
-    sequences_for,
-    task_examples,
 )
 
 WIDE = Lengths(2000, 2000)
@@ -32,63 +27,30 @@ NOISES = (
     SpanNoise(roll=True),
     RegularNoise(noise_density=0.25),
 )
-WORDS_CHANGE = ("random_token", "gathered", "deshuffle_all", "iid_15_bert_style_r10 (random_prob .1)")
 
 
 @pytest.mark.parametrize("name", DENOISING)
 def test_examples_are_t5s_for_the_same_seeds(golden, name):
-    reference = read(golden, "exact_denoise.json")
-    sequences = datasets_of(sequences_for(reference, name))
-    with seqio.map_seed_manager(reference["map_seed"]):
-        found = preprocessors.denoise(sequences, features_of(reference), DENOISING[name])
-        examples = list(found.as_numpy_iterator())
-    for example, expected in zip(examples, reference["objectives"][name]["out"], strict=True):
-        assert example["inputs"].tolist() == expected["inputs"]
-        assert example["targets"].tolist() == expected["targets"]
+    check_seeded_examples(read(golden, "exact_denoise.json"), name)
 
 
 @pytest.mark.parametrize("name", DENOISING)
 def test_training_gives_t5s_examples_for_its_masks(golden, name):
-    reference = read(golden, "exact_denoise.json")
-    seeds = np.array([[1, 2]], np.uint64)
-    rows = zip(sequences_for(reference, name), masks_of(reference, name), strict=True)
-    for (tokens, mask), expected in zip(rows, reference["objectives"][name]["out"], strict=True):
-        inputs, targets = DENOISING[name].corrupt(
-            np.array([tokens], np.int32), mask[None], seeds, WIDE, MANY_SENTINELS
-        )
-        assert targets[0].tolist() == [*expected["targets"], 1]
-        if name not in WORDS_CHANGE:
-            assert inputs[0].tolist() == [*expected["inputs"], 1]
-        else:  # the words that replace noise are drawn
-            kept = ~np.append(mask, False)
-            assert inputs[0][kept].tolist() == [*np.array(expected["inputs"], int)[~mask], 1]
-            assert len(inputs[0]) == len(tokens) + 1
+    check_masked_examples(read(golden, "exact_denoise.json"), name)
 
 
-@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("cached", ["with", "no"])
 def test_whole_iid_task_is_t5s(golden, cached):
-    reference = read(golden, "exact_task_level.json")
-    name = f"iid_denoising/{'with' if cached else 'no'}_cache_placeholder_at_index_2"
-    lengths = {"inputs": 512, "targets": 192}
-    found = task_examples(reference, seqio_preprocessors(Denoising()), lengths, cached=cached)
-    for example, wanted in zip(found, reference["tasks"][name]["out"], strict=True):
-        assert example["inputs"].tolist() == wanted["inputs"]
-        assert example["targets"].tolist() == wanted["targets"]
+    content, name = (
+        read(golden, "exact_task_level.json"),
+        f"iid_denoising/{cached}_cache_placeholder_at_index_2",
+    )
+    check_task(content, name, content["tasks"][name])
 
 
 @pytest.mark.parametrize("name", sorted({*DENOISING} - {"regular_mask", "gathered", "random_token"}))
 def test_statistics_are_t5s(golden, name):
-    expected = read(golden, "stats_200.json")[name]
-    tokens = np.arange(3, 571, dtype=np.int32)
-    seeds = np.stack([np.full(1000, 5), np.arange(1000)], axis=1).astype(np.uint64)
-    examples = DENOISING[name].make([Text(tokens, 568)] * 1000, seeds, WIDE, IDS)
-    for side, lengths in zip(("inputs", "targets"), lengths_of(examples).T - 1, strict=True):
-        counts = np.array(expected[f"{side}_len_568"])
-        mean = (counts[:, 0] * counts[:, 1]).sum() / counts[:, 1].sum()
-        spread = max(np.std(np.repeat(*counts.T)), 0.3)
-        assert abs(lengths.mean() - mean) < 4 * spread / 10  # the reference's 100 sequences are that precise
-        if len(counts) == 1:
-            assert (lengths == counts[0, 0]).all()
+    check_statistics(name, read(golden, "stats_200.json")[name])
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.references.objective_examples import examples_of_task
 from t5x_like.text.objectives.denoising import Deshuffling
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
@@ -11,7 +12,6 @@ from tests.text.objectives.t5_objectives import (
     assert_rows_are_independent,
     make_one,
     read,
-    task_examples,
 )
 
 LENGTHS = Lengths(64, 64)
@@ -41,7 +41,7 @@ def test_rows_do_not_depend_on_each_other():
 
 def test_a_seqio_task_gives_whole_texts_and_their_words(golden):
     reference = read(golden, "exact_task_level.json")
-    found = task_examples(
+    found = examples_of_task(
         reference, seqio_preprocessors(Deshuffling()), {"inputs": 512, "targets": 512}, cached=True
     )
     joined = [token for example in found for token in example["targets"][:-1].tolist()]

@@ -203,6 +203,7 @@ def test_batches_are_the_same_again_with_workers_and_with_packing_isolated(make_
             loader.close()
 
 
+@pytest.mark.seqio
 def test_seqio_gives_examples_of_the_same_documents(make_task):
     task = registration.get_task(make_task(FillInTheMiddle(fim_rate=1.0)))
     rows = list(task.get_dataset({"targets": 50}, "train", shuffle=False).as_numpy_iterator())

@@ -95,6 +95,7 @@ def test_a_loader_makes_batches_of_them(make_task, objective):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
+@pytest.mark.seqio
 def test_seqio_gives_examples_of_them_from_a_task(make_task, objective):
     task = registration.get_task(make_task(objective))
     lengths = {"inputs": 64, "targets": 64}

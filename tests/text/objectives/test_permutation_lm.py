@@ -120,6 +120,7 @@ def test_the_loader_gives_full_rows_with_ranks(task):
     assert not batch.loss_weights[batch.encoder_segment_ids == 0].any()
 
 
+@pytest.mark.seqio
 def test_seqio_gives_examples_from_a_task(task):
     found = registration.get_task(task).get_dataset(
         {"inputs": 64, "targets": 64}, "train", shuffle=False, seed=3

@@ -1,23 +1,18 @@
 import numpy as np
 import pytest
-import seqio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.references.objective_examples import check_seeded_examples, check_task
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.objectives.prefix_lm import PrefixLM
-from t5x_like.text.seqio_bridge import preprocessors
-from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (
     IDS,
     PREFIXES,
     assert_rows_are_independent,
-    datasets_of,
     make_one,
     read,
-    sequences_for,
-    task_examples,
 )
 
 LENGTHS = Lengths(512, 512)
@@ -25,24 +20,13 @@ LENGTHS = Lengths(512, 512)
 
 @pytest.mark.parametrize("name", PREFIXES)
 def test_examples_are_t5s_for_the_same_seeds(golden, name):
-    reference = read(golden, "exact_denoise.json")
-    with seqio.map_seed_manager(reference["map_seed"]):
-        found = preprocessors.split_prefixes(datasets_of(sequences_for(reference, name)), PREFIXES[name])
-        examples = list(found.as_numpy_iterator())
-    for example, expected in zip(examples, reference["objectives"][name]["out"], strict=True):
-        assert example["inputs"].tolist() == expected["inputs"]
-        assert example["targets"].tolist() == expected["targets"]
+    check_seeded_examples(read(golden, "exact_denoise.json"), name)
 
 
-@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("cached", ["with", "no"])
 def test_whole_task_is_t5s(golden, cached):
-    reference = read(golden, "exact_task_level.json")
-    name = f"prefix_lm/{'with' if cached else 'no'}_cache_placeholder_at_index_2"
-    lengths = {"inputs": 512, "targets": 512}
-    found = task_examples(reference, seqio_preprocessors(PrefixLM()), lengths, cached=cached)
-    for example, wanted in zip(found, reference["tasks"][name]["out"], strict=True):
-        assert example["inputs"].tolist() == wanted["inputs"]
-        assert example["targets"].tolist() == wanted["targets"]
+    content, name = read(golden, "exact_task_level.json"), f"prefix_lm/{cached}_cache_placeholder_at_index_2"
+    check_task(content, name, content["tasks"][name])
 
 
 @pytest.mark.parametrize("name", PREFIXES)

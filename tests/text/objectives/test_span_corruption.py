@@ -1,21 +1,21 @@
 import numpy as np
 import pytest
 import seqio
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.objectives.noise import count_noise, random_spans, uniforms_needed
+from benchmarks.references.objective_examples import check_task
+from benchmarks.references.objectives import check_statistics, helper_lengths, masks
+from benchmarks.references.reference import compare_all
+from t5x_like.text.objectives.noise import count_noise
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.seqio_bridge import preprocessors
 from tests.text.objectives.t5_objectives import (
+    DENOISING,
     FIRST_SENTINEL,
     IDS,
-    datasets_of,
-    features_of,
     read,
-    task_examples,
 )
 
 LENGTHS = Lengths(512, 114)
@@ -30,92 +30,26 @@ OBJECTIVES = {
 }
 
 
-def uniforms_of(length, seeds, noise_density, mean_noise_span_length):
-    """TensorFlow's random numbers for T5's seeds, in the order that the numpy mask takes them."""
-    num_noise, _ = count_noise(
-        length, noise_density=noise_density, mean_noise_span_length=mean_noise_span_length
-    )
-    parts = zip((num_noise - 1, max(length, 2) - num_noise - 1), seeds, strict=True)
-    return np.concatenate([tf.random.stateless_uniform([num], seed).numpy() for num, seed in parts])
-
-
 def test_length_arithmetic_is_t5s(golden):
-    for inputs_length, noise_density, mean_noise_span_length, raw_length, targets_length in read(
-        golden, "random_spans_helper.json"
-    )["rows"]:
-        objective = SpanCorruption(noise_density=noise_density, mean_noise_span_length=mean_noise_span_length)
-        assert objective.plan(inputs_length) == (raw_length, targets_length)
-        assert objective.raw_length(inputs_length) == raw_length
+    assert compare_all(helper_lengths(golden / "objectives" / "random_spans_helper.json")) > 100
 
 
-def test_masks_are_t5s_for_the_same_random_numbers(golden):
-    num_checked = 0
-    for length, noise_density, mean_noise_span_length, seeds, mask in read(golden, "mask_direct.json")[
-        "rows"
-    ]:
-        if mask.startswith("ERROR"):
-            continue
-        expected = np.array([digit == "1" for digit in mask])
-        in_numpy = random_spans(
-            length,
-            uniforms_of(length, seeds, noise_density, mean_noise_span_length),
-            noise_density=noise_density,
-            mean_noise_span_length=mean_noise_span_length,
-        )
-        np.testing.assert_array_equal(in_numpy, expected)
-        num_checked += 1
-    assert num_checked == 496
-
-
-def test_masks_in_tensorflow_are_t5s(golden):
-    function = tf.function(preprocessors.random_spans, reduce_retracing=True)
-    for length, noise_density, mean_noise_span_length, seeds, mask in read(golden, "mask_direct.json")[
-        "rows"
-    ]:
-        if mask.startswith("ERROR"):
-            continue
-        arguments = (
-            tf.constant(length),
-            tf.constant(seeds),
-            tf.constant(noise_density),
-            tf.constant(mean_noise_span_length),
-        )
-        found = "".join("01"[int(bit)] for bit in function(*arguments).numpy())
-        assert found == mask
+def test_masks_are_t5s_in_numpy_and_tensorflow(golden):
+    assert compare_all(masks(golden / "objectives" / "mask_direct.json")) == 496
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_examples_are_t5s_for_the_same_seeds(golden, name):
-    reference = read(golden, "exact_denoise.json")
-    objective = SpanCorruption(noise_density=OBJECTIVES[name][0], mean_noise_span_length=OBJECTIVES[name][1])
-    sequences = datasets_of(reference["sequences"])
-    with seqio.map_seed_manager(reference["map_seed"]):
-        found = preprocessors.denoise(sequences, features_of(reference), objective.denoising)
-        examples = list(found.as_numpy_iterator())
-    for example, expected in zip(examples, reference["objectives"][name]["out"], strict=True):
-        assert example["inputs"].tolist() == expected["inputs"]
-        assert example["targets"].tolist() == expected["targets"]
+def test_span_corruption_is_the_denoising_of_these_spans(name):
+    density, length = OBJECTIVES[name]
+    objective = SpanCorruption(noise_density=density, mean_noise_span_length=length)
+    assert objective.denoising == DENOISING[name]
 
 
-@pytest.mark.parametrize("cached", [True, False])
-@pytest.mark.parametrize(
-    ("task", "together", "lengths"),
-    [
-        ("span_corruption", 128, {"inputs": 512, "targets": 114}),
-        ("span_corruption_128", 128, {"inputs": 128, "targets": 32}),
-        ("span_corruption_nomerge", 1, {"inputs": 512, "targets": 114}),
-    ],
-)
-def test_whole_task_is_t5s(golden, task, together, lengths, cached):
-    reference = read(golden, "exact_task_level.json")
-    placeholder = "with" if cached else "no"
-    expected = reference["tasks"][f"{task}/{placeholder}_cache_placeholder_at_index_2"]["out"]
-
-    steps = [*preprocessors.span_corruption(SpanCorruption(), together=together), preprocessors.append_end]
-    found = task_examples(reference, steps, lengths, cached=cached)
-    for example, wanted in zip(found, expected, strict=True):
-        assert example["inputs"].tolist() == wanted["inputs"]
-        assert example["targets"].tolist() == wanted["targets"]
+@pytest.mark.parametrize("cached", ["with", "no"])
+@pytest.mark.parametrize("task", ["span_corruption", "span_corruption_128", "span_corruption_nomerge"])
+def test_whole_task_is_t5s(golden, task, cached):
+    content, name = read(golden, "exact_task_level.json"), f"{task}/{cached}_cache_placeholder_at_index_2"
+    check_task(content, name, content["tasks"][name])
 
 
 def reassemble(inputs, targets):
@@ -170,18 +104,7 @@ def test_rows_do_not_depend_on_each_other():
 
 
 def test_span_lengths_have_t5s_distribution(golden):
-    expected = read(golden, "stats_200.json")["span_15_3"]
-    rng = np.random.default_rng(0)
-    mask = random_spans(
-        568, rng.random((2000, uniforms_needed(568))), noise_density=0.15, mean_noise_span_length=3.0
-    )
-    assert abs(mask.mean() - expected["noise_density_mean_568"]) < 1e-9
-    edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(int), axis=1)
-    lengths = np.nonzero(edges == -1)[1] - np.nonzero(edges == 1)[1]
-    found = np.bincount(lengths, minlength=8)[1:8] / len(lengths)
-    histogram = expected["span_len_hist"]
-    counts = np.array([histogram[str(length)] for length in range(1, 8)])
-    np.testing.assert_allclose(found, counts / sum(histogram.values()), atol=0.02)
+    check_statistics("span_15_3", read(golden, "stats_200.json")["span_15_3"])
 
 
 @pytest.mark.parametrize(

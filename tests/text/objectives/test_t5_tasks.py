@@ -44,6 +44,7 @@ def task_name(tmp_path, request):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.seqio
 def test_a_seqio_task_gives_examples_within_the_limits(task_name, name):
     task = registration.get_task(task_name)
     examples = list(task.get_dataset(LENGTHS, "train", shuffle=False, seed=3).as_numpy_iterator())

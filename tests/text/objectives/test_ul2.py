@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.references.objective_examples import examples_of_task
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, lengths_of
 from t5x_like.text.objectives.prefix_lm import PrefixLM
@@ -11,7 +12,7 @@ from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import TABLE_1, UL2, Denoiser
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
-from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one, task_examples
+from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one
 
 IDS = VocabularyIds(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)
 MODES = {"R": 32_004, "S": 32_005, "X": 32_006}
@@ -139,7 +140,7 @@ def test_modes_are_the_vocabularys_own_words_or_none():
 def test_a_seqio_task_refuses_a_vocabulary_without_sentinels():
     reference = {"docs": [list(range(3, 900))] * 30, "seqio_task_seed": 1}
     with pytest.raises(ValueError, match="the vocabulary has 0 sentinels"):
-        task_examples(reference, seqio_preprocessors(UL2()), {"inputs": 64, "targets": 64}, cached=True)
+        examples_of_task(reference, seqio_preprocessors(UL2()), {"inputs": 64, "targets": 64}, cached=True)
 
 
 def test_impossible_settings_are_refused():

@@ -173,6 +173,7 @@ def test_without_labels_rows_are_shared(make_task):
     assert batch.sequence_labels is None
 
 
+@pytest.mark.seqio
 def test_seqio_gives_examples_from_a_task(make_task):
     task = registration.get_task(make_task(UniLM()))
     rows = list(

@@ -216,6 +216,7 @@ def test_the_loader_packs_conversations_and_learns_answers(tmp_path, pack):
     assert learned == sum(number % 13 + 1 for number in range(50))
 
 
+@pytest.mark.seqio
 def test_seqio_gives_the_same_examples(tmp_path):
     name = f"talk_{tmp_path.name}"
     task = make_task(tmp_path / "a.jsonl", talks(5), name=name)

@@ -79,6 +79,7 @@ def test_a_split_without_pages_is_no_split(corpus: Path) -> None:
     assert task(corpus).splits == ("train",)
 
 
+@pytest.mark.seqio
 def test_the_seqio_registry_reads_a_corpus_to_tokens(corpus: Path) -> None:
     registry.register([task(corpus, name="corpus_for_seqio")])
     found = registration.get("corpus_for_seqio")

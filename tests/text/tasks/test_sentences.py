@@ -47,6 +47,7 @@ def test_lines_are_the_sentences_of_a_corpus_with_blank_lines(tmp_path):
     assert sentences_of(second) == ["Four"]
 
 
+@pytest.mark.seqio
 def test_tokenized_sentences_are_the_documents_tokens_and_say_where_they_end():
     vocabulary = load_vocabulary("bytes")
     text = "One. Two."

@@ -14,6 +14,7 @@ def write_corpus(path, num_lines=400, words_per_line=12):
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.seqio
 def test_the_learned_vocabulary_has_the_asked_size_and_t5s_ids(tmp_path, kind):
     learn_sentencepiece([str(write_corpus(tmp_path / "a.txt"))], tmp_path / "v.model", size=120, kind=kind)
     vocabulary = load_vocabulary(tmp_path / "v.model")
@@ -29,6 +30,7 @@ def test_learning_twice_gives_the_same_bytes_even_from_a_sample(tmp_path):
     assert (tmp_path / "1.model").read_bytes() == (tmp_path / "2.model").read_bytes()
 
 
+@pytest.mark.seqio
 def test_lines_longer_than_sentencepieces_limit_are_read(tmp_path):
     corpus = write_corpus(tmp_path / "a.txt", num_lines=1, words_per_line=8000)
     assert corpus.stat().st_size > 20_000
@@ -36,6 +38,7 @@ def test_lines_longer_than_sentencepieces_limit_are_read(tmp_path):
     assert load_vocabulary(tmp_path / "v.model", num_sentinels=0).vocab_size == 100
 
 
+@pytest.mark.seqio
 def test_asked_pieces_are_one_piece_each(tmp_path):
     corpus = write_corpus(tmp_path / "a.txt")
     learn_sentencepiece(

@@ -1,0 +1,101 @@
+"""Records of CSV files, of which a cell in double quotes may span several lines.
+
+RFC 4180 (https://www.rfc-editor.org/rfc/rfc4180). As in Python's and pandas' readers, a double quote is an ordinary
+character of a cell that doesn't begin with one.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+
+from t5x_like.text.tasks.rows import BadRow
+
+
+def split_csv(
+    lines: Iterable[tuple[int, str | BadRow, bytes]], file: str, delimiter: str
+) -> Iterator[tuple[int, list[str] | BadRow]]:
+    """Yield the cells of records with the number of their first lines.
+
+    Lines that are blank between records are ignored. A line that can't be decoded spoils its whole record and no other.
+
+    Args:
+      lines: Number, text and bytes of each line.
+      file: Path of the file, for messages.
+      delimiter: Character between cells.
+    """
+    record: list[str] = []
+    damage: BadRow | None = None
+    is_open, start = False, 0
+    for number, line, content in lines:
+        if isinstance(line, BadRow) and not content:  # a gap of unknown length
+            yield number, line
+            record, damage, is_open = [], None, False
+            continue
+        text = content.decode("utf-8", "replace").rstrip("\r\n") if isinstance(line, BadRow) else line
+        if not record:
+            start = number
+            if not text.strip(" "):
+                continue
+        damage = damage or (line if isinstance(line, BadRow) else None)
+        record.append(text)
+        is_open = ends_inside_quotes(text, delimiter, is_inside=is_open)
+        if not is_open:
+            yield start, damage or _cells(record, f"{file}:{start}", delimiter)
+            record, damage = [], None
+    if record:
+        reason = "a double quote that starts in this record is never closed"
+        yield start, damage or BadRow(reason, f"{file}:{start}")
+
+
+def ends_inside_quotes(line: str, delimiter: str, *, is_inside: bool) -> bool:
+    """Return whether a cell in double quotes continues on the next line.
+
+    Args:
+      line: A line of a record.
+      delimiter: Character between cells.
+      is_inside: Whether such a cell continues on this line.
+    """
+    opening = f'{delimiter}"'
+    at = 0
+    if not is_inside:
+        at = 0 if line.startswith('"') else line.find(opening) + 1
+        if at == 0 and not line.startswith('"'):
+            return False
+        at += 1
+    while True:
+        at = line.find('"', at)
+        if at < 0:
+            return True
+        if line.startswith('""', at):
+            at += 2
+            continue
+        at = line.find(opening, at + 1)
+        if at < 0:
+            return False
+        at += len(opening)
+
+
+def _cells(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
+    csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
+    try:
+        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        return BadRow(f"not CSV: {error}", place)
+
+
+def named_columns(names: Sequence[str]) -> list[str]:
+    """Return names of columns, where those without a name get the one that pandas gives, such as ``Unnamed: 2``."""
+    return [name if name.strip() else f"Unnamed: {place}" for place, name in enumerate(names)]
+
+
+def refuse_equal_names(names: Sequence[str], place: str) -> None:
+    """Check that names of columns differ; a row would have only the last of two.
+
+    Args:
+      names: Names of columns.
+      place: File, or file and line, for the message.
+
+    Raises:
+      ValueError: Two are equal.
+    """
+    if len(set(names)) < len(names):
+        raise ValueError(f"{place}: two columns have the same name: {list(names)}")

@@ -1,0 +1,90 @@
+"""CSV as spreadsheets and pandas write it; right values are those of pandas' reader."""
+
+import json
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from t5x_like.projects.table import read_table
+from t5x_like.text.tasks.row_files import read_rows
+from t5x_like.text.tasks.rows import BadRow
+
+
+def read(tmp_path, content, format="csv", **settings):
+    file = tmp_path / f"a.{format}"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    rows = read_rows(str(file), format, **settings)
+    return [row.reason if isinstance(row, BadRow) else tuple(row.cells.values()) for row in rows]
+
+
+def cells_of(file, format):
+    return [row.cells for row in read_rows(str(file), format) if not isinstance(row, BadRow)]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ('a,b\n5" pipe,1\nx,2\n', [('5" pipe', "1"), ("x", "2")]),
+        ('a,b\n5" pipe,1\nx,2\n6" pipe,3\n', [('5" pipe', "1"), ("x", "2"), ('6" pipe', "3")]),
+        ('a,b\nsay "hi",1\n"x ""y""",2\n', [('say "hi"', "1"), ('x "y"', "2")]),
+        ('a,b\n1,"x\n\ny, ""z"\n2,w\n', [("1", 'x\n\ny, "z'), ("2", "w")]),
+        ('a,b\n"",""\n"""",1\n', [("", ""), ('"', "1")]),
+        ('a,b\n"x"""\ny"",2\n', ["1 columns, where 2 are expected (a, b)", ('y""', "2")]),
+        ("a,b\nx,1\n   \ny,2\n", [("x", "1"), ("y", "2")]),
+    ],
+)
+def test_a_quote_opens_a_cell_only_where_the_cell_begins(tmp_path, content, rows):
+    assert read(tmp_path, content) == rows
+
+
+def test_only_the_delimiter_begins_a_cell(tmp_path):
+    assert read(tmp_path, 'a;b\nx,"y;1\nz;"2;\n3"\n', delimiter=";") == [('x,"y', "1"), ("z", "2;\n3")]
+
+
+def test_a_line_that_is_no_utf8_spoils_its_own_record_alone(tmp_path):
+    rows = read(tmp_path, 'a,b\n"caf\xe9\nbar",1\n"x\nna\xefve",2\ny,3\n'.encode("latin-1"))
+    assert [row if isinstance(row, tuple) else row[:25] for row in rows] == [
+        "invalid UTF-8 at byte 4 o",
+        "invalid UTF-8 at byte 2 o",
+        ("y", "3"),
+    ]
+
+
+def test_columns_without_a_name_are_named_as_in_pandas(tmp_path):
+    (tmp_path / "spam.csv").write_text("v1,v2,,,\nham,Ok lar,,,\nspam,Win,,,\n")
+    assert cells_of(tmp_path / "spam.csv", "csv")[0] == {
+        "v1": "ham",
+        "v2": "Ok lar",
+        "Unnamed: 2": "",
+        "Unnamed: 3": "",
+        "Unnamed: 4": "",
+    }
+    assert [each.cells for each in read_table(str(tmp_path / "spam.csv")).rows] == [
+        {"v1": "ham", "v2": "Ok lar"},
+        {"v1": "spam", "v2": "Win"},
+    ]
+
+
+def test_nan_is_null_as_pandas_means_it(tmp_path):
+    lines = f"{json.dumps({'a': float('nan'), 'b': 1})}\n \t\n{json.dumps({'a': 'NaN', 'b': 2.5})}\n"
+    assert read(tmp_path, lines, "jsonl") == [(None, "1"), ("NaN", "2.5")]
+    assert [row.cells for row in read_table(str(tmp_path / "a.jsonl")).rows] == [
+        {"b": "1"},
+        {"a": "NaN", "b": "2.5"},
+    ]
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1.5, float("nan")]}), tmp_path / "a.parquet")
+    assert cells_of(tmp_path / "a.parquet", "parquet") == [{"a": "1.5"}, {"a": None}]
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_two_columns_of_one_name_are_refused(tmp_path, format):
+    table = pyarrow.Table.from_arrays([pyarrow.array(["x"]), pyarrow.array(["y"])], names=["a", "a"])
+    file = tmp_path / f"a.{format}"
+    if format == "parquet":
+        pyarrow.parquet.write_table(table, file)
+    else:
+        with pyarrow.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(ValueError, match=r"two columns have the same name: \['a', 'a'\]"):
+        list(read_rows(str(file), format))
