@@ -44,7 +44,8 @@ _BRIDGE = (
     "(cache_tasks|data_sources|evaluation_rows|literal_vocabulary|(objective_)?preprocessors|seqio_tasks)"
 )
 _IMPORTS_SEQIO = re.compile(
-    rf"^(import|from) (seqio|tensorflow)|^from t5x_like\.text\.seqio_bridge(\.| import .*\b){_BRIDGE}\b",
+    r"^(import|from) (seqio|tensorflow|benchmarks\.references\.objective)"
+    rf"|^from t5x_like\.text\.seqio_bridge(\.| import .*\b){_BRIDGE}\b",
     re.MULTILINE,
 )
 

@@ -47,6 +47,7 @@ def test_tf_records(tmp_path, count):
 
 
 @pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.seqio
 def test_array_records(tmp_path, count):
     from array_record.python import array_record_module
 

@@ -42,6 +42,7 @@ def test_an_epoch_has_every_example_once(make_text_task, make_corpus):
     assert steps(corpus, batch_size=1) == sum(1 for _ in loader)
 
 
+@pytest.mark.seqio
 def test_other_data_has_no_length_in_steps(make_text_task):
     first, second = make_text_task(40), make_text_task(30)
     with pytest.raises(ValueError, match=r"several examples into a row.*set pack=False"):

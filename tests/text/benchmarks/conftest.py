@@ -1,5 +1,6 @@
 """Benchmarks registered for one module's tests, in seqio's small vocabulary, and forgotten after them."""
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from t5x_like.text.seqio_bridge import registration
 
 def forget_benchmarks() -> None:
     """Leave both registries as they were before any benchmark was used."""
-    seqio = registration.export_to_seqio()
+    seqio = registration.export_to_seqio() if importlib.util.find_spec("seqio") else None
     for name in catalogue.all_names():
-        if registry._tasks.pop(name, None) is not None:
+        if registry._tasks.pop(name, None) is not None and seqio:
             seqio.TaskRegistry.remove(name)
-        if registry._mixtures.pop(name, None) is not None:
+        if registry._mixtures.pop(name, None) is not None and seqio:
             seqio.MixtureRegistry.remove(name)
 
 

@@ -109,6 +109,7 @@ def test_seqio_gives_examples_of_them_from_a_task(make_task, objective):
         assert len(row["inputs"]) == len(row["targets"]) == len(row["weights"]) <= 64
 
 
+@pytest.mark.seqio
 def test_a_task_read_as_a_stream_keeps_all_of_the_targets(make_task):
     loader = build_loader(config(make_task(MaskedLM()), max_tokens_in_memory=1, repeat=False))
     batch = next(loader)

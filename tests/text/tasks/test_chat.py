@@ -229,6 +229,7 @@ def test_seqio_gives_the_same_examples(tmp_path):
     assert [row["weights"].sum() for row in rows] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.seqio
 def test_a_stream_gives_the_same_batches_as_memory(tmp_path):
     name = f"talk_{tmp_path.name}"
     registry.register([make_task(tmp_path / "a.jsonl", talks(30), name=name)])
