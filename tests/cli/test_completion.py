@@ -44,7 +44,7 @@ def test_verbs_inner_verbs_flags_and_choices_are_completed(script: Path) -> None
     assert completed(script, "checkpoint", "prune", "--k") == ["--keep"]
     assert {"list", "show", "compare"} <= set(completed(script, "runs", ""))
     assert {"--model_dir", "--set", "--gin_file"} <= set(completed(script, "train", "--"))
-    assert completed(script, "new", "mine", "--task", "") == ["text", "classify", "pretrain"]
+    assert {"text", "classify", "pretrain"} <= set(completed(script, "new", "mine", "--task", ""))
     assert completed(script, "evaluate", "--method", "r") == ["rank"]
     assert completed(script, "tarin", "--") == []
 
