@@ -26,6 +26,7 @@ else.
 GROUPS = {
     "Checkpoints and generation": ("pretrained", "inference"),
     "Runs": ("training", "evaluation"),
+    "Your own table": ("projects",),
     "Data": ("text",),
     "Models": ("model",),
     "Optimizers and schedules": ("optimizers",),
