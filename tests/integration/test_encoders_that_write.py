@@ -137,7 +137,7 @@ def test_commands_write_with_sources_of_the_rows_length(tuned, tmp_path, capsys)
     assert capsys.readouterr().out.split() == ["a", "b"]
     too_long = ["--set", "INPUTS_LENGTH=12"]
     assert main(["predict", "--checkpoint", str(run), "--task", "back", "--input", "e f", *too_long]) == 2
-    assert "task 'back', with its answers, is read with inputs_length=18" in capsys.readouterr().err
+    assert "task 'back', with its answers, is read with --inputs_length=18" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", [None, "generate", "rank"])
