@@ -8,7 +8,7 @@ import pytest
 from t5x_like.io.files import read_json
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.training.train import train
-from tests.integration.tiny_run import experiment, write_data
+from tests.integration.tiny_run import experiment
 
 
 def rates(run):
@@ -16,19 +16,12 @@ def rates(run):
     return [line.get("learning_rate") for line in map(json.loads, lines) if line.get("name") != "opening"]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("data")
-    write_data(directory)
-    return directory
-
-
 @pytest.fixture
-def run(data, tmp_path):
+def run(directory, tmp_path):
     def train_with(optimizer, total_steps=2):
         train(
             experiment(
-                data,
+                directory,
                 model_dir=str(tmp_path / "run"),
                 total_steps=total_steps,
                 optimizer=optimizer,
