@@ -65,7 +65,7 @@ class RowPredictor(Protocol):
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether predictions have probabilities."""
+        """True if predictions have probabilities."""
         ...
 
     def read(self, values: Mapping[str, Any]) -> Any:

@@ -84,7 +84,7 @@ def with_fresh_weights(
       heads: paths of the heads' weights to draw.
       adapters: paths of the adapter's weights to draw: all of them, or none.
       where: the checkpoint's directory, for the warning.
-      seed: of the drawing.
+      seed: seed of freshly drawn weights.
       place: puts an array where its path belongs, as ``place(path, array)``.
     """
     if heads:
@@ -120,7 +120,7 @@ def with_added_tokens(
       config: the model with all ids.
       params: the weights for the first ``num_known`` ids.
       num_known: ids that the weights are for.
-      seed: of the drawing.
+      seed: seed of freshly drawn weights.
       mesh: the devices.
 
     Raises:

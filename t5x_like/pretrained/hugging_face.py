@@ -47,7 +47,7 @@ class HuggingFaceWeights:
 
     Attributes:
       config: our configuration of it, with the head that was asked for.
-      own: the same with the head that its files describe.
+      own: configuration of the model with the head that its files describe.
       fields: every field of its ``config.json``, or those that would be there.
       where: the directory or file, for messages.
       match: which of its tensors are which weights of ours.
@@ -68,7 +68,7 @@ class HuggingFaceWeights:
           mesh: the devices.
           draw_heads: a head of a new task, which the files lack, is drawn from ``seed``, with a warning. An adapter
             always is, without one.
-          seed: of the drawing.
+          seed: seed of freshly drawn weights.
 
         Raises:
           ValueError: tensors are missing, unknown, or of another shape.

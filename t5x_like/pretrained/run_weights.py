@@ -59,7 +59,7 @@ class RunWeights:
           mesh: the devices.
           draw_heads: heads that were not saved, or in another shape, are drawn, with a warning. An adapter that the
             run lacks always is, without one.
-          seed: of the drawing.
+          seed: seed of freshly drawn weights.
           frozen: the weights that ``self.frozen`` describes.
 
         Raises:

@@ -214,7 +214,7 @@ class Pretrained(OpenModel):
           pad_token_id: fills rows that end early; the model's own if not given.
           do_sample: sample, with ``temperature``, ``top_k`` (0 keeps all tokens) and ``top_p``, from ``seed``.
           temperature: of sampling.
-          top_k: of sampling; 50 if no file says otherwise.
+          top_k: number of most likely tokens to sample from; 50 if no file says otherwise.
           top_p: of sampling.
           seed: of sampling.
           return_dict_in_generate: return ``.sequences`` and, of beams, ``.sequences_scores``.

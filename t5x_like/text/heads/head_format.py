@@ -269,9 +269,9 @@ class HeadFormat(ABC):
         """Return the probabilities of each row's prediction; None if the head gives none.
 
         Args:
-          rows: As for ``answers_of``.
-          scores: As for ``answers_of``.
-          word_starts: As for ``answers_of``.
+          rows: Rows as the head reads them.
+          scores: Outputs of the head for each row.
+          word_starts: Returns the positions of the first tokens of a row's words, by the row's number.
           labels: Texts of the classes, as for ``written``.
         """
         del rows, word_starts
