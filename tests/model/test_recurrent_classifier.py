@@ -33,7 +33,8 @@ SEGMENT_IDS = (np.arange(LENGTH) < LENGTHS[:, None]).astype(np.int32)
 BATCH = Batch(
     encoder_input_tokens=jnp.asarray(TOKENS * SEGMENT_IDS), encoder_segment_ids=jnp.asarray(SEGMENT_IDS)
 )
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+# Sums of gradients in another order differ by up to 1.4e-5 on some CPUs.
+CLOSE = {"rtol": 1e-5, "atol": 3e-5}
 
 
 @jax.jit
