@@ -69,7 +69,9 @@ def test_swag_is_read_from_its_tables(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"train\.csv:3: the label '4' is outside the set: 0, 1, 2, 3"):
         pairs("swag", tmp_path, "train")
     table(tmp_path / "swag" / "train.csv", {name: cell for name, cell in SWAG.items() if name != "sent2"})
-    with pytest.raises(ValueError, match=r"train\.csv:2: no column 'sent2'; the columns are Unnamed: 0, video-id"):
+    with pytest.raises(
+        ValueError, match=r"train\.csv:2: no column 'sent2'; the columns are Unnamed: 0, video-id"
+    ):
         pairs("swag", tmp_path, "train")
 
 
