@@ -68,10 +68,9 @@ def measured(revision: str, extra: str, python: str, rounds: int) -> dict[str, A
         start = time.perf_counter()
         subprocess.run([*pip, "install", f"{source}{extra}"], check=True)
         seconds = time.perf_counter() - start
-        listed = subprocess.run([*pip, "list"], capture_output=True, text=True, check=True).stdout
         return {
             "megabytes": round(_size(environment) / 1e6),
-            "packages": len(listed.splitlines()) - 2,
+            "packages": len(list(environment.glob("lib/python*/site-packages/*.dist-info"))),
             "install_seconds": round(seconds, 1),
             "seconds": {
                 name: _seconds(environment, command, rounds, folder) for name, command in COMMANDS.items()
@@ -89,7 +88,7 @@ def _size(folder: Path) -> int:
 
 def _seconds(environment: Path, command: tuple[str, ...], rounds: int, folder: str) -> float:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    taken = []
+    seconds = []
     for _ in range(rounds + 1):  # the first reads files for the first time
         start = time.perf_counter()
         subprocess.run(
@@ -99,8 +98,8 @@ def _seconds(environment: Path, command: tuple[str, ...], rounds: int, folder: s
             stdout=subprocess.DEVNULL,
             check=True,
         )
-        taken.append(time.perf_counter() - start)
-    return round(statistics.median(taken[1:]), 2)
+        seconds.append(time.perf_counter() - start)
+    return round(statistics.median(seconds[1:]), 2)
 
 
 if __name__ == "__main__":
