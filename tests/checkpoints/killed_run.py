@@ -1,7 +1,8 @@
 """A run that is killed again and again while it saves: ``killed_run.py DIRECTORY KILLS SEED``.
 
 Each life is forked from this process, which has the imports but no devices; it resumes, checks what it found
-and saves at every step until it is killed. Prints the step each life resumed from.
+and saves at every step until it is killed. Prints the step each life resumed from. The last life is killed once a
+whole step is on disk, however slow the machine is.
 """
 
 import itertools
@@ -17,6 +18,7 @@ import numpy as np
 import orbax.checkpoint  # noqa: F401 — imported once, here, rather than in each life
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.checkpoints.steps import absolute, finished_steps
 from t5x_like.io.end_process import end_process
 
 _SHAPE = (400, 300)
@@ -46,9 +48,14 @@ def _live(directory: str, say: int) -> None:
                 os.write(say, f"{resumed}\n".encode())
 
 
+def _wait_for_a_step(directory: str) -> None:
+    while not finished_steps(absolute(directory)):
+        time.sleep(0.01)
+
+
 def main(directory: str, kills: int, seed: int) -> None:
     delays = random.Random(seed)
-    for _ in range(kills):
+    for life in range(kills):
         listen, say = os.pipe()
         child = os.fork()
         if child == 0:
@@ -57,6 +64,8 @@ def main(directory: str, kills: int, seed: int) -> None:
         os.close(say)
         with os.fdopen(listen) as pipe:
             print(pipe.readline().strip(), flush=True)  # noqa: T201
+        if life == kills - 1:
+            _wait_for_a_step(directory)
         time.sleep(delays.uniform(0, 0.15))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
