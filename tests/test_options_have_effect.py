@@ -14,19 +14,43 @@ import optax
 import pytest
 
 import t5x_like
+from t5x_like.corpora.pages.html_text import Html
+from t5x_like.corpora.pages.page_reader import PageReaderConfig
+from t5x_like.corpora.rules.contamination import Contamination
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.adagrad import Adagrad
 from t5x_like.optimizers.lamb import Lamb
 from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
+from t5x_like.optimizers.schedules import (
+    Constant,
+    Factors,
+    InverseSqrt,
+    LinearWarmupCosine,
+    LinearWarmupLinearDecay,
+    Noam,
+    SlantedTriangular,
+    WarmupStableDecay,
+)
 from t5x_like.optimizers.sgd import Sgd
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.initial_weights import CheckpointModel
+from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.blank_infilling import BlankInfilling
+from t5x_like.text.objectives.causal_lm import CausalLM
+from t5x_like.text.objectives.contiguous_permutation_lm import ContiguousPermutationLM
+from t5x_like.text.objectives.fill_in_the_middle import FillInTheMiddle
+from t5x_like.text.objectives.knowledge_masking import KnowledgeMasking
+from t5x_like.text.objectives.permutation_lm import PermutationLM
+from t5x_like.text.tasks.mixtures import Proportional
+from t5x_like.text.tasks.pretraining import PretrainingTask, corpus_tasks
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Intervals
 from t5x_like.training.loss_spikes import LossSpikes
@@ -130,7 +154,11 @@ COMMON: dict[Any, dict[str, Any]] = {
     LossSpikes: {},
     Intervals: {},
     TextTask: {"name": "t", "vocabulary": "bytes", "input_template": "{a}", "target_template": "{b}"},
+    PretrainingTask: {"name": "t", "vocabulary": "bytes"},
+    WarmupStableDecay: {"peak": 1.0, "warmup_steps": 5, "total_steps": 20},
+    Contamination: {"texts": (("set", "text"),)},
 }
+PLAIN: Any = {"files": {"train": "a.txt"}}
 
 
 @pytest.mark.parametrize(
@@ -160,10 +188,27 @@ COMMON: dict[Any, dict[str, Any]] = {
             {"files": {"train": "a.csv"}, "format": "tsv", "delimiter": ";"},
             {"files": {"train": "a.jsonl"}},
         ),
+        (PretrainingTask, {"separator": "blank_line"}, {"files": {"train": "a.jsonl.zst"}}, PLAIN),
+        (PretrainingTask, {"separator": "blank_line"}, {"corpus": "c"}, PLAIN),
+        (Proportional, {"scale": 2.0}, {"maximum": None}, {}),
+        (WarmupStableDecay, {"end": 0.1}, {"decay_steps": 0}, {"decay_steps": 5}),
+        (WarmupStableDecay, {"decay_shape": "linear"}, {"decay_steps": 0}, {"decay_steps": 5}),
+        (PermutationLM, {"random_rate": 0.1}, {"two_segments": False}, {}),
+        (ContiguousPermutationLM, {"random_rate": 0.1}, {"two_segments": False}, {}),
+        (FillInTheMiddle, {"spm_rate": 0.1}, {"fim_rate": 0.0}, {}),
+        (BlankInfilling, {"min_document_share": 0.9}, {}, {"document_rate": 0.5}),
+        (BlankInfilling, {"mean_length": 4.0}, {"document_rate": 0.5, "sentence_rate": 0.5}, {}),
+        (BlankInfilling, {"noise_density": 0.3}, {"document_rate": 1.0}, {}),
+        (KnowledgeMasking, {"vocabulary": "bytes"}, {}, {"word_list": "words.txt"}),
+        (Contamination, {"window": 9}, {"action": "drop"}, {}),
+        (Contamination, {"min_hits": 9}, {"action": "report"}, {"action": "drop"}),
+        (PageReaderConfig, {"text_field": "body"}, {"kind": "wet"}, {"kind": "jsonl"}),
+        (PageReaderConfig, {"html": Html(main_content=True)}, {"kind": "jsonl"}, {"kind": "warc"}),
+        (Factors, {"decay_factor": 0.9}, {}, {"factors": "decay_every"}),
     ],
 )
 def test_an_option_that_a_combination_ignores_is_refused(owner, option, without, used):
-    common = COMMON[owner]
+    common = COMMON.get(owner, {})
     with pytest.raises(ValueError, match=r"has no effect|is for|needs|give the first"):
         owner(**(common | option | without))
     owner(**(common | option | used))
@@ -227,3 +272,81 @@ def field_names(owner: ast.ClassDef) -> list[str]:
         and isinstance(each.target, ast.Name)
         and "ClassVar" not in ast.unparse(each.annotation)
     ]
+
+
+RISE: dict[str, Any] = {"peak": 0.5, "warmup_steps": 5, "total_steps": 20}
+SCHEDULES: tuple[tuple[Any, dict[str, Any]], ...] = (
+    (Constant, {}),
+    (InverseSqrt, {"warmup_steps": 5}),
+    (LinearWarmupLinearDecay, RISE),
+    (LinearWarmupCosine, RISE),
+    (WarmupStableDecay, RISE | {"decay_steps": 8}),
+    (SlantedTriangular, {"total_steps": 20}),
+    (Noam, {"warmup_steps": 5}),
+    (Factors, {"factors": "constant"}),
+    (Factors, {"factors": "linear_warmup", "warmup_steps": 5}),
+    (Factors, {"factors": "linear_decay", "warmup_steps": 5, "decay_factor": 0.01}),
+    (Factors, {"factors": "constant * rsqrt_decay", "warmup_steps": 5}),
+    (Factors, {"factors": "rsqrt_normalized_decay", "warmup_steps": 5}),
+    (Factors, {"factors": "decay_every", "steps_per_decay": 4}),
+    (Factors, {"factors": "cosine_decay", "warmup_steps": 5, "steps_per_cycle": 30}),
+)
+# Values that show in the first steps.
+SHOWING = {
+    "minimum": 10.0,
+    "decay_shape": "linear",
+    "cut_fraction": 0.3,
+    "end": 0.2,
+    "step_offset": 3,
+    "steps_per_decay": 2,
+    "steps_per_cycle": 20,
+    "decay_factor": 0.9,
+    "decay_steps": 4,
+}
+
+
+@pytest.mark.parametrize(("schedule", "values"), SCHEDULES)
+def test_each_option_of_a_schedule_changes_rates_or_is_refused(schedule, values):
+    steps = jnp.arange(40)
+    rates = jax.vmap(schedule(**values))(steps)
+    for field in dataclasses.fields(schedule):
+        usual = values.get(field.name, field.default)
+        if field.name == "factors":
+            continue
+        other = SHOWING[field.name] if field.name in SHOWING else usual * 2
+        try:
+            changed = jax.vmap(schedule(**values | {field.name: other}))(steps)
+        except ValueError as error:
+            assert "has no effect" in str(error)  # noqa: PT017
+            continue
+        assert not np.array_equal(changed, rates), f"{schedule.__name__}.{field.name} with {values}"
+
+
+def test_a_temperature_next_to_the_rates_of_corpora_is_refused():
+    settings: dict[str, Any] = {
+        "mixture": "all",
+        "vocabulary": "bytes",
+        "train_files": "{corpus}/train.txt",
+        "validation_files": "{corpus}/validation.txt",
+        "objective": CausalLM(),
+        "temperature": 2.0,
+    }
+    with pytest.raises(ValueError, match="temperature=2 has no effect: corpora has the rates"):
+        corpus_tasks(corpora={"web": 0.8, "books": 0.2}, **settings)
+    assert corpus_tasks(corpora=("web", "books"), **settings)[-1].name == "all"
+
+
+def test_a_models_option_that_a_checkpoints_model_lacks_is_refused(tmp_path):
+    config = T5Config(
+        vocab_size=61,
+        model_dim=16,
+        mlp_dim=16,
+        num_heads=2,
+        head_dim=8,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+    )
+    write_model_config(tmp_path, config)
+    with pytest.raises(ValueError, match=r"classifier_dropout_rate=0\.1 has no effect: .* is a T5Config"):
+        CheckpointModel(classifier_dropout_rate=0.1).resolve(tmp_path, None)
+    assert CheckpointModel(dropout_rate=0.1).resolve(tmp_path, None) == replace(config, dropout_rate=0.1)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 
 Step: TypeAlias = int | jax.Array
 
@@ -146,6 +146,8 @@ class WarmupStableDecay(_WarmupAndDecay):
                 f"decay_steps={self.decay_steps} must lie in 0 … total_steps-warmup_steps, which is "
                 f"{self.total_steps - self.warmup_steps}"
             )
+        if not self.decay_steps:
+            refuse_unused(self, "end", "decay_shape", because="with decay_steps=0 the rate stays at its peak")
 
     def __call__(self, step: Step) -> jax.Array:
         rise, _ = self._rise_and_progress(step)
@@ -274,6 +276,9 @@ class Factors:
         unknown = [word for word in self._words() if word not in FACTORS]
         if unknown:
             raise ValueError(f"unknown schedule factors {unknown}; choose from {', '.join(FACTORS)}")
+        used = {name for word in self._words() for name in _FIELDS_OF_FACTORS[word]}
+        unused = {name for names in _FIELDS_OF_FACTORS.values() for name in names} - used
+        refuse_unused(self, *unused, because=f"no factor of {self.factors!r} reads it")
 
     def _words(self) -> list[str]:
         return [word.strip() for word in self.factors.split("*")]
@@ -301,6 +306,17 @@ FACTORS: dict[str, Callable[[Factors, jax.Array], jax.Array | float]] = {
     "cosine_decay": lambda s, step: (
         0.5 * (1.0 + jnp.cos(jnp.pi * (jnp.maximum(0.0, step - s.warmup_steps) / s.steps_per_cycle % 1.0)))
     ),
+}
+
+# Options that each of these factors reads.
+_FIELDS_OF_FACTORS: dict[str, tuple[str, ...]] = {
+    "constant": ("base",),
+    "linear_warmup": ("warmup_steps", "step_offset"),
+    "linear_decay": ("base", "warmup_steps", "decay_factor", "step_offset"),
+    "rsqrt_decay": ("warmup_steps", "step_offset"),
+    "rsqrt_normalized_decay": ("warmup_steps", "step_offset"),
+    "decay_every": ("decay_factor", "steps_per_decay", "step_offset"),
+    "cosine_decay": ("warmup_steps", "steps_per_cycle", "step_offset"),
 }
 
 Schedule: TypeAlias = (

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from jax.sharding import Mesh
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
@@ -86,6 +86,9 @@ class CheckpointModel:
             raise ValueError(
                 f"{directory} is a {type(config).__name__}, which takes no adapter; leave it out"
             )
+        for name, value in given.items():
+            if not hasattr(config, name) and value not in (None, False):
+                refuse_unused(self, name, because=f"{directory} is a {type(config).__name__}, which has none")
         kept = {name: value for name, value in given.items() if value is not None and hasattr(config, name)}
         config = replace(config, **kept)
         if self.num_added_tokens:

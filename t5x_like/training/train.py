@@ -30,6 +30,7 @@ from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.batch_ramp import RampLoader, RampSchedule
 from t5x_like.training.divergence import StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment, describe
+from t5x_like.training.head_options import refuse_head_options
 from t5x_like.training.hooks import Evaluation, Every, Profile, TrainLog
 from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.loss_spikes import WatchLossSpikes
@@ -216,11 +217,14 @@ def with_model(experiment: Experiment) -> Experiment:
     For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
 
     Raises:
-      ValueError: there is no model there, it can't have the head that the tasks need, or the adapter doesn't fit.
+      ValueError: there is no model there, it can't have the head that the tasks need, the adapter doesn't fit, or an
+        option is for a head that the model lacks.
     """
     model: Any = experiment.model
     if isinstance(model, CheckpointModel):
         model = model.resolve(experiment.start_from, head_for(experiment.train))
+    else:
+        refuse_head_options(model)
     if experiment.features is not None:
         model = experiment.features.resolve(model)
     if experiment.loss.auxiliary_lm_weight is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields
 from t5x_like.corpora.pages.file_kinds import KINDS, Kind, find_kind, kind_from_name
@@ -64,6 +65,11 @@ class PageReaderConfig:
         for name in ("max_page_bytes", "max_file_bytes", "max_ratio"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        if self.kind not in (None, "jsonl", "parquet"):
+            names = ("text_field", "url_field", "timestamp_field", "language_field")
+            refuse_unused(self, *names, because=f"kind={self.kind!r} has no fields")
+        if self.kind not in (None, "warc", "html"):
+            refuse_unused(self, "html", because=f"no HTML is read with kind={self.kind!r}")
 
     @property
     def limits(self) -> DecompressionLimits:

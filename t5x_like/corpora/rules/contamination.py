@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, normalize_words, read_texts
 from t5x_like.corpora.rules.rule import Dropped
@@ -82,6 +83,12 @@ class Contamination:
         for name, least in (("min_hits", 1), ("window", 0), ("min_piece", 0), ("max_pieces", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"Contamination.{name} is {getattr(self, name)}; give {least} or more")
+        if self.action != "cut":
+            refuse_unused(
+                self, "window", "min_piece", "max_pieces", because=f"action={self.action!r} cuts nothing"
+            )
+        if self.action == "report":
+            refuse_unused(self, "min_hits", because="action='report' changes no page")
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
         """Return the page, the rest of it, or ``filtered:contaminated``.

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.sharing import Sharing
@@ -41,6 +41,8 @@ class AlbertConfig(BertLikeConfig):
                 f"num_hidden_groups={self.num_hidden_groups} of num_layers={self.num_layers}; give 1 to "
                 f"{self.num_layers}"
             )
+        if self.sharing == "none":
+            refuse_unused(self, "num_hidden_groups", because="layers share nothing (sharing is 'none')")
         check_size(
             "num_layers * inner_group_num, the number of layers", self.num_layers * self.inner_group_num
         )

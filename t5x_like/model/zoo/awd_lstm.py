@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.rnn_language_model import PieceReading, RNNLanguageModelConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.dropout import check_rate
@@ -97,6 +97,11 @@ class AWDLSTMConfig(RNNConfig):
     activation_regularization: float = 0.0
     temporal_activation_regularization: float = 0.0
     init_stddev: float = 0.1 / 3**0.5
+
+    def __post_init__(self) -> None:
+        if self.num_layers == 1:
+            refuse_unused(self, "layer_dropout_rate", because="there is one layer (num_layers is 1)")
+        super().__post_init__()
 
     @property
     def parts(self) -> RNNLanguageModelConfig:

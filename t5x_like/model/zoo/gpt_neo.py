@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
@@ -35,6 +35,8 @@ class GPTNeoConfig(GPTLikeConfig):
                 f"num_layers={self.num_layers} is not a multiple of the length of attention_pattern="
                 f"{self.attention_pattern}; change one of them"
             )
+        if "local" not in self.attention_pattern:
+            refuse_unused(self, "window_size", because="no layer of attention_pattern is 'local'")
         super().__post_init__()
 
     @property
@@ -50,9 +52,12 @@ class GPTNeoConfig(GPTLikeConfig):
 
 
 def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+    pattern = _read_attention_pattern(fields, values["num_layers"])
     return {
         "mlp_dim": fields.take("intermediate_size", 4 * values["model_dim"]),
-        "attention_pattern": _read_attention_pattern(fields, values["num_layers"]),
+        "attention_pattern": pattern,
+        # Files have a window even where no layer reads it.
+        "window_size": values["window_size"] if "local" in pattern else GPTNeoConfig.window_size,
     }
 
 

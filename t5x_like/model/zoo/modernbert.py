@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
@@ -69,6 +69,16 @@ class ModernBertConfig(CommonConfig):
     tie_word_embeddings: bool = True
     task: ModelTask = "masked_lm"
     classifier_dropout_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_layers <= 1 or self.global_attn_every_n_layers <= 1:
+            refuse_unused(
+                self,
+                "local_attention",
+                "local_rope_theta",
+                because=f"all layers are global (global_attn_every_n_layers={self.global_attn_every_n_layers})",
+            )
+        super().__post_init__()
 
     @property
     def parts(self) -> EncoderConfig:

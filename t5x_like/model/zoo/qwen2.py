@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_like import decoder_classes
@@ -26,6 +26,16 @@ class Qwen2Config(LlamaLikeConfig):
     sliding_window: int | None = None
     max_window_layers: int = 0
     max_position_embeddings: int = 32_768
+
+    def __post_init__(self) -> None:
+        if self.sliding_window is None:
+            refuse_unused(self, "max_window_layers", because="no layer has a window (sliding_window is None)")
+        elif self.max_window_layers >= self.num_layers:
+            raise ValueError(
+                f"sliding_window={self.sliding_window} has no effect: max_window_layers={self.max_window_layers} of "
+                f"num_layers={self.num_layers} leaves no layer with a window; lower it, or set sliding_window=None"
+            )
+        super().__post_init__()
 
     def sliding_window_of(self, layer: int) -> int | None:
         """Return the window of ``layer``; early layers have none."""

@@ -41,6 +41,15 @@ class SwitchTransformerConfig(T5LikeConfig):
     sparse_step: int = 2
     task: ModelTask = "sequence_to_sequence_lm"
 
+    def __post_init__(self) -> None:
+        if self.sparse_step > max(self.num_encoder_layers, self.num_decoder_layers):
+            raise ValueError(
+                f"num_experts={self.num_experts} has no effect: sparse_step={self.sparse_step} leaves no sparse layer "
+                f"among {self.num_encoder_layers} of the encoder and {self.num_decoder_layers} of the decoder; lower "
+                "it, or take a T5"
+            )
+        super().__post_init__()
+
     @property
     def parts(self) -> EncoderDecoderConfig:
         """Configuration of the family's model."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
@@ -50,6 +50,14 @@ class TransfoXLConfig(RelativeLikeConfig):
             raise ValueError(
                 f"memory_length is {self.memory_length}; give 0 or more, and with same_length at least 1"
             )
+        if any(self.tie_projections[len(self.words.clusters) :]):
+            raise ValueError(
+                f"tie_projections={self.tie_projections} has more values than the {len(self.words.clusters)} clusters "
+                "of words; give one for each"
+            )
+        if not self.words.is_projected(self.model_dim):
+            names = ("tie_projections", "projection_stddev")
+            refuse_unused(self, *names, because="embeddings as wide as the model have no projection")
 
     @property
     def parts(self) -> RecurrentConfig:
@@ -95,7 +103,7 @@ class TransfoXLConfig(RelativeLikeConfig):
         )
 
 
-def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
+def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
     if fields.take("sample_softmax", -1) > 0:
         raise ValueError(
             f"config.json: sample_softmax is {fields.given['sample_softmax']}; only -1 is supported"
@@ -103,11 +111,16 @@ def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
     cutoffs = _read_tuple(fields, "cutoffs", int, [20_000, 40_000, 200_000])
     shared = fields.take("proj_share_all_but_first", True)
     limit = fields.take("clamp_len", 1000)  # -1 for none
-    return {
+    read = {
         "cutoffs": cutoffs,
         "tie_projections": _read_tuple(fields, "tie_projs", bool, [False, *[shared] * len(cutoffs)]),
         "max_distance": limit if limit > 0 else None,
     }
+    if values["div_val"] == 1 and values["embed_dim"] == values["model_dim"]:
+        # Files have these even where embeddings aren't projected.
+        read["tie_projections"] = ()
+        read["projection_stddev"] = TransfoXLConfig.projection_stddev
+    return read
 
 
 def _read_tuple(fields: ConfigFields, name: str, kind: type, default: list[Any]) -> tuple[Any, ...]:

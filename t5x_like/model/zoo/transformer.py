@@ -24,7 +24,8 @@ class TransformerConfig(BartLikeConfig):
     """The first Transformer, of any size: sinusoidal positions, and one table for both inputs and the output.
 
     Marian's translation models (``opus-mt``) are of this architecture, most with ``activation="silu"``. The output has
-    a bias as in Marian, which the paper doesn't mention.
+    a bias as in Marian, which the paper doesn't mention. Sinusoids have no end: ``max_position_embeddings`` is
+    exported, and no limit here.
     """
 
     activation: Activation = "relu"

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.index_checks import check_indices
 from t5x_like.text.objectives.blanks import Blanks, RandomSpans, draw_lengths, infilling_examples, place_apart
 from t5x_like.text.objectives.framing import require_ids
@@ -95,6 +96,20 @@ class BlankInfilling:
         if not 0.0 < self.min_document_share <= 1.0:
             raise ValueError(
                 f"min_document_share must be above 0 and at most 1, got {self.min_document_share}"
+            )
+        self._refuse_unused()
+
+    def _refuse_unused(self) -> None:
+        """Refuse options of blanks that no text has."""
+        if not self.document_rate:
+            refuse_unused(
+                self, "min_document_share", because="no text has a document blank (document_rate is 0)"
+            )
+        if self.document_rate + self.sentence_rate == 1.0:
+            refuse_unused(self, "mean_length", because="no text has short blanks (the two rates add up to 1)")
+        if self.document_rate == 1.0:
+            refuse_unused(
+                self, "noise_density", because="every text has a document blank (document_rate is 1)"
             )
 
     @property

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.text.objectives.causal_lm import CausalLM, prepend_previous_token
 from t5x_like.text.objectives.cutting import cut_documents
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
@@ -68,6 +69,8 @@ class FillInTheMiddle:
         for name in ("fim_rate", "spm_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+        if not self.fim_rate:
+            refuse_unused(self, "spm_rate", "special", because="no document is rearranged (fim_rate is 0)")
 
     @property
     def spec(self) -> ExampleSpec:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
@@ -48,6 +49,8 @@ class KnowledgeMasking(WordMasking):
                 f"word_list={self.word_list!r} needs the vocabulary that turns it into tokens; set vocabulary to the "
                 "task's"
             )
+        if self.word_list is None:
+            refuse_unused(self, "vocabulary", because="it is for the lines of a word_list, and there is none")
 
     def check(self, ids: VocabularyIds) -> None:
         """Check the vocabulary and the word list; see ``Masking.check``."""

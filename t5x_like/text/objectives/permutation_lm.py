@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t5x_like.config_class import refuse_unused
 from t5x_like.text.objectives.framing import require_ids, rows_to_examples
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_below, random_bits, random_fractions
@@ -47,6 +48,8 @@ class PermutationLM:
             raise ValueError(f"max_span must be at least 1 token, got {self.max_span}")
         if not 0.0 <= self.random_rate <= 1.0:
             raise ValueError(f"random_rate must lie between 0 and 1, got {self.random_rate}")
+        if not self.two_segments:
+            refuse_unused(self, "random_rate", because="texts have one segment (two_segments is False)")
 
     @property
     def spec(self) -> ExampleSpec:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.configuration_names import config_function
 
 T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: limit of a task's size
@@ -17,7 +17,7 @@ class Proportional:
     Attributes:
       maximum: Limit of a task's size; None for no limit.
       temperature: 1 keeps the proportions, higher values make rates more equal (mT5 uses 1/0.3).
-      scale: Factor of all sizes.
+      scale: Factor of all sizes, before they are compared with ``maximum``.
     """
 
     maximum: int | None = T5_MAXIMUM
@@ -27,6 +27,8 @@ class Proportional:
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.scale <= 0 or (self.maximum is not None and self.maximum <= 0):
             raise ValueError(f"temperature, scale and maximum must be positive, got {self}")
+        if self.maximum is None:
+            refuse_unused(self, "scale", because="without a maximum it changes all rates alike")
 
     def rate(self, num_examples: int) -> float:
         """Return the rate of a task of ``num_examples``."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Literal
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.configuration_names import config_function
 from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
@@ -17,6 +17,7 @@ from t5x_like.text.tasks.documents import (
 )
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.mixtures import Mixture, Proportional
+from t5x_like.text.tasks.row_files import formats_of
 from t5x_like.text.tasks.rows import BadRow
 from t5x_like.text.tasks.word_segmentation import require_segmenter, segmenter_version, word_spans
 
@@ -66,6 +67,10 @@ class PretrainingTask(FileTask[Document]):
         if self.separator not in ("line", "blank_line"):
             raise ValueError(
                 f"task {self.name!r}: separator must be 'line' or 'blank_line', not {self.separator!r}"
+            )
+        if self.corpus is not None or None not in formats_of(self.files):
+            refuse_unused(
+                self, "separator", because="it is for plain text, and these files have a document in each row"
             )
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError(f"task {self.name!r}: max_tokens must be at least 1, not {self.max_tokens}")
@@ -173,7 +178,7 @@ def corpus_tasks(
       temperature: Of rates by numbers of documents, where ``corpora`` has none; see ``Proportional``.
 
     Raises:
-      ValueError: ``{corpus}`` is in the one and not in the other.
+      ValueError: ``{corpus}`` is in the one and not in the other, or ``temperature`` is given next to rates.
     """
     patterns = {"train": train_files, "validation": validation_files}
     placed = [split for split, pattern in patterns.items() if _CORPUS in pattern]
@@ -188,6 +193,11 @@ def corpus_tasks(
         raise ValueError(
             f"{_CORPUS} is in the files of {placed[0]} only ({patterns[placed[0]]!r}); write it into both, or into "
             "neither for one corpus"
+        )
+    if isinstance(corpora, Mapping) and temperature != 1.0:
+        raise ValueError(
+            f"temperature={temperature:g} has no effect: corpora has the rates; give the names of corpora alone to mix "
+            "by their numbers of documents, or leave temperature out"
         )
     by_size = Proportional(maximum=None, temperature=temperature)
     rates = corpora if isinstance(corpora, Mapping) else by_size

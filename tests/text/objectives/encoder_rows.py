@@ -38,9 +38,9 @@ def window_of(documents, *, pieces=None, eos=None, spans=None):
     return lay_window(records, chunks=np.zeros(len(records), np.uint64), eos=eos)
 
 
-def examples_of(objective, window, limit, *, key=KEY, ids=IDS):
+def examples_of(objective, window, limit, *, key=KEY, ids=IDS, targets=2):
     """Return texts and examples of a window."""
-    lengths = Lengths(limit, 2)
+    lengths = Lengths(limit, targets)
     objective.check(lengths, ids)
     cuts = objective.cut(window, lengths, key)
     numbers = np.arange(len(cuts.starts))
