@@ -74,6 +74,7 @@ _JSONL = (
     Form("pages.sentences", _has("sentences", "text")),
 )
 _JSON = (
+    Form("generation.calls", _has("model", "prompts", "settings", "sequences")),
     Form("metrics.normalized_answers", _has("normalize_squad", "normalize_trivia_qa")),
     Form("metrics.averages", _has("groups", "cases")),
     Form("tasks.super_glue_lines", _has("config", "jsonl", "out")),

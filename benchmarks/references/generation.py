@@ -1,10 +1,13 @@
 """Generated ids of models, greedy or by beams."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.references.reference import check_close, check_equal
+import t5x_like
+from benchmarks.references.reference import Reference, check_close, check_equal, read_json
 
 
 def has_generation(folder: Any) -> bool:
@@ -60,3 +63,33 @@ def _written(row: np.ndarray, mask: np.ndarray, eos: int, folder: Any) -> list[i
     before, new = row[:num_before], row[num_before:].tolist()
     before = before[mask == 1].tolist() if is_decoder else before.tolist()
     return before + (new[: new.index(eos) + 1] if eos in new else new)
+
+
+def calls(file: Path) -> Iterator[Reference]:
+    """Yield a reference for each recorded call of ``generate``; the models lie in the folder ``models`` nearby."""
+    models: dict[str, Any] = {}
+    for record in read_json(file):
+
+        def compare(record: dict[str, Any] = record) -> None:
+            name = record["model"]
+            if name not in models:
+                models[name] = t5x_like.from_pretrained(file.parent.parent / "models" / name)
+            check_call(models[name], record)
+
+        yield Reference("generation", f"{file} {record['model']} {record['settings']}", compare)
+
+
+def check_call(pretrained: Any, record: dict[str, Any]) -> None:
+    """Compare the sequences of a call with settings, and the scores of beams.
+
+    Args:
+      pretrained: The model.
+      record: Prompts, settings, sequences and scores of ``make_generation.py``.
+
+    Raises:
+      DifferenceError: They are others.
+    """
+    answers = pretrained.generate(record["prompts"], return_dict_in_generate=True, **record["settings"])
+    check_equal(np.asarray(answers.sequences).tolist(), record["sequences"], "ids")
+    if record["scores"] is not None:
+        check_close(answers.sequences_scores, record["scores"], "scores", atol=0.0, rtol=2e-5)

@@ -24,6 +24,7 @@ from t5x_like.inference.decodable import (
     is_any_of,
     log_probabilities,
 )
+from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
 from t5x_like.model.layers.top_k import top_k
 
@@ -80,6 +81,7 @@ class _Search(NamedTuple):
     finished: Array  # [B, J, L]
     finished_scores: Array  # [B, J] penalized; minus infinity where there is none yet
     done: Array  # [B]
+    before: Array  # [B, M] tokens before the first decoded one; no columns without processors
     cache: Cache
 
 
@@ -96,6 +98,8 @@ def beam_search(
     length_penalty: LengthPenalty = PowerLengthPenalty(1.0),
     early_stopping: EarlyStopping = False,
     num_return_sequences: int = 1,
+    processors: LogitsProcessors | None = None,
+    before: Int[Array, "B M"] | None = None,
     keep_inputs: KeepInputs | None = None,
     num_last_inputs: int | None = None,
 ) -> Beams:
@@ -115,6 +119,8 @@ def beam_search(
         continuation ending now would not beat the worst of them (``False``), or when none could at any
         length (``"never"``).
       num_return_sequences: Sequences to return for each row.
+      processors: Changes of log-probabilities; ``None`` for none.
+      before: Tokens that processors count before the first decoded one; see ``LogitsProcessors.history_before``.
       keep_inputs: See ``decode_until_done``.
       num_last_inputs: See ``decode_until_done``.
     """
@@ -129,7 +135,7 @@ def beam_search(
     def advance(search: _Search) -> _Search:
         logits, cache = step(search.last.reshape(-1), search.cache)
         length = search.index + 1
-        candidates = _best_candidates(search, logits, eos_ids)
+        candidates = _best_candidates(search, logits, eos_ids, processors)
         finished_BJL, finished_scores_BJ = _merge_finished(search, candidates, length_penalty(length))
         tokens_BJL, scores_BJ, origins_BJ = _keep_running(candidates, num_beams)
         best_B = candidates.scores[:, 0]
@@ -145,6 +151,7 @@ def beam_search(
             scores=scores_BJ,
             finished=jnp.where(search.done[:, None, None], search.finished, finished_BJL),
             finished_scores=jnp.where(search.done[:, None], search.finished_scores, finished_scores_BJ),
+            before=search.before,
             done=search.done | (full_B if early_stopping is True else full_B & (worst_B >= attainable_B)),
             cache=reorder(cache, origins_BJ),
         )
@@ -162,6 +169,7 @@ def beam_search(
         finished=blank_BJL,
         finished_scores=jnp.full((num_rows, num_beams), -jnp.inf, jnp.float32),
         done=jnp.zeros(num_rows, bool),
+        before=jnp.zeros((num_rows, 0), jnp.int32) if before is None else before,
         cache=reorder(cache, jnp.zeros((num_rows, num_beams), jnp.int32)),
     )
     search = decode_until_done(
@@ -185,12 +193,19 @@ class _Candidates(NamedTuple):
     ends: Array  # [B, C]
 
 
-def _best_candidates(search: _Search, logits: Array, eos_ids: tuple[int, ...]) -> _Candidates:
+def _best_candidates(
+    search: _Search, logits: Array, eos_ids: tuple[int, ...], processors: LogitsProcessors | None
+) -> _Candidates:
     num_rows, num_beams = search.scores.shape
     vocab_size = logits.shape[-1]
+    log_probs = log_probabilities(logits)
+    if processors is not None:
+        before = jnp.repeat(search.before, num_beams, axis=0)
+        tokens = search.tokens.reshape(num_rows * num_beams, -1)
+        log_probs = processors(log_probs, before, tokens, search.index, eos_ids=eos_ids)
     # Enough that num_beams of them continue even if every beam ends in every possible way.
     count = min(max(2, 1 + len(eos_ids)) * num_beams, num_beams * vocab_size)
-    scores_BJV = log_probabilities(logits).reshape(num_rows, num_beams, vocab_size) + search.scores[..., None]
+    scores_BJV = log_probs.reshape(num_rows, num_beams, vocab_size) + search.scores[..., None]
     scores_BC, flat_BC = top_k(scores_BJV.reshape(num_rows, -1), count)
     origins_BC, new_BC = flat_BC // vocab_size, (flat_BC % vocab_size).astype(jnp.int32)
     tokens_BCL = jnp.take_along_axis(search.tokens, origins_BC[..., None], 1)

@@ -102,6 +102,8 @@ def continue_prompts(
     model = unrolled(model)
     first, cache = model.prefill(prompts, mask, max_new_tokens=settings["max_new_tokens"], start_id=start_id)
     settings = settings | {"keep_inputs": model.keep_inputs, "num_last_inputs": num_last_inputs}
+    if (processors := settings.get("processors")) is not None:
+        settings["before"] = processors.history_before(prompts, mask, first)
     if "num_beams" in settings:
         beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)
         return beams.tokens, beams.scores

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
+from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.top_k import argmax
@@ -19,7 +20,8 @@ class Sample(NamedTuple):
 
     Attributes:
       tokens: int32 [B, max_new_tokens], padded after the end.
-      log_probs: float32 [B], log-likelihood under the model, without temperature and truncation, the end included.
+      log_probs: float32 [B], log-likelihood under the model, the end included, without processors, temperature and
+        truncation.
     """
 
     tokens: Array
@@ -32,6 +34,7 @@ class _Drawn(NamedTuple):
     last: Array  # [B] the token that is read next
     ended: Array  # [B]
     tokens: Array  # [B, L]
+    before: Array  # [B, M] tokens before the first decoded one; no columns without processors
     log_probs: Array  # [B]
     cache: Cache
 
@@ -48,6 +51,8 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    processors: LogitsProcessors | None = None,
+    before: Int[Array, "B M"] | None = None,
     keep_inputs: KeepInputs | None = None,
     num_last_inputs: int | None = None,
 ) -> Sample:
@@ -67,6 +72,8 @@ def sample(
       top_k: Keeps the best tokens (Fan et al. 2018, https://arxiv.org/abs/1805.04833); ``None`` for all.
       top_p: Then keeps the smallest set with this probability (Holtzman et al. 2020,
         https://arxiv.org/abs/1904.09751); ``None`` for all.
+      processors: Changes of logits before all these; ``None`` for none.
+      before: Tokens that processors count before the first decoded one; see ``LogitsProcessors.history_before``.
       keep_inputs: See ``decode_until_done``.
       num_last_inputs: See ``decode_until_done``.
     """
@@ -87,7 +94,10 @@ def sample(
 
     def advance(drawn: _Drawn) -> _Drawn:
         logits_BV, cache = step(drawn.last, drawn.cache)
-        next_B = choose(drawn.index, drawn.rows, logits_BV)
+        changed_BV = logits_BV
+        if processors is not None:
+            changed_BV = processors(logits_BV, drawn.before, drawn.tokens, drawn.index, eos_ids=eos_ids)
+        next_B = choose(drawn.index, drawn.rows, changed_BV)
         log_prob_B = jnp.take_along_axis(log_probabilities(logits_BV), next_B[:, None], 1)[:, 0]
         next_B = jnp.where(drawn.ended, pad_token_id, next_B)
         return _Drawn(
@@ -96,6 +106,7 @@ def sample(
             last=next_B,
             ended=drawn.ended | is_any_of(next_B, eos_ids),
             tokens=drawn.tokens.at[:, drawn.index].set(next_B),
+            before=drawn.before,
             log_probs=drawn.log_probs + jnp.where(drawn.ended, 0.0, log_prob_B),
             cache=cache,
         )
@@ -106,6 +117,7 @@ def sample(
         last=start_tokens.astype(jnp.int32),
         ended=jnp.zeros(num_rows, bool),
         tokens=jnp.full((num_rows, max_new_tokens), pad_token_id, jnp.int32),
+        before=jnp.zeros((num_rows, 0), jnp.int32) if before is None else before,
         log_probs=jnp.zeros(num_rows, jnp.float32),
         cache=cache,
     )

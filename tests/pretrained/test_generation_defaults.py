@@ -37,9 +37,9 @@ def test_settings_of_sampling_are_unused_without_it():
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"forced_bos_token_id": 0}, "forced_bos_token_id=0"),
-        ({"no_repeat_ngram_size": 3, "min_length": 56}, "no_repeat_ngram_size=3, min_length=56"),
-        ({"no_repeat_ngram_size": 0, "repetition_penalty": 1.0, "suppress_tokens": []}, ""),
+        ({"encoder_no_repeat_ngram_size": 3}, "encoder_no_repeat_ngram_size=3"),
+        ({"diversity_penalty": 0.5, "num_beam_groups": 2}, "num_beam_groups=2, diversity_penalty=0.5"),
+        ({"no_repeat_ngram_size": 3, "min_length": 56, "stop_strings": [], "min_p": 0.0}, ""),
     ],
 )
 def test_settings_that_generate_lacks_are_named(caplog, settings, named):

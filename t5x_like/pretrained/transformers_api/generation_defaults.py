@@ -6,6 +6,7 @@ from typing import Any
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
+from t5x_like.pretrained.transformers_api.logits_settings import NAMES as LOGITS_SETTINGS
 
 FILE = "generation_config.json"
 
@@ -23,21 +24,13 @@ _DEFAULTS: dict[str, Any] = {
     "temperature": 1.0,
     "top_k": 50,
     "top_p": None,
+    **dict.fromkeys(LOGITS_SETTINGS),
 }
 
 # Settings that change which tokens transformers writes and that generate lacks, with values that change nothing.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    "repetition_penalty": (1.0,),
     "encoder_repetition_penalty": (1.0,),
-    "no_repeat_ngram_size": (0,),
     "encoder_no_repeat_ngram_size": (0,),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "bad_words_ids": ([],),
-    "forced_bos_token_id": (),
-    "forced_eos_token_id": (),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
     "sequence_bias": ({},),
     "stop_strings": ([],),
     "min_p": (0.0,),

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import numpy as np
@@ -36,6 +36,8 @@ from t5x_like.pretrained.transformers_api.generation import (
     search_settings,
 )
 from t5x_like.pretrained.transformers_api.generation_defaults import read_generation_file, with_defaults
+from t5x_like.pretrained.transformers_api.logits_settings import NAMES as LOGITS_SETTINGS
+from t5x_like.pretrained.transformers_api.logits_settings import LogitsSettings, read_processors
 from t5x_like.pretrained.transformers_api.open_model import OpenModel
 
 
@@ -195,7 +197,7 @@ class Pretrained(OpenModel):
         top_p: float | None = None,
         seed: int = 0,
         return_dict_in_generate: bool = False,
-        **unknown: Any,
+        **logits_settings: Unpack[LogitsSettings],
     ) -> Any:
         """Generate tokens after the start token, or after a decoder's prompt.
 
@@ -218,6 +220,8 @@ class Pretrained(OpenModel):
           top_p: of sampling.
           seed: of sampling.
           return_dict_in_generate: return ``.sequences`` and, of beams, ``.sequences_scores``.
+          **logits_settings: changes of the next token's scores, such as ``no_repeat_ngram_size``; see
+            ``LogitsSettings``.
 
         Returns:
           int32 [B * num_return_sequences, length], prompts included, without columns that no row needs. For texts a
@@ -226,7 +230,7 @@ class Pretrained(OpenModel):
         Raises:
           ValueError: a setting out of its range, or settings that exclude each other.
         """
-        refuse_unknown(unknown, argument_names(self.generate))
+        refuse_unknown(logits_settings, (*argument_names(self.generate), *LOGITS_SETTINGS))
         text = input_ids if is_text(input_ids) else None
         if text is not None:
             encoded = self.encode(text)
@@ -245,6 +249,7 @@ class Pretrained(OpenModel):
                 "temperature": temperature,
                 "top_k": top_k,
                 "top_p": top_p,
+                **logits_settings,
             },
             self._generation_file,
             where=self._opened.directory,
@@ -273,11 +278,23 @@ class Pretrained(OpenModel):
             max_new_tokens=max_new_tokens,
             max_length=20 if max_length is None else max_length,
         )
+        if (fewest := logits_settings.get("min_new_tokens")) is not None and fewest > num_new:
+            raise ValueError(
+                f"min_new_tokens={fewest} is more than the {num_new} new tokens that there may be"
+            )
+        processors = read_processors(
+            {name: chosen.pop(name) for name in LOGITS_SETTINGS},
+            vocab_size=self.config.vocab_size,
+            eos_ids=eos_ids,
+            num_before=prompts.num_before,
+            in_encoder=in_encoder,
+        )
         settings = search_settings(**chosen)
         settings |= {
             "max_new_tokens": num_new,
             "eos_token_id": eos_ids,
             "pad_token_id": special.pad if pad is None else pad,
+            "processors": processors,
         }
         ids, mask = prompts.widened(self.config)
         if chosen["do_sample"]:

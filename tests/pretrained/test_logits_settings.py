@@ -1,0 +1,91 @@
+"""``generate`` with settings that change the next token's scores: transformers' tokens and scores of beams."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import t5x_like
+from benchmarks.references.generation import check_call
+from t5x_like.pretrained.transformers_api.logits_settings import NAMES
+from tests.references import FIXTURES
+
+RECORDS = json.loads((FIXTURES / "generation/processors.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: t5x_like.from_pretrained(FIXTURES / "models" / name) for name in ("bart", "llama")}
+
+
+@pytest.mark.parametrize(
+    "record", RECORDS, ids=[f"{each['model']}-{json.dumps(each['settings'])}" for each in RECORDS]
+)
+def test_tokens_and_scores_equal_those_of_transformers(models, record):
+    check_call(models[record["model"]], record)
+
+
+def test_every_setting_has_a_record():
+    assert set(NAMES) <= {name for record in RECORDS for name in record["settings"]}
+
+
+@pytest.mark.parametrize(("num_beams", "on_the_left"), [(1, True), (2, False)])
+def test_padding_counts_as_no_token(models, num_beams, on_the_left):
+    llama = models["llama"]
+    settings = {
+        "repetition_penalty": 1.5,
+        "no_repeat_ngram_size": 2,
+        "max_new_tokens": 8,
+        "num_beams": num_beams,
+    }
+    alone = llama.generate([[33, 8, 8]], **settings)[0, 3:]
+    short, mask = ([0, 0, 33, 8, 8], [0, 0, 1, 1, 1]) if on_the_left else ([33, 8, 8, 0, 0], [1, 1, 1, 0, 0])
+    together = llama.generate([[5, 9, 23, 11, 40], short], [[1] * 5, mask], **settings)
+    np.testing.assert_array_equal(together[1, 5 : 5 + len(alone)], alone)
+
+
+def test_sampling_obeys_them(models):
+    rows = models["llama"].generate(
+        [[5, 9, 23]],
+        do_sample=True,
+        num_return_sequences=4,
+        max_new_tokens=20,
+        no_repeat_ngram_size=1,
+        temperature=0.5,
+    )
+    assert all(len(set(row)) == len(row) for row in rows.tolist())
+
+
+def test_a_summarizer_writes_by_its_file(models, tmp_path):
+    record = next(
+        each for each in RECORDS if {"no_repeat_ngram_size", "num_beams"} <= each["settings"].keys()
+    )
+    home = shutil.copytree(FIXTURES / "models" / record["model"], tmp_path / "model")
+    (home / "generation_config.json").write_text(json.dumps(record["settings"]))
+    np.testing.assert_array_equal(
+        t5x_like.from_pretrained(home).generate(record["prompts"]), record["sequences"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"repetition_penalty": 0}, "repetition_penalty is 0; give a positive, finite number"),
+        ({"no_repeat_ngram_size": 2.5}, "no_repeat_ngram_size is 2.5; give a whole number"),
+        ({"min_new_tokens": -1}, "min_new_tokens is -1; give a whole number of tokens, 0 or more"),
+        ({"bad_words_ids": [5]}, r"bad_words_ids is \[5\]; give a list of lists of ids"),
+        ({"bad_words_ids": [[]]}, r"bad_words_ids is \[\[\]\]; give a list of lists of ids"),
+        ({"suppress_tokens": 5}, "suppress_tokens is 5; give a list of ids"),
+        ({"forced_bos_token_id": 61}, "forced_bos_token_id holds 61; the model has the ids 0 … 60"),
+        ({"min_new_tokens": 9, "max_new_tokens": 8}, "min_new_tokens=9 is more than the 8 new tokens"),
+    ],
+)
+def test_settings_out_of_their_range_are_refused(models, settings, message):
+    with pytest.raises(ValueError, match=message):
+        models["llama"].generate([[5]], **{"max_new_tokens": 4, **settings})
+
+
+def test_an_unknown_setting_gets_a_suggestion(models):
+    with pytest.raises(TypeError, match="did you mean 'no_repeat_ngram_size'"):
+        models["llama"].generate([[5]], no_repeat_ngram=3)
