@@ -1,4 +1,4 @@
-"""Text extraction from HTML by resiliparse (https://resiliparse.chatnoir.eu), and detection of character encodings.
+"""Text extraction from HTML by resiliparse (https://resiliparse.chatnoir.eu).
 
 The time of extraction grows with the square of the nesting depth or of the number of a tag's attributes: minutes for
 half a megabyte of adversarial HTML. Extraction therefore runs in a separate process with a time limit for each page.
@@ -6,15 +6,12 @@ half a megabyte of adversarial HTML. Extraction therefore runs in a separate pro
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from t5x_like.corpora.pages import html_worker
 from t5x_like.corpora.pages.html_worker import REQUEST, RESPONSE
-from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import missing_library
+from t5x_like.corpora.pages.page_encoding import need_resiliparse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,69 +98,3 @@ class Extractor:
                 stderr=subprocess.DEVNULL,
             )
         return self._process
-
-
-def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
-    """Decode the bytes of a page.
-
-    The first encoding that fits all bytes is used, in this order: byte-order mark, HTTP header, the page's ``<meta>``,
-    UTF-8, detection. If none fits, UTF-8 with U+FFFD for invalid bytes.
-    (https://encoding.spec.whatwg.org, https://html.spec.whatwg.org/#determining-the-character-encoding)
-
-    Args:
-      body: The bytes.
-      declared: Encoding that the HTTP header declares, if any.
-
-    Returns:
-      The text, its encoding, and False if that differs from the declared one.
-    """
-    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
-        if body.startswith(mark):
-            return body[len(mark) :].decode(name, errors="replace"), name, True
-    known = _known(declared) if declared else None
-    for name in _candidates(body, known):
-        try:
-            return body.decode(name), name, not declared or name == known
-        except (UnicodeDecodeError, LookupError):
-            continue
-    return body.decode("utf-8", errors="replace"), "utf-8", not declared or known == "utf-8"
-
-
-def log_replaced(log: FileLog, place: int, text: str, body: bytes, encoding: str) -> None:
-    """Count and report the characters that replace invalid bytes in the text of ``decode_body``.
-
-    Args:
-      log: Log of the file.
-      place: Position of the page in the file.
-      text: The decoded text.
-      body: The bytes.
-      encoding: Their encoding.
-    """
-    own = body.count("\ufffd".encode()) if encoding == "utf-8" else 0
-    if replaced := text.count("\ufffd") - own:
-        log.count("replaced_characters", replaced)
-        log.notice("invalid_characters", place, f"{replaced} characters are not valid {encoding}")
-
-
-def _known(declared: str) -> str | None:
-    return need_resiliparse().map_encoding_to_html5(declared, False)
-
-
-def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
-    detect = need_resiliparse().detect_encoding
-    if declared:
-        yield declared
-    yield from filter(None, (detect(body, from_html_meta=True), "utf-8", detect(body)))
-
-
-def need_resiliparse() -> Any:
-    """Import resiliparse's module for encodings.
-
-    Raises:
-      ValueError: It isn't installed.
-    """
-    try:
-        from resiliparse.parse import encoding
-    except ImportError as error:
-        raise missing_library("resiliparse (for HTML)", error) from error
-    return encoding

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, log_replaced
+from t5x_like.corpora.pages.html_text import Extractor, Html
 from t5x_like.corpora.pages.http_payload import Response, parse_response
+from t5x_like.corpora.pages.page_encoding import decode_body, log_replaced
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.corpora.pages.warc_records import WarcRecord, read_records
 from t5x_like.io.decompression import Chunk

@@ -8,8 +8,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body
+from t5x_like.corpora.pages.html_text import Extractor, Html
 from t5x_like.corpora.pages.http_payload import parse_response
+from t5x_like.corpora.pages.page_encoding import decode_body
 from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 
