@@ -58,6 +58,8 @@ def _pairs(classes: set[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[tup
             continue
         is_tagged = isinstance(target, list) and isinstance(prediction, list)
         for true, guess in zip(target, prediction, strict=True) if is_tagged else [(target, prediction)]:
+            if true is None:  # a word without a label
+                continue
             yield str(true), guess if isinstance(guess, str) and guess in classes else NOT_A_CLASS
 
 

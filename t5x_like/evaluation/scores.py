@@ -66,8 +66,8 @@ def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], 
         if resamples and len(targets) > 1:
             drawn = intervals(metric, targets, predictions, resamples=resamples)
             entry["intervals"] |= {name: interval and interval._asdict() for name, interval in drawn.items()}
-        if metric is bleu:
-            entry["signatures"] = {"bleu": bleu_signature()}
+        if getattr(metric, "__name__", "") == bleu.__name__:
+            entry["signatures"] = {"bleu": bleu_signature(targets)}
     return entry
 
 
@@ -95,10 +95,17 @@ def finite_or_none(scores: Mapping[str, float]) -> dict[str, float | None]:
     return {name: float(value) if math.isfinite(value) else None for name, value in scores.items()}
 
 
-def bleu_signature() -> str:
-    """Return sacreBLEU's signature of the settings of ``metrics.bleu``."""
+def bleu_signature(targets: Sequence[Any] = ("",)) -> str:
+    """Return sacreBLEU's signature of the settings of ``metrics.bleu``.
+
+    Args:
+      targets: A reference for each row, or a list of them.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True)
-    scorer.corpus_score(["a"], [["a"]])  # the signature has the number of references
+    counts = {len(target) if isinstance(target, list) else 1 for target in targets}
+    # The signature names the number of references, or that it varies.
+    streams = [["a", "a" if len(counts) == 1 or not number else None] for number in range(max(counts))]
+    scorer.corpus_score(["a", "a"], streams)
     return str(scorer.get_signature())

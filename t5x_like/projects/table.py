@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_file
+from t5x_like.text.tasks.csv_records import excel_separator
 from t5x_like.text.tasks.documents import read_documents
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
 from t5x_like.text.tasks.rows import BadRow
@@ -139,14 +140,14 @@ def read_table(file: str) -> UserTable:
         path = find_file(file)
     except ValueError as error:
         raise UserError(str(error)) from None
-    if ending_of(path) == "txt" and "\t" not in _first_line(path):
+    if ending_of(path) == "txt" and "\t" not in _first_line(path)[0]:
         return _plain_text(file, path)
     format = _format_of(path)
     options: dict[str, Any] = {}
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
     if format in ("csv", "tsv"):
-        line = _first_line(path)
-        delimiter = "\t" if format == "tsv" else _delimiter_of(line)
+        line, separator = _first_line(path)
+        delimiter = "\t" if format == "tsv" else separator or _delimiter_of(line)
         if format == "csv":
             options["delimiter"] = delimiter
             description += "" if delimiter == "," else f" separated by {delimiter!r}"
@@ -200,13 +201,17 @@ def _format_of(path: str) -> str:
     )
 
 
-def _first_line(path: str) -> str:
+def _first_line(path: str) -> tuple[str, str | None]:
+    """Return the first line with cells, and the character between them if Excel's line ``sep=;`` names it."""
+    separator = None
     for number, line in lines_of(path):
         text = decode_line(line, path, number)
         if isinstance(text, BadRow):
             raise UserError(f"{text}. The first line must be readable")
+        if number == 1 and (separator := excel_separator(text)):
+            continue
         if text:
-            return text
+            return text, separator
     raise UserError(f"{path} is empty", hint="nothing can be learned from it; give another file")
 
 

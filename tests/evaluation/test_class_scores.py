@@ -55,3 +55,9 @@ def test_many_classes_have_scores_and_no_matrix():
     found = class_scores(names, rows_of(["7"], ["7"]))
     assert found["classes"]["7"]["f1"] == 100.0
     assert "confusion" not in found
+
+
+def test_words_without_a_label_are_left_out():
+    tagged = [{"target": ["a", None, "b"], "prediction": ["a", "a", "a"]}]
+    found = class_scores(["a", "b"], tagged)
+    assert found["confusion"] == {"predicted": ["a", "b"], "counts": [[1, 0], [1, 0]]}

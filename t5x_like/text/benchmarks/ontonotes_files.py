@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from t5x_like.text.benchmarks.tagged_files import bracket_tags
+from t5x_like.text.benchmarks.tagged_files import bracket_tags, columns_of
 from t5x_like.text.tasks.row_files import decode_line, lines_of
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
@@ -35,7 +35,7 @@ class _Sentence:
     fault: BadRow | None = None
 
     def add(self, line: str, place: str) -> None:
-        cells = line.split()
+        cells = columns_of(line)
         if len(cells) < _FEWEST_COLUMNS:
             reason = f"{len(cells)} columns, where at least {_FEWEST_COLUMNS} are expected: {line[:60]!r}"
             self.fault = self.fault or BadRow(reason, place)

@@ -11,7 +11,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedR
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.benchmarks.span_text import LabeledSpan, escaped, read_spans, write_spans
-from t5x_like.text.benchmarks.tagged_files import bracket_tags
+from t5x_like.text.benchmarks.tagged_files import bracket_tags, columns_of
 from t5x_like.text.benchmarks.tagging import tagging_benchmark
 from t5x_like.text.metrics import argument_f1
 from t5x_like.text.postprocessing import texts_of
@@ -97,8 +97,8 @@ def _sentences(file: str, other: str) -> Iterator[_Sentence]:
             continue
         sentence = sentence or _Sentence(place)
         if isinstance(word, str) and isinstance(cells, str):
-            sentence.words.append(word.split()[0])
-            sentence.props.append(cells.split())
+            sentence.words.append(columns_of(word)[0])
+            sentence.props.append(columns_of(cells))
         else:
             sentence.fault = sentence.fault or bad
     if sentence:

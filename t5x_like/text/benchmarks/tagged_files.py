@@ -100,6 +100,11 @@ def _begun(tag: str, before: str) -> str:
     return f"B-{tag[2:]}" if is_begun else tag
 
 
+def columns_of(line: str) -> list[str]:
+    """Return the columns of a line, between spaces and tabs; other white space, as U+00A0, belongs to a word."""
+    return re.split(r"[ \t]+", line.strip(" \t"))
+
+
 def conll_line(num_columns: int, tag_column: int = -1) -> ReadLine:
     """Return a reader of a word and one of its tags, separated by spaces or tabs.
 
@@ -114,7 +119,7 @@ def conll_line(num_columns: int, tag_column: int = -1) -> ReadLine:
     """
 
     def read(line: str) -> tuple[str, str] | None:
-        cells = line.split()
+        cells = columns_of(line)
         if cells[0] == _DOCUMENT:
             return None
         if len(cells) != num_columns:

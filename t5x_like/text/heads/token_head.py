@@ -23,12 +23,14 @@ from t5x_like.text.heads.input_format import InputFormat
 from t5x_like.text.heads.token_spans import encode_words
 from t5x_like.text.metrics import chunk_f1, sequence_accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics
-from t5x_like.text.metrics.classification import Scores
+from t5x_like.text.metrics.chunks import Tags, labeled_tags
+from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.templates import RowValues
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 # F1 of two classes has the name of the chunks' F1, and is not among them.
 _OF_WORDS = ("accuracy", "macro_f1", "matthews_corrcoef")
+_UNLABELED = (None, -100, "-100")  # besides -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,8 @@ class TokenClassification(HeadFormat):
 
     Attributes:
       tokens: Column with a list of words.
-      tags: Column with the number of each word's class, -1 for unlabeled words.
+      tags: Column with the number of each word's class, or its name. Words with -1, -100 or null have no label: they
+        train nothing, and metrics leave them out.
       classes: Names of the classes by number.
     """
 
@@ -69,7 +72,9 @@ class TokenClassification(HeadFormat):
         """Implement ``HeadFormat``."""
         words = tuple(map(as_text, _listed(column_of(values, self.tokens))))
         given = _listed(values.get(self.tags) or ())
-        tags = tuple(class_number(tag, self.classes, self.tags) for tag in given)
+        tags = tuple(
+            UNLABELED if tag in _UNLABELED else class_number(tag, self.classes, self.tags) for tag in given
+        )
         tags = tags or (UNLABELED,) * len(words)
         if len(tags) != len(words):
             raise ValueError(f"{len(words)} words, but {len(tags)} {self.tags}; give one for each word")
@@ -120,13 +125,14 @@ class TokenClassification(HeadFormat):
         """Metrics of chunks, of sentences as a whole, and of all words' classes."""
         of_words = class_metrics(len(self.classes))
         named = {name: self._of_words(of_words[name]) for name in _OF_WORDS}
-        return {"chunk_f1": chunk_f1, "sequence_accuracy": sequence_accuracy, **named}
+        return {"chunk_f1": chunk_f1, "sequence_accuracy": _of_sentences, **named}
 
     def _of_words(self, metric: MetricFunction) -> MetricFunction:
         numbers = {name: number for number, name in enumerate(self.classes)}
 
-        def of_all_words(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
-            flat = ([numbers[tag] for tags in rows for tag in tags] for rows in (targets, predictions))
+        def of_all_words(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> Scores:
+            truths, guesses = _labeled(targets, predictions)
+            flat = ([numbers[tag] for tags in rows for tag in tags] for rows in (truths, guesses))
             return metric(*flat)
 
         return of_all_words
@@ -153,9 +159,9 @@ class TokenClassification(HeadFormat):
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
         """Implement ``HeadFormat``."""
 
-    def target(self, row: HeadRow) -> list[str]:
-        """Return the names of the words' classes."""
-        return [self.classes[max(tag, 0)] for tag in row.tags]
+    def target(self, row: HeadRow) -> list[str | None]:
+        """Return the names of the words' classes; ``None`` for words without a label."""
+        return [None if tag < 0 else self.classes[tag] for tag in row.tags]
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
         """Return the names of the predicted classes."""
@@ -163,10 +169,23 @@ class TokenClassification(HeadFormat):
         assert isinstance(answer, list)
         return [self.classes[number] for number in answer]
 
-    def written_target(self, row: HeadRow, labels: Sequence[str]) -> list[str]:
+    def written_target(self, row: HeadRow, labels: Sequence[str]) -> list[str | None]:
         """Implement ``HeadFormat``."""
         del labels
         return self.target(row)
+
+
+def _labeled(
+    targets: Sequence[Tags], predictions: Sequence[Sequence[str]]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the tags of all sentences' words that have a label."""
+    require_pairs(targets, predictions)
+    pairs = [labeled_tags(*pair) for pair in zip(targets, predictions, strict=True)]
+    return [truth for truth, _ in pairs], [guess for _, guess in pairs]
+
+
+def _of_sentences(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> Scores:
+    return sequence_accuracy(*_labeled(targets, predictions))  # pyright: ignore[reportArgumentType]
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -11,15 +11,18 @@ import numpy as np
 
 from t5x_like.text.metrics.classification import Scores, require_pairs
 
+Tags = Sequence[str | None]  # of a sentence; true ones are None for words without a label
 
-def chunk_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
+
+def chunk_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> Scores:
     """Compute precision, recall and F1 over all chunks, and the accuracy of tags.
 
     A chunk is right if its type and both ends are right. An ``I`` after nothing, or after another type, begins a chunk,
     so BIO, IOB1 and BIOES are read alike. Undefined scores are 0.
 
     Args:
-      targets: Sentences as lists of tags: ``B-LOC``, ``I-LOC``, ``O``.
+      targets: Sentences as lists of tags: ``B-LOC``, ``I-LOC``, ``O``; None for words without a label, which don't
+        count.
       predictions: The same for predicted tags.
 
     Raises:
@@ -28,7 +31,7 @@ def chunk_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[st
     return scores_from_counts(chunk_counts(targets, predictions).sum(0))
 
 
-def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
+def chunk_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> np.ndarray:
     """Count chunks and tags of each sentence.
 
     Returns:
@@ -45,10 +48,17 @@ def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequenc
                 raise ValueError(
                     f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
                 )
+            truth, guess = labeled_tags(truth, guess)
             true, predicted = (set(get_entities(list(tags))) for tags in (truth, guess))
             right_tags = sum(left == right for left, right in zip(truth, guess, strict=True))
             counts.append((len(true & predicted), len(predicted), len(true), right_tags, len(truth)))
     return np.array(counts)
+
+
+def labeled_tags(truth: Tags, guess: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the true and predicted tags of a sentence's words that have a label."""
+    pairs = [(true, predicted) for true, predicted in zip(truth, guess, strict=True) if true is not None]
+    return [true for true, _ in pairs], [predicted for _, predicted in pairs]
 
 
 def scores_from_counts(counts: np.ndarray) -> Scores:
@@ -62,7 +72,7 @@ def scores_from_counts(counts: np.ndarray) -> Scores:
     }
 
 
-def argument_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
+def argument_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> Scores:
     """Compute precision, recall and F1 over the arguments of predicates (Carreras and Màrquez 2005, §2.2).
 
     An argument is right if its role and all its words are right. ``C-A1`` continues the last ``A1`` before it; both are
@@ -81,7 +91,7 @@ def argument_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence
     return {name: scores[name] for name in ("precision", "recall", "f1")}
 
 
-def argument_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
+def argument_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> np.ndarray:
     """Count right, predicted and true arguments of each sentence, [sentences, 3]."""
     require_pairs(targets, predictions)
     counts = []
@@ -90,7 +100,7 @@ def argument_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequ
             raise ValueError(
                 f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
             )
-        true, predicted = _arguments(truth), _arguments(guess)
+        true, predicted = map(_arguments, labeled_tags(truth, guess))
         counts.append((len(true & predicted), len(predicted), len(true)))
     return np.array(counts)
 

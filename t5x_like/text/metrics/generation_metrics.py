@@ -24,8 +24,10 @@ def bleu(
     """
     import sacrebleu
 
-    streams = [list(targets)] if isinstance(targets[0], str) else [list(stream) for stream in targets]
-    require_pairs(streams[0], predictions)
+    is_one = not targets or isinstance(targets[0], str)
+    streams = [list(targets)] if is_one else [list(stream) for stream in targets]
+    for stream in streams:
+        require_pairs(stream, predictions)
     score = sacrebleu.corpus_bleu(
         list(predictions),
         streams,  # pyright: ignore[reportArgumentType]

@@ -65,7 +65,7 @@ def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Sco
       targets: All right answers of each question.
       predictions: Answer texts.
     """
-    require_as_many(targets, predictions)
+    _require_answers(targets, predictions)
     overlap = []
     for answers, prediction in zip(targets, predictions, strict=True):
         guess = normalize_squad(prediction).split()
@@ -84,7 +84,7 @@ def coqa(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores
       targets: All human answers of each question.
       predictions: Answer texts.
     """
-    require_as_many(targets, predictions)
+    _require_answers(targets, predictions)
     exact, overlap = [], []
     for answers, prediction in zip(targets, predictions, strict=True):
         guess = normalize_squad(prediction)
@@ -124,7 +124,7 @@ def cmrc(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
       targets: All right answers of each question, or a single one.
       predictions: Answer texts.
     """
-    require_as_many(targets, predictions)
+    _require_answers(targets, predictions)
     exact, overlap = [], []
     for answers, prediction in zip(targets, predictions, strict=True):
         truths = [answers] if isinstance(answers, str) else answers
@@ -162,8 +162,22 @@ def _words_at(context: str, places: str) -> str:
     return " ".join(_WORD.findall(context)[start : end + 1])
 
 
-def _score(targets: Sequence[Answers], predictions: Sequence[str], normalize: Callable[[str], str]) -> Scores:
+def _require_answers(targets: Sequence[Answers], predictions: Sequence[str]) -> None:
+    """Check that there is a prediction for each question, and that each has an answer.
+
+    Raises:
+      ValueError: Their numbers differ, or a question has no answer.
+    """
     require_as_many(targets, predictions)
+    for number, answers in enumerate(targets):
+        if not isinstance(answers, str) and not len(answers):
+            raise ValueError(
+                f"question {number} (from 0) has no right answer; give '' as the answer of a question without one"
+            )
+
+
+def _score(targets: Sequence[Answers], predictions: Sequence[str], normalize: Callable[[str], str]) -> Scores:
+    _require_answers(targets, predictions)
     exact, overlap = [], []
     for answers, prediction in zip(targets, predictions, strict=True):
         guess = normalize(prediction)

@@ -5,9 +5,12 @@ character of a cell that doesn't begin with one.
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from t5x_like.text.tasks.rows import BadRow
+
+_SEPARATOR_LINE = re.compile(r'"?sep=([^"])"?', re.IGNORECASE)
 
 
 def split_csv(
@@ -15,7 +18,9 @@ def split_csv(
 ) -> Iterator[tuple[int, list[str] | BadRow]]:
     """Yield the cells of records with the number of their first lines.
 
-    Lines that are blank between records are ignored. A line that can't be decoded spoils its whole record and no other.
+    Lines that are blank between records are ignored, and so is Excel's first line ``sep=;``, whose character replaces
+    ``delimiter``. A line that can't be decoded spoils its whole record and no other. Line breaks inside of quotes stay
+    as the file has them.
 
     Args:
       lines: Number, text and bytes of each line.
@@ -26,6 +31,9 @@ def split_csv(
     damage: BadRow | None = None
     is_open, start = False, 0
     for number, line, content in lines:
+        if number == 1 and isinstance(line, str) and (separator := excel_separator(line)):
+            delimiter = _agreed(separator, delimiter, file)
+            continue
         if isinstance(line, BadRow) and not content:  # a gap of unknown length
             yield number, line
             record, damage, is_open = [], None, False
@@ -36,7 +44,7 @@ def split_csv(
             if not text.strip(" "):
                 continue
         damage = damage or (line if isinstance(line, BadRow) else None)
-        record.append(text)
+        record.append(text + ("\r\n" if content.endswith(b"\r\n") else "\n"))
         is_open = ends_inside_quotes(text, delimiter, is_inside=is_open)
         if not is_open:
             yield start, damage or _cells(record, f"{file}:{start}", delimiter)
@@ -44,6 +52,21 @@ def split_csv(
     if record:
         reason = "a double quote that starts in this record is never closed"
         yield start, damage or BadRow(reason, f"{file}:{start}")
+
+
+def excel_separator(line: str) -> str | None:
+    """Return the character between cells that Excel's first line names, such as ``sep=;``; ``None`` for other lines."""
+    named = _SEPARATOR_LINE.fullmatch(line)
+    return named[1] if named else None
+
+
+def _agreed(separator: str, delimiter: str, file: str) -> str:
+    if delimiter not in (",", separator):
+        raise ValueError(
+            f"{file}:1: sep={separator} says that {separator!r} is between cells, and delimiter={delimiter!r} was "
+            "given; leave delimiter out, or remove the line"
+        )
+    return separator
 
 
 def ends_inside_quotes(line: str, delimiter: str, *, is_inside: bool) -> bool:
@@ -77,8 +100,13 @@ def ends_inside_quotes(line: str, delimiter: str, *, is_inside: bool) -> bool:
 def _cells(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
     csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
     try:
-        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
+        return next(csv.reader(["".join(record).rstrip("\r\n")], delimiter=delimiter, strict=True))
     except csv.Error as error:
+        if any("\r" in text.rstrip("\r\n") for text in record):
+            reason = (
+                "a line break is a carriage return alone; convert them: tr '\\r' '\\n' < FILE > OTHER_FILE"
+            )
+            return BadRow(reason, place)
         return BadRow(f"not CSV: {error}", place)
 
 

@@ -15,7 +15,7 @@ from t5x_like.io.files import as_path, json_value
 from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
-from t5x_like.text.tasks.csv_records import named_columns, refuse_equal_names, split_csv
+from t5x_like.text.tasks.csv_records import excel_separator, named_columns, refuse_equal_names, split_csv
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row
 
@@ -183,7 +183,13 @@ def _warn_of_nul(file: str, place: str) -> None:
 
 def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
     for number, text in lines:
-        if text:
+        separator = excel_separator(text) if number == 1 and isinstance(text, str) else None
+        if separator not in (None, "\t"):
+            raise ValueError(
+                f"{lines.file}:1: sep={separator} says that {separator!r} is between cells; read it as CSV "
+                "(format='csv'), or remove the line"
+            )
+        if text and not separator:
             yield number, text if isinstance(text, BadRow) else text.split("\t")
 
 

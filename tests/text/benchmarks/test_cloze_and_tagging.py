@@ -110,6 +110,13 @@ def test_names_are_read_from_four_columns_and_begin_with_b(tmp_path: Path) -> No
     assert [definition.benchmark.head.classes[tag] for tag in row.tags][:2] == ["B-PER", "I-PER"]  # pyright: ignore
 
 
+def test_other_spaces_than_those_between_columns_belong_to_a_word(tmp_path: Path) -> None:
+    lines = ["25\u00a0km CD I-NP O", "in\u2009Oslo NNP I-NP I-LOC", "\u3000 . O O"]
+    write(tmp_path / "conll2003" / "eng.train", "\n".join([*lines, ""]))
+    (row,) = [dict(row.values) for row in task("conll2003_ner", tmp_path).raw_rows("train")]  # pyright: ignore
+    assert row["tokens"] == ["25\u00a0km", "in\u2009Oslo", "\u3000"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -72,6 +72,18 @@ def test_tags_have_scores_of_chunks_sentences_and_words():
     }
 
 
+def test_words_without_a_label_do_not_count():
+    row = TAGS.read({"tokens": ["a", "b", "c", "d", "e"], "tags": ["B-X", -1, -100, None, "O"]})
+    assert row.tags == (1, -1, -1, -1, 0)
+    assert TAGS.target(row) == ["B-X", None, None, None, "O"]
+    names = ("chunk_f1", "accuracy", "macro_f1", "sequence_accuracy")
+    known = scores(TAGS, names, [["B-X", "O"]], [["B-X", "B-X"]])
+    found = scores(TAGS, names, [TAGS.target(row)], [["B-X", "O", "B-X", "I-X", "B-X"]])
+    assert found == known
+    assert found["accuracy"] == pytest.approx(50.0)
+    assert TAGS.read({"tokens": "a b", "tags": "0 -100"}).tags == (0, -1)
+
+
 def test_spans_have_squads_scores_with_unanswerable_questions():
     assert scores(SPANS, ("squad",), [["the cat"], []], ["a cat", ""]) == {"em": 100.0, "f1": 100.0}
     with pytest.raises(ValueError, match="metric 'trivia_qa' doesn't fit QuestionAnswering"):

@@ -105,6 +105,17 @@ def test_a_misspelt_metric_is_answered_with_the_nearest():
         metric_function("f1", ("a", "b", "c"))
 
 
+def test_a_question_without_answers_and_no_rows_at_all_are_named():
+    for metric in (metrics.squad, metrics.trivia_qa, metrics.coqa, metrics.coqa_f1, metrics.cmrc):
+        with pytest.raises(ValueError, match=r"question 1 .* has no right answer; give ''"):
+            metric([["a"], []], ["a", ""])
+    for rows in ([], [[]], [[], []]):
+        with pytest.raises(ValueError, match="no examples to score"):
+            metrics.bleu(rows, [])
+    with pytest.raises(ValueError, match="2 predictions for 1 targets"):
+        metrics.bleu([["a", "b"], ["a"]], ["a", "b"])
+
+
 def test_scoring_the_wrong_number_of_predictions_is_refused():
     with pytest.raises(ValueError, match="1 predictions for 2 targets"):
         metric_function("accuracy")(["a", "b"], ["a"])

@@ -38,6 +38,36 @@ def test_a_quote_opens_a_cell_only_where_the_cell_begins(tmp_path, content, rows
     assert read(tmp_path, content) == rows
 
 
+@pytest.mark.parametrize("line", ["sep=;", "SEP=;", '"sep=;"', "\ufeffsep=;"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_excels_line_of_the_separator_is_no_header(tmp_path, line, end):
+    content = end.join([line, "a;b", "1,5;2", ""])
+    assert read(tmp_path, content) == [("1,5", "2")]
+    assert read(tmp_path, content, delimiter=";") == [("1,5", "2")]
+    assert read(tmp_path, content, columns=("a", "b")) == [("a", "b"), ("1,5", "2")]
+    table = read_table(str(tmp_path / "a.csv"))
+    assert (table.column_names, [row.cells for row in table.rows]) == (["a", "b"], [{"a": "1,5", "b": "2"}])
+
+
+def test_a_separator_that_the_line_contradicts_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a\.csv:1: sep=; says .* delimiter='\|' was given"):
+        read(tmp_path, "sep=;\na;b\n1;2\n", delimiter="|")
+    with pytest.raises(ValueError, match=r"a\.tsv:1: sep=; says .*format='csv'"):
+        read(tmp_path, "sep=;\na;b\n1;2\n", "tsv")
+    assert read(tmp_path, "sep=\t\na\tb\n1\t2\n", "tsv") == [("1", "2")]
+    assert read(tmp_path, "sep=,x\n1,2\n") == [("1", "2")]  # names of columns
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_breaks_in_quotes_stay_as_the_file_has_them(tmp_path, end):
+    assert read(tmp_path, f'a,b{end}"x\r\ny\nz",2{end}') == [("x\r\ny\nz", "2")]
+
+
+def test_carriage_returns_alone_are_named(tmp_path):
+    with pytest.raises(ValueError, match="a line break is a carriage return alone; convert them"):
+        read(tmp_path, "a,b\r1,2\r")
+
+
 def test_only_the_delimiter_begins_a_cell(tmp_path):
     assert read(tmp_path, 'a;b\nx,"y;1\nz;"2;\n3"\n', delimiter=";") == [('x,"y', "1"), ("z", "2;\n3")]
 
