@@ -17,6 +17,7 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_part,
 )
+from t5x_like.cli.number_types import positive
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text import registry
@@ -31,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, metavar="DIR", help="the folder of caches")
     parser.add_argument("--split", action="append", default=[], help="only this split; may be repeated (all)")
     parser.add_argument(
-        "--num_shards", type=int, metavar="N", help="shards of equally many examples (of 512 MiB each)"
+        "--num_shards", type=positive, metavar="N", help="shards of equally many examples (of 512 MiB each)"
     )
     parser.add_argument(
         "--num_processes",
-        type=int,
+        type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
         help="tokenize with so many processes (%(default)s); the outcome is the same",

@@ -26,6 +26,7 @@ from t5x_like.checkpoints.steps import (
     whole_step,
 )
 from t5x_like.cli.main import main
+from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.reports.rendering import date_and_time, iso_time, json_number, plural, printable, size
@@ -44,18 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="print JSON")
     verify = add_verb("verify", "read every file of finished steps once, and compare it with its checksum")
     verify.add_argument("run", metavar="RUN", help="directory of the run, or of a step")
-    verify.add_argument("--step", type=int, metavar="N", help="only this step")
+    verify.add_argument("--step", type=non_negative, metavar="N", help="only this step")
     diff = add_verb("diff", "arrays of two checkpoints that differ, the largest difference first")
     diff.add_argument("a", metavar="A", help="directory of a run (its newest undamaged step), or of a step")
     diff.add_argument("b", metavar="B", help="another one, or the same run at another step")
-    diff.add_argument("--step_a", type=int, metavar="N", help="step of A")
-    diff.add_argument("--step_b", type=int, metavar="N", help="step of B")
+    diff.add_argument("--step_a", type=non_negative, metavar="N", help="step of A")
+    diff.add_argument("--step_b", type=non_negative, metavar="N", help="step of B")
     diff.add_argument("--json", action="store_true", help="print JSON; an infinite difference is null")
     prune = add_verb("prune", "delete older finished steps, and remains of interrupted saves")
     prune.add_argument("run", metavar="RUN", help="directory of a run that is not training now")
     prune.add_argument(
         "--keep",
-        type=int,
+        type=positive,
         required=True,
         metavar="K",
         help="keep the newest K finished steps; the newest undamaged one always stays",
@@ -67,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--format", choices=["hf", "gguf", "peft"], default="hf", help="as --export of convert (hf)"
     )
-    export.add_argument("--step", type=int, metavar="N", help="the step to export (the newest)")
+    export.add_argument("--step", type=non_negative, metavar="N", help="the step to export (the newest)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.vocabularies.opening import vocabulary_contents
 
@@ -73,8 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", metavar="TASK/METRIC", help="the score of --greedy (mean of all tasks' first metrics)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="rows of each task that --greedy reads (all)")
-    parser.add_argument("--step", type=int, help="the step to export or merge (the newest)")
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="rows of each task that --greedy reads (all)"
+    )
+    parser.add_argument("--step", type=non_negative, help="the step to export or merge (the newest)")
     parser.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16", "q8_0"],
@@ -83,9 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--license", help="of an export, such as apache-2.0, for its model card (unknown)")
     student = parser.add_argument_group("students", "keep some layers of a run or of published weights")
     student.add_argument(
-        "--every", type=int, metavar="N", help="every N-th layer of each stack, from the first"
+        "--every", type=positive, metavar="N", help="every N-th layer of each stack, from the first"
     )
-    listed: dict[str, Any] = {"type": _numbers, "metavar": "0,2,4"}
+    listed: dict[str, Any] = {"type": _layers, "metavar": "0,2,4"}
     student.add_argument("--layers", **listed, help="these layers of each stack")
     student.add_argument("--encoder_layers", **listed, help="these layers of the encoder")
     student.add_argument("--decoder_layers", **listed, help="these layers of the decoder")
@@ -233,8 +236,8 @@ def _chosen_layers(arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in text.split(","))
+def _layers(text: str) -> tuple[int, ...]:
+    return tuple(map(non_negative, text.split(",")))
 
 
 def _check_makes_run(arguments: argparse.Namespace) -> None:

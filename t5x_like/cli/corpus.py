@@ -21,6 +21,7 @@ from t5x_like.cli.arguments import (
     load_configuration,
     load_part,
 )
+from t5x_like.cli.number_types import positive
 from t5x_like.corpora.building.build import REPORT, build_corpus
 from t5x_like.corpora.rules.page_explanation import ExplainedPage, explain_page
 from t5x_like.corpora.rules.pages_to_explain import (
@@ -93,7 +94,7 @@ def _add_build(build: argparse.ArgumentParser) -> None:
     build.add_argument("--output", required=True, metavar="DIR", help="folder for the corpus")
     build.add_argument(
         "--workers",
-        type=int,
+        type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
         help="work with so many processes (%(default)s); the outcome is the same",

@@ -14,6 +14,7 @@ from t5x_like.cli.arguments import (
     load_configuration,
     read_experiment_field,
 )
+from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.cli.submission import announce_submission, write_submission_of
 from t5x_like.evaluation.prompts import DECODER_STYLE
 from t5x_like.gin_config.user_error import UserError
@@ -72,8 +73,8 @@ def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
         choices=["fail", "skip"],
         help="stop at a row that can't be read, or leave it out and count it (fail)",
     )
-    add("--limit", type=int, metavar="N", help="only the first N questions of each task")
-    add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
+    add("--limit", type=positive, metavar="N", help="only the first N questions of each task")
+    add("--step", type=non_negative, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--every_checkpoint", action="store_true", help="every step that a run has")
     add(
         "--adapters",
@@ -85,7 +86,7 @@ def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
     add("--vocabulary", metavar="PATH", help="the model's vocabulary, where it is not next to the weights")
     add(
         "--num_sentinels",
-        type=int,
+        type=non_negative,
         metavar="N",
         help="ids for spans at the vocabulary's end (as the model was trained)",
     )
@@ -104,8 +105,13 @@ def _add_answer_arguments(group: argparse._ArgumentGroup) -> None:
         metavar="WORD",
         help="the head's classes in the order of its scores, in the task's words (as its config.json names them)",
     )
-    add("--num_shots", type=int, metavar="K", help="solved training examples before each question (0)")
-    add("--shot_seed", type=int, metavar="S", help="seed of the examples that are drawn (0)")
+    add(
+        "--num_shots",
+        type=non_negative,
+        metavar="K",
+        help="solved training examples before each question (0)",
+    )
+    add("--shot_seed", type=non_negative, metavar="S", help="seed of the examples that are drawn (0)")
     add("--prompt", metavar="TEXT", help="the wording of a question, with {inputs} in it")
     add("--answer", metavar="TEXT", help="the wording of an example's answer, with {targets} in it")
     add(
@@ -113,16 +119,23 @@ def _add_answer_arguments(group: argparse._ArgumentGroup) -> None:
         choices=["none", "tokens", "bytes"],
         help="likelihoods of ranked answers over their length (none)",
     )
-    add("--batch_size", type=int, metavar="N", help="questions at once (32)")
+    add("--batch_size", type=positive, metavar="N", help="questions at once (32)")
     add(
         "--inputs_length",
-        type=int,
+        type=positive,
         metavar="N",
         help="longest question in tokens, the rest is cut and counted (what the model can read; 512, decoders 2,048)",
     )
-    add("--max_new_tokens", type=int, metavar="N", help="longest answer in tokens (what the task's take)")
-    add("--num_beams", type=int, metavar="N", help="beams of written answers (1)")
-    add("--resamples", type=int, metavar="N", help="draws for the intervals of scores (1000); 0 for none")
+    add(
+        "--max_new_tokens", type=positive, metavar="N", help="longest answer in tokens (what the task's take)"
+    )
+    add("--num_beams", type=positive, metavar="N", help="beams of written answers (1)")
+    add(
+        "--resamples",
+        type=non_negative,
+        metavar="N",
+        help="draws for the intervals of scores (1000); 0 for none",
+    )
 
 
 def suite_flags(arguments: argparse.Namespace) -> list[str]:

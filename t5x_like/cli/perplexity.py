@@ -7,6 +7,7 @@ t5x-like perplexity --checkpoint HF_DIR --stride 256 a.txt b.txt  each text, and
 import argparse
 
 import t5x_like
+from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
 from t5x_like.io.text_encoding import text_of
@@ -19,17 +20,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("texts", nargs="+", metavar="FILE", help="plain text, UTF-8")
     add("--checkpoint", default="", metavar="DIR", help="a run, or a directory in Hugging Face's layout")
-    add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
+    add("--step", type=non_negative, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--vocabulary", default="", metavar="PATH", help="where it is not next to the weights")
     add(
         "--num_sentinels",
-        type=int,
+        type=non_negative,
         metavar="N",
         help="ids at the vocabulary's end (as the model was trained)",
     )
-    add("--inputs_length", type=int, metavar="N", help="tokens of a window (what the model reads; 1,024)")
-    add("--stride", type=int, metavar="N", help="tokens from one window over a text to the next (half of it)")
-    add("--batch_size", type=int, metavar="N", help="windows at once (8 for each device)")
+    add(
+        "--inputs_length", type=positive, metavar="N", help="tokens of a window (what the model reads; 1,024)"
+    )
+    add(
+        "--stride",
+        type=positive,
+        metavar="N",
+        help="tokens from one window over a text to the next (half of it)",
+    )
+    add("--batch_size", type=positive, metavar="N", help="windows at once (8 for each device)")
     add("--output_dir", metavar="DIR", help="write perplexities.json there, too")
 
 

@@ -21,6 +21,7 @@ from t5x_like.cli.arguments import (
     undefined_macros,
 )
 from t5x_like.cli.model import mesh_sizes
+from t5x_like.cli.number_types import positive
 from t5x_like.gin_config.user_error import UserError
 
 # Values of macros that a step doesn't depend on.
@@ -49,14 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max_programs",
-        type=int,
+        type=positive,
         default=_MAX_PROGRAMS,
         metavar="N",
         help=f"the most programs that --search compiles ({_MAX_PROGRAMS}); one of a large model takes minutes",
     )
     parser.add_argument(
         "--decode",
-        type=int,
+        type=positive,
         default=0,
         metavar="TOKENS",
         help="plan greedy generation of so many tokens for batches of the recipe's rows and inputs, not training",

@@ -25,6 +25,7 @@ from t5x_like.cli.arguments import (
     read_experiment_field,
     use_saved_run,
 )
+from t5x_like.cli.number_types import positive
 from t5x_like.cli.prediction_tables import (
     add_table_arguments,
     table_of,
@@ -59,9 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the table to write, in the format of its name; of lines JSONL with input and prediction (stdout)",
     )
-    parser.add_argument("--inputs_length", type=int, metavar="N", help="tokens of an input (as in training)")
-    parser.add_argument("--batch_size", type=int, metavar="N", help="rows at once (16)")
-    parser.add_argument("--max_new_tokens", type=int, metavar="N", help="longest written answer in tokens")
+    parser.add_argument(
+        "--inputs_length", type=positive, metavar="N", help="tokens of an input (as in training)"
+    )
+    parser.add_argument("--batch_size", type=positive, metavar="N", help="rows at once (16)")
+    parser.add_argument(
+        "--max_new_tokens", type=positive, metavar="N", help="longest written answer in tokens"
+    )
     add_table_arguments(parser)
 
 

@@ -10,6 +10,7 @@ the server is reachable from this machine only, unless --host says otherwise. SI
 import argparse
 import sys
 
+from t5x_like.cli.number_types import non_negative, port, positive, positive_number
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.serving.request_fields import Limits
 
@@ -23,13 +24,15 @@ _LIMITS = {
     "seconds": "time of a request, waiting included",
 }
 
+_TYPES = {"waiting": non_negative, "seconds": positive_number}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like serve``."""
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="a run, a Hugging Face directory, a GGUF file …"
     )
-    parser.add_argument("--step", type=int, metavar="N", help="a run's step, not its newest")
+    parser.add_argument("--step", type=non_negative, metavar="N", help="a run's step, not its newest")
     parser.add_argument(
         "--dtype", choices=["float32", "bfloat16"], default="float32", help="type of computation (float32)"
     )
@@ -37,21 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="interface to listen on (127.0.0.1: this machine only)"
     )
-    parser.add_argument("--port", type=int, default=8000, help="port; 0 for a free one (8000)")
+    parser.add_argument("--port", type=port, default=8000, help="port; 0 for a free one (8000)")
     limits = parser.add_argument_group("limits", "requests above them are refused")
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
         limits.add_argument(
-            f"--max_{name}", type=type(default), default=default, metavar="N", help=f"{text} (%(default)s)"
+            f"--max_{name}",
+            type=_TYPES.get(name, positive),
+            default=default,
+            metavar="N",
+            help=f"{text} (%(default)s)",
         )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     limits = Limits(**{name: getattr(arguments, f"max_{name}") for name in _LIMITS})
-    for name in _LIMITS:
-        if not getattr(limits, name) >= (0 if name == "waiting" else 1):
-            raise UserError(f"--max_{name} is {getattr(limits, name)}; give at least 1")
     try:
         from t5x_like.serving import server  # imports JAX and uvicorn
     except ModuleNotFoundError as error:

@@ -22,6 +22,7 @@ from t5x_like.cli.arguments import (
     override_flags,
     undefined_macros,
 )
+from t5x_like.cli.number_types import positive
 from t5x_like.gin_config.configuration import Override
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
@@ -71,8 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full_size", action="store_true", help="a paper's comparison at the paper's size, not as a toy"
     )
-    parser.add_argument("--seeds", type=int, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
+    parser.add_argument(
+        "--seeds", type=positive, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)"
+    )
+    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="runs at the same time (1)")
     parser.add_argument(
         "--devices", default="", metavar="0,1,…", help="GPUs to share out among the jobs (each sees all)"
     )
@@ -97,8 +100,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 if all runs have finished, 130 if interrupted, 1 if a run failed."""
-    if arguments.jobs < 1:
-        raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     devices = [name for name in arguments.devices.split(",") if name]
     if devices and len(devices) < arguments.jobs:
         raise UserError(

@@ -16,6 +16,7 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_part,
 )
+from t5x_like.cli.number_types import positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text import registry
 from t5x_like.text.batches.first_examples import TaskExample
@@ -32,12 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_parser("show", help="a task and a few of its examples", allow_abbrev=False)
     show.add_argument("name", help="a task or mixture")
     show.add_argument("--split", default="", help="the split to show (the first one)")
-    show.add_argument("--num_examples", type=int, default=3, metavar="N")
+    show.add_argument("--num_examples", type=positive, default=3, metavar="N")
     show.add_argument(
-        "--inputs_length", type=int, default=512, metavar="N", help="cut inputs here, in tokens"
+        "--inputs_length", type=positive, default=512, metavar="N", help="cut inputs here, in tokens"
     )
     show.add_argument(
-        "--targets_length", type=int, default=512, metavar="N", help="cut targets here, in tokens"
+        "--targets_length", type=positive, default=512, metavar="N", help="cut targets here, in tokens"
     )
     add_gin_arguments(show)
 

@@ -17,6 +17,7 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_configuration,
 )
+from t5x_like.cli.number_types import non_negative
 from t5x_like.gin_config.recorded_values import with_values
 from t5x_like.partitioning.processes import initialize_processes
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_dir_argument(parser)
     parser.add_argument(
         "--from_step",
-        type=int,
+        type=non_negative,
         metavar="N",
         help="continue from this saved step, not from the newest; later ones are renamed to STEP.set-aside",
     )

@@ -11,6 +11,7 @@ import argparse
 from dataclasses import asdict, fields
 from typing import Any
 
+from t5x_like.cli.number_types import non_negative, non_negative_number, positive, positive_number
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import as_path, write_json
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--similarity", action="append", default=[], metavar="FILE", help="like WordSim-353; may repeat"
     )
     evaluate.add_argument("--lower_case", action="store_true", help="convert the words of these files")
-    evaluate.add_argument("--most_frequent", type=int, metavar="N", help="use the first vectors only")
+    evaluate.add_argument("--most_frequent", type=positive, metavar="N", help="use the first vectors only")
     evaluate.add_argument("--output", default="", metavar="FILE", help="write the scores as JSON")
     nearest = verbs.add_parser("nearest", help="words with the largest cosine", allow_abbrev=False)
     nearest.add_argument("vectors", metavar="FILE", help="word vectors")
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     nearest.add_argument(
         "--minus", nargs="+", default=[], metavar="WORD", help="words whose vectors are subtracted"
     )
-    nearest.add_argument("--number", type=int, default=10, metavar="N", help="of words to show")
+    nearest.add_argument("--number", type=positive, default=10, metavar="N", help="of words to show")
     convert = verbs.add_parser("convert", help="write them in another format", allow_abbrev=False)
     convert.add_argument("vectors", metavar="FILE", help="word vectors")
     convert.add_argument("output", metavar="OUTPUT", help="the file to write")
@@ -67,18 +68,18 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     train.add_argument("--input", nargs="+", required=True, metavar="FILE", help="UTF-8 text, or patterns")
     train.add_argument("--output", required=True, metavar="PATH", help="the file to write")
     train.add_argument("--format", choices=VECTOR_FORMATS, help=_FORMAT_HELP)
-    train.add_argument("--min_count", type=int, default=5, metavar="N", help="leave out rarer words")
+    train.add_argument("--min_count", type=positive, default=5, metavar="N", help="leave out rarer words")
     for flag, number, words in (
-        ("--dim", int, "dimensions of vectors"),
-        ("--window", int, "largest distance of neighbors"),
-        ("--epochs", int, "times to read the text"),
-        ("--learning_rate", float, "the first one"),
-        ("--batch_size", int, "of pairs of words"),
-        ("--num_negatives", int, "word2vec: noise words of a pair"),
-        ("--subsample", float, "word2vec: threshold of frequent words; 0 keeps all"),
-        ("--count_limit", float, "glove: counts of at least this weigh 1"),
-        ("--power", float, "glove: of the weight of smaller counts"),
-        ("--seed", int, "of everything that is drawn"),
+        ("--dim", positive, "dimensions of vectors"),
+        ("--window", positive, "largest distance of neighbors"),
+        ("--epochs", positive, "times to read the text"),
+        ("--learning_rate", positive_number, "the first one"),
+        ("--batch_size", positive, "of pairs of words"),
+        ("--num_negatives", positive, "word2vec: noise words of a pair"),
+        ("--subsample", non_negative_number, "word2vec: threshold of frequent words; 0 keeps all"),
+        ("--count_limit", positive_number, "glove: counts of at least this weigh 1"),
+        ("--power", non_negative_number, "glove: of the weight of smaller counts"),
+        ("--seed", non_negative, "of everything that is drawn"),
     ):
         train.add_argument(flag, type=number, metavar="N", help=words)
 

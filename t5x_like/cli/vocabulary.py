@@ -7,6 +7,7 @@ t5x-like vocabulary show spiece.model --text "In the beginning"
 
 import argparse
 
+from t5x_like.cli.number_types import non_negative, positive, share
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import as_path, write_bytes, write_json
 from t5x_like.reports.vocabulary_comparison import draw_comparison
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     show = verbs.add_parser("show", help="its ids, and how it reads text", allow_abbrev=False)
     show.add_argument("vocabulary", help="a file, a directory, bytes, or a tiktoken name")
-    show.add_argument("--num_sentinels", type=int, default=100, metavar="N", help="ids to add at its end")
+    show.add_argument(
+        "--num_sentinels", type=non_negative, default=100, metavar="N", help="ids to add at its end"
+    )
     show.add_argument("--text", action="append", default=[], help="text to encode; may be repeated")
 
 
@@ -44,7 +47,7 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
         help="unigram, bpe: a .model file; wordpiece: a .txt file or a directory; bytebpe: a .json file or a "
         "directory; words, characters: a .json file",
     )
-    learn.add_argument("--size", type=int, required=True, help="number of ids, without the sentinels")
+    learn.add_argument("--size", type=positive, required=True, help="number of ids, without the sentinels")
     learn.add_argument("--kind", choices=KINDS, default="unigram")
     learn.add_argument(
         "--end_of_word", action="store_true", help="bpe: Sennrich's, which marks ends of words"
@@ -52,10 +55,10 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
     learn.add_argument(
         "--lower_case", action="store_true", help="wordpiece, words, bpe with --end_of_word: no capitals"
     )
-    learn.add_argument("--min_count", type=int, default=1, metavar="N", help="leave out what is rarer")
+    learn.add_argument("--min_count", type=positive, default=1, metavar="N", help="leave out what is rarer")
     learn.add_argument("--whitespace_only", action="store_true", help="words: keep punctuation on words")
     learn.add_argument(
-        "--character_coverage", type=float, default=0.9995, help="unigram, bpe: share of characters kept"
+        "--character_coverage", type=share, default=0.9995, help="unigram, bpe: share of characters kept"
     )
     learn.add_argument(
         "--byte_fallback", action="store_true", help="unigram, bpe: spell unknown characters as bytes"
@@ -67,8 +70,10 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="unigram, bpe: make this one piece; may be repeated",
     )
-    learn.add_argument("--max_sentences", type=int, default=5_000_000, help="draw this many lines at most")
-    learn.add_argument("--seed", type=int, default=0)
+    learn.add_argument(
+        "--max_sentences", type=positive, default=5_000_000, help="draw this many lines at most"
+    )
+    learn.add_argument("--seed", type=non_negative, default=0)
 
 
 def run(arguments: argparse.Namespace) -> int:

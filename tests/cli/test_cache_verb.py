@@ -67,7 +67,10 @@ def test_one_split_in_many_shards(tag: str) -> None:
     ("arguments", "message"),
     [
         (["fables_TAG", "--split=test"], "has no split test; there are train, validation"),
-        (["fables_TAG", "--num_processes=0"], "--num_processes must be at least 1, not 0"),
+        (
+            ["fables_TAG", "--num_processes=0"],
+            "argument --num_processes: 0 is too small; give a whole number of at least 1",
+        ),
         (["fabels_TAG"], "did you mean 'fables_"),
         (["fables_TAG", "--num_shards=9"], "must lie between 1 and the 2 examples"),
         (["fables_TAG", "--runner=NoSuchRunner"], "NoSuchRunner"),

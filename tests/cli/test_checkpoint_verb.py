@@ -205,7 +205,10 @@ def test_nothing_is_deleted_while_a_run_is_writing(run, capsys):
         (["list", "."], ". has no checkpoints"),
         (["verify", "run", "--step", "5"], "has no step 5\n  it has 100, 200"),
         (["diff", "run", "run", "--step_b", "5"], "has no undamaged step 5"),
-        (["prune", "run", "--keep", "0"], "keep is 0; keep at least 1"),
+        (
+            ["prune", "run", "--keep", "0"],
+            "argument --keep: 0 is too small; give a whole number of at least 1",
+        ),
         (["prune", "run/100", "--keep", "1"], "run/100 is one step"),
         (["prune", "run"], "the following arguments are required: --keep"),
         (["export", "run", "--to", "out"], "run holds no model"),

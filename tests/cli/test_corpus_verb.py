@@ -63,7 +63,7 @@ def test_the_same_on_beam(capsys):
     [
         ("--recipe=tony.gin", "there is no gin file 'tony.gin'"),
         ("--input=no*.jsonl", "no file matches 'no*.jsonl'"),
-        ("--workers=0", "--workers must be at least 1, not 0"),
+        ("--workers=0", "argument --workers: 0 is too small; give a whole number of at least 1"),
         ("--gin.SHARDS=0", "num_shards is 0; give 1 or more, or None"),
         ("--gin.recipe.CorpusRecipe.steps=('clean',)", "step 1 is 'clean'; a step is a rule for pages"),
         ("--gin.recipe.CorpusRecipe.shards=3", "no parameter"),

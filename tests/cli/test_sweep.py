@@ -48,7 +48,7 @@ def recipe(tmp_path: Path) -> str:
         (["--over", "LEARNIG_RATE=1,2"], "LEARNING_RATE"),
         (["--over", "BATCH_SIZE=8,sixteen"], "sixteen"),
         (["--gin.experiment.Experiment.evaluations=()"], "scores no task on held-out rows"),
-        (["--jobs", "0"], "--jobs 0: give at least 1"),
+        (["--jobs", "0"], "argument --jobs: 0 is too small; give a whole number of at least 1"),
         (["--jobs", "3", "--devices", "0,1"], "--jobs 3 need at least as many --devices, and there are 2"),
     ],
 )

@@ -69,7 +69,12 @@ def test_mistakes_end_in_one_clear_line(text, tmp_path, capsys):
             text,
         ): "is no vocabulary; what can be opened is",
         ("compare", "bytes", "bytes", "--input", "absent.txt"): "'absent.txt' does not exist",
-        ("show", "gpt2", "--num_sentinels", "-1"): "num_sentinels must not be negative",
+        (
+            "show",
+            "gpt2",
+            "--num_sentinels",
+            "-1",
+        ): "argument --num_sentinels: -1 is too small; give a whole number of at least 0",
         (
             "learn",
             "--kind",

@@ -165,7 +165,7 @@ def test_the_command_makes_a_run_of_a_published_model_and_of_a_run(
     ("flags", "message"),
     [
         (["--every", "2", "--layers", "0"], "--every and --layers choose layers twice"),
-        (["--every", "0"], "--every is 0"),
+        (["--every", "0"], "argument --every: 0 is too small; give a whole number of at least 1"),
         (["--layers", "0", "--export", "hf"], "--layers makes a run; --export hf writes a whole run"),
         (["--layers", "7"], "layer 7 of the encoder is chosen, which has 2 layers"),
         (["--decoder_layers", "0"], "has no decoder to choose layers of"),
