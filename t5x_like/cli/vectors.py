@@ -122,8 +122,6 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             "say what to score the vectors on: --analogies FILE, --similarity FILE, or both of them"
         )
     lower_case, most = arguments.lower_case, arguments.most_frequent
-    if most is not None and most < 1:
-        raise UserError(f"--most_frequent is {most}", hint="give at least 1")
     analogies = {file: read_analogies(file, lower_case=lower_case) for file in arguments.analogies}
     pairs = {file: read_similarities(file, lower_case=lower_case) for file in arguments.similarity}
     vectors = read_vectors(arguments.vectors, arguments.input_format)
@@ -152,8 +150,6 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 def _nearest(arguments: argparse.Namespace) -> None:
     vectors = read_vectors(arguments.vectors, arguments.input_format)
-    if arguments.number < 1:
-        raise UserError(f"--number is {arguments.number}", hint="give at least 1")
     for word, cosine in vectors.nearest(arguments.words, minus=arguments.minus, number=arguments.number):
         print(f"{cosine:.4f}  {word}")
 

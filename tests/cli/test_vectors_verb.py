@@ -79,7 +79,10 @@ def test_glove_is_trained_with_its_own_settings(capsys):
     ("command", "message"),
     [
         ("evaluate v.txt", "say what to score the vectors on: --analogies FILE"),
-        ("evaluate v.txt --analogies questions.txt --most_frequent 0", "--most_frequent is 0"),
+        (
+            "evaluate v.txt --analogies questions.txt --most_frequent 0",
+            "argument --most_frequent: 0 is too small",
+        ),
         ("evaluate v.txt --analogies text.txt", "text.txt:1: 'the king spoke to his people' has 6 words"),
         ("evaluate v.txt --similarity text.txt", "text.txt:2: 'the king spoke to his people' is no pair"),
         (
@@ -87,7 +90,7 @@ def test_glove_is_trained_with_its_own_settings(capsys):
             "none of 2 questions, such as 'King Queen his",
         ),
         ("nearest v.txt kin", "there is no vector of 'kin' among 13 words; did you mean 'king'?"),
-        ("nearest v.txt king --number 0", "--number is 0"),
+        ("nearest v.txt king --number 0", "argument --number: 0 is too small"),
         ("nearest text.txt king", "text.txt:1: 'king' in the vector of 'the' is no number"),
         ("convert nowhere.txt v.bin", "'nowhere.txt' does not exist"),
         ("convert v.txt w.bin --input_format word2vec_binary", "v.txt: no word begins at byte"),
@@ -98,7 +101,7 @@ def test_glove_is_trained_with_its_own_settings(capsys):
         ("train --vocabulary bytes --input text.txt --output w.txt", "'bytes' is of the kind bytes"),
         (
             "train --vocabulary words.json --input text.txt --output w.txt --dim 0",
-            "dim is 0; give a positive number",
+            "argument --dim: 0 is too small",
         ),
         (
             "train --method glove --vocabulary words.json --input text.txt --output w.txt --num_negatives 3",

@@ -55,7 +55,7 @@ def test_mistakes_end_with_2(models, capsys):
         assert f"can't listen on 127.0.0.1 port {port}: Address already in use" in message
         assert "; give another port" in message
     assert main(["serve", "--checkpoint", str(models / "gpt2"), "--port", "65536"]) == 2
-    assert "--port=65536: give a number from 1 to 65535" in capsys.readouterr().err
+    assert "argument --port: 65536 is no port; give 0 to 65535" in capsys.readouterr().err
     assert main(["serve", "--checkpoint", "nowhere", "--port", "0"]) == 2
     assert "nowhere" in capsys.readouterr().err
     assert main(["serve", "--checkpoint", "nowhere", "--max_new_tokens", "0"]) == 2
