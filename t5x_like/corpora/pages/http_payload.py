@@ -43,10 +43,12 @@ def parse_response(message: bytes, *, max_bytes: int) -> Response:
     Raises:
       ValueError: Not HTTP, a body that is too long, or one that can't be decoded.
     """
-    status = _STATUS.match(message)
+    status, end = _STATUS.match(message), _END.search(message)
+    while status is not None and status[1].startswith(b"1") and end and _STATUS.match(message, end.end()):
+        message = message[end.end() :]  # after an interim response, such as 100 Continue
+        status, end = _STATUS.match(message), _END.search(message)
     if status is None:
         raise ValueError("the record holds no HTTP response")
-    end = _END.search(message)
     head, body = (message[: end.start()], message[end.end() :]) if end else (message, b"")
     headers: dict[str, str] = {}
     # Only these characters end a line; in UTF-8 the byte of another line end is part of a letter.

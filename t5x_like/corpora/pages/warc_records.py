@@ -11,8 +11,12 @@ _MAX_HEADER = 256 * 2**10
 _VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NEXT = re.compile(rb"\r?\n\r?\n(?=WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n)")
-_BETWEEN = b"\r\n\xef\xbb\xbf"  # bytes between records, and before the first one
+# Bytes between records, and before the first one. Some writers leave a NUL there.
+_BETWEEN = b"\r\n\xef\xbb\xbf\0"
+_FOLD = re.compile(r"\r?\n[ \t]+")  # a header's value continues
+_VERSION_START = b"WARC/"
 _MARK = b"\nWARC/"
+_AFTER = 12  # bytes after a record that show whether it ends there
 _OVERLAP = 32  # bytes: the longest match of _NEXT
 
 
@@ -171,14 +175,14 @@ def _headers(buffer: _Buffer) -> dict[str, str] | None:
         size = len(buffer.held)
     header = buffer.held[: found.start()].decode(errors="replace")
     buffer.drop(found.end())
-    pairs = (line.partition(":") for line in header.split("\n")[1:])
+    pairs = (line.partition(":") for line in _FOLD.sub(" ", header).split("\n")[1:])
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 
 
 def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | None:
-    buffer.fill(size + 4)
-    content, after = buffer.held[:size], buffer.held[size : size + 4]
-    if len(content) == size and (not after.strip(b"\r\n") or after == b"WARC"):
+    buffer.fill(size + _AFTER)
+    content, after = buffer.held[:size], buffer.held[size : size + _AFTER]
+    if len(content) == size and _is_end(after):
         buffer.drop(size)
         return content
     found = _find_next(buffer.held)
@@ -197,3 +201,12 @@ def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | No
     else:
         buffer.find_next()
     return None
+
+
+def _is_end(after: bytes) -> bool:
+    """Return whether a record may end here: before any line breaks, and the next record or the end of the file.
+
+    Two are required (ISO 28500), and writers leave one, write them as line feeds, or count some of them as content.
+    """
+    rest = after.lstrip(_BETWEEN)
+    return rest.startswith(_VERSION_START) or _VERSION_START.startswith(rest)

@@ -139,6 +139,43 @@ def test_a_wrong_content_length_loses_only_its_own_page(tmp_path: Path, length: 
         read(tmp_path / "a.warc", content, PageReaderConfig())
 
 
+@pytest.mark.parametrize(
+    ("end", "wrong"),
+    [
+        (b"\n\n", 0),
+        (b"\r\n", 0),
+        (b"", 0),
+        (b"\r\n" * 4, 0),
+        (b"\r\n\r\n\0", 0),  # one byte too many, from some crawlers
+        (b"\r\n\r\n", 1),  # versions of wget count one byte too many
+        (b"\r\n\r\n", 2),
+        (b"\r\n\r\n", 4),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_records_end_as_writers_end_them(tmp_path: Path, end: bytes, wrong: int, packed: bool) -> None:
+    body = gzip.compress(b"<p>One two") if packed else b"<p>One two"
+    headers = "Content-Encoding: gzip\r\n" if packed else ""
+    one = response("u0", body, headers=headers)
+    size = len(one.removesuffix(b"\r\n\r\n").partition(b"\r\n\r\n")[2])
+    one = response("u0", body, headers=headers, length=size + wrong).removesuffix(b"\r\n\r\n") + end
+    found, log = read(tmp_path / "a.warc", one + response("u1", HTML) + one)
+    assert [(page.url, page.text) for page in found] == [("u0", "One two"), ("u1", TEXT), ("u0", "One two")]
+    assert counts(log) == {"warc-file": 1, "passed": 3}
+
+
+def test_lines_of_a_header_end_and_continue_as_the_format_allows(tmp_path: Path) -> None:
+    head, _, block = response("u0", HTML).partition(b"\r\n\r\n")
+    unix = head.replace(b"\r\n", b"\n") + b"\n\n" + block.removesuffix(b"\r\n\r\n") + b"\n\n"
+    folded = response("u1", HTML).replace(b"WARC-Target-URI: u1", b"WARC-Target-URI:\r\n  u1")
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    final = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    content = unix + folded + record("response", "u2", interim + final + HTML)
+    found, log = read(tmp_path / "a.warc", content)
+    assert [(page.url, page.text) for page in found] == [("u0", TEXT), ("u1", TEXT), ("u2", TEXT)]
+    assert counts(log)["passed"] == 3
+
+
 def test_a_truncated_file_keeps_the_records_before(tmp_path: Path) -> None:
     content = response("u0", HTML) + response("u1", HTML)
     found, log = read(tmp_path / "a.warc", content[:-99])
