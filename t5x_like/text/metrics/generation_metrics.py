@@ -1,5 +1,6 @@
 """Metrics for generated text, times 100: BLEU, ROUGE and exact sequences; and edit distances."""
 
+import logging
 import re
 import statistics
 from collections.abc import Sequence
@@ -9,6 +10,9 @@ import numpy as np
 
 from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many, require_pairs
 
+_log = logging.getLogger(__name__)
+
+_LETTER, _ROUGE_WORD = re.compile(r"[^\W_]"), re.compile("[a-z0-9]")
 _ROUGE = ("rouge1", "rouge2", "rougeLsum")
 
 
@@ -90,6 +94,8 @@ def _rouge_rows(
 
     require_pairs(targets, predictions)
     scorer = rouge_scorer.RougeScorer(list(score_keys), **settings)
+    if "tokenizer" not in settings:
+        _warn_of_other_letters(targets)
     pairs = zip(targets, predictions, strict=True)
     return [
         scorer.score_multi(
@@ -98,6 +104,19 @@ def _rouge_rows(
         )
         for truth, guess in pairs
     ]
+
+
+def _warn_of_other_letters(targets: Sequence[str | Sequence[str]]) -> None:
+    """Warn of references that rouge_score's tokenizer finds no word in, as in Thai or Chinese; they score 0."""
+    texts = [text for each in targets for text in ([each] if isinstance(each, str) else each)]
+    num_unread = sum(bool(_LETTER.search(text)) and not _ROUGE_WORD.search(text.lower()) for text in texts)
+    if num_unread:
+        _log.warning(
+            "ROUGE reads the letters a to z and digits alone; %d of %d references have none of them and score 0. "
+            "Use another metric, such as bleu or token_error_rate, for their language",
+            num_unread,
+            len(texts),
+        )
 
 
 def _one_sentence_a_line(text: str) -> str:

@@ -11,6 +11,8 @@ from t5x_like.text.objectives.noise import SpanNoise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
+_ENOUGH = 8  # tokens of inputs that hold an example
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpanCorruption:
@@ -64,8 +66,12 @@ class SpanCorruption:
           ValueError: ``inputs_length`` is too short for any example.
         """
         length = inputs_length
+        if inputs_length >= _ENOUGH and self._planned(length)[0] > inputs_length:
+            length -= 1  # spans as short as their sentinels: only the end is added. T5 cuts it off
         if inputs_length < 2 or self._planned(length)[0] > inputs_length:
-            raise ValueError(f"inputs_length of {inputs_length} is too short for {self}; use at least 8")
+            raise ValueError(
+                f"inputs_length of {inputs_length} is too short for {self}; use at least {_ENOUGH}"
+            )
         while self._planned(length + 1)[0] <= inputs_length:
             length += 1
         targets_length = self._planned(length)[1]

@@ -116,6 +116,17 @@ def test_a_question_without_answers_and_no_rows_at_all_are_named():
         metrics.bleu([["a", "b"], ["a"]], ["a", "b"])
 
 
+def test_rouge_warns_of_references_in_other_letters(caplog):
+    thai = "สวัสดี"
+    assert metrics.rouge_mean([thai, "a b"], [thai, "a b"]) == pytest.approx(
+        {"rouge1": 50.0, "rouge2": 50.0, "rougeLsum": 50.0}
+    )
+    assert "1 of 2 references have none of them and score 0" in caplog.text
+    caplog.clear()
+    metrics.rouge_mean(["é a", "...", ["x", "y"]], ["é", ".", "x"])
+    assert not caplog.records
+
+
 def test_scoring_the_wrong_number_of_predictions_is_refused():
     with pytest.raises(ValueError, match="1 predictions for 2 targets"):
         metric_function("accuracy")(["a", "b"], ["a"])

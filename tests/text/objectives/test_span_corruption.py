@@ -15,6 +15,7 @@ from tests.text.objectives.t5_objectives import (
     DENOISING,
     FIRST_SENTINEL,
     IDS,
+    make_one,
     read,
 )
 
@@ -122,3 +123,17 @@ def test_too_short_targets_are_refused_with_the_length_needed():
     step = preprocessors.span_corruption(SpanCorruption())[-1]
     with pytest.raises(ValueError, match="raise the targets' length to 114"):
         step(None, {"inputs": 512, "targets": 100}, {"targets": seqio.Feature(vocabulary)})
+
+
+@pytest.mark.parametrize("noise_density", [0.15, 0.5])
+@pytest.mark.parametrize("inputs_length", [8, 9, 64, 512])
+def test_spans_of_one_token_leave_inputs_their_length(noise_density, inputs_length):
+    """T5's arithmetic finds no length here, and its inputs lose their end."""
+    objective = SpanCorruption(noise_density=noise_density, mean_noise_span_length=1.0)
+    raw_length, targets_length = objective.plan(inputs_length)
+    limits = Lengths(inputs_length, targets_length)
+    objective.check(limits, MANY_SENTINELS)
+    example = make_one(objective, np.arange(3, 3 + raw_length), limits, MANY_SENTINELS)
+    assert inputs_length - 1 <= len(example.inputs) <= inputs_length
+    assert len(example.targets) <= targets_length
+    assert example.inputs[-1] == example.targets[-1] == IDS.eos
