@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ COMMANDS = {
     "t5x-like --help": ("bin/t5x-like", "--help"),
     "t5x-like tasks list": ("bin/t5x-like", "tasks", "list"),
 }
+
+INSTALLATIONS = {"before": "", "now": "", "now, with [seqio]": "[seqio]"}  # extras of each
 
 
 def main() -> None:
@@ -38,44 +41,73 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
-    result: dict[str, Any] = {**about(), "before": arguments.before, "installations": {}}
-    for name, revision, extra in (
-        ("before", arguments.before, ""),
-        ("now", "HEAD", ""),
-        ("now, with [seqio]", "HEAD", "[seqio]"),
-    ):
-        result["installations"][name] = measured(revision, extra, arguments.python, arguments.rounds)
-        print(name, result["installations"][name], flush=True)
-    write_json(arguments.output, result)
+    with tempfile.TemporaryDirectory() as folder:
+        environments = {name: Path(folder) / name.replace(" ", "_") for name in INSTALLATIONS}
+        installations = {
+            name: installed(
+                arguments.before if name == "before" else "HEAD", extra, arguments.python, environments[name]
+            )
+            for name, extra in INSTALLATIONS.items()
+        }
+        for name, seconds in command_seconds(environments, arguments.rounds, folder).items():
+            installations[name]["seconds"] = seconds
+    for name, measured in installations.items():
+        print(name, measured, flush=True)
+    write_json(arguments.output, {**about(), "before": arguments.before, "installations": installations})
 
 
-def measured(revision: str, extra: str, python: str, rounds: int) -> dict[str, Any]:
-    """Return megabytes and seconds of one installation.
+def installed(revision: str, extra: str, python: str, environment: Path) -> dict[str, Any]:
+    """Install a revision and return the megabytes, packages and seconds of that.
 
     Args:
       revision: Revision to install.
       extra: Extra in brackets, or an empty text.
       python: Interpreter.
-      rounds: Runs of each command.
+      environment: Folder of the environment to make.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        source, environment = Path(folder) / "source", Path(folder) / "environment"
-        source.mkdir()
+    subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    pip = [str(environment / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    with tempfile.TemporaryDirectory() as source:
         archive = subprocess.run(["git", "archive", revision], capture_output=True, check=True)
-        subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
-        subprocess.run([python, "-m", "venv", str(environment)], check=True)
-        pip = [str(environment / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        subprocess.run(["tar", "-x", "-C", source], input=archive.stdout, check=True)
         start = time.perf_counter()
         subprocess.run([*pip, "install", f"{source}{extra}"], check=True)
         seconds = time.perf_counter() - start
-        return {
-            "megabytes": round(_size(environment) / 1e6),
-            "packages": len(list(environment.glob("lib/python*/site-packages/*.dist-info"))),
-            "install_seconds": round(seconds, 1),
-            "seconds": {
-                name: _seconds(environment, command, rounds, folder) for name, command in COMMANDS.items()
-            },
-        }
+    return {
+        "megabytes": round(_size(environment) / 1e6),
+        "packages": len(list(environment.glob("lib/python*/site-packages/*.dist-info"))),
+        "install_seconds": round(seconds, 1),
+    }
+
+
+def command_seconds(
+    environments: Mapping[str, Path], rounds: int, folder: str
+) -> dict[str, dict[str, float]]:
+    """Return the median seconds of each command, by installation.
+
+    Args:
+      environments: Folder of each installation.
+      rounds: Runs of each command. The installations take turns, so a busy moment is shared.
+      folder: Working directory.
+    """
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    medians: dict[str, dict[str, float]] = {name: {} for name in environments}
+    for title, command in COMMANDS.items():
+        seconds: dict[str, list[float]] = {name: [] for name in environments}
+        for _ in range(rounds + 1):  # the first reads files for the first time
+            for name, environment in environments.items():
+                start = time.perf_counter()
+                subprocess.run(
+                    [str(environment / command[0]), *command[1:]],
+                    cwd=folder,
+                    env=variables,
+                    stdout=subprocess.DEVNULL,
+                    check=True,
+                )
+                seconds[name].append(time.perf_counter() - start)
+        for name in environments:
+            medians[name][title] = round(statistics.median(seconds[name][1:]), 2)
+    return medians
 
 
 def _size(folder: Path) -> int:
@@ -84,22 +116,6 @@ def _size(folder: Path) -> int:
         ["du", "-s", "--block-size=1", str(folder)], capture_output=True, text=True, check=True
     )
     return int(done.stdout.split()[0])
-
-
-def _seconds(environment: Path, command: tuple[str, ...], rounds: int, folder: str) -> float:
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    seconds = []
-    for _ in range(rounds + 1):  # the first reads files for the first time
-        start = time.perf_counter()
-        subprocess.run(
-            [str(environment / command[0]), *command[1:]],
-            cwd=folder,
-            env=variables,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-        seconds.append(time.perf_counter() - start)
-    return round(statistics.median(seconds[1:]), 2)
 
 
 if __name__ == "__main__":
