@@ -8,6 +8,7 @@ has downloaded the wheels before. Seconds of commands are medians of several run
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -70,14 +71,21 @@ def installed(revision: str, extra: str, python: str, environment: Path) -> dict
     with tempfile.TemporaryDirectory() as source:
         archive = subprocess.run(["git", "archive", revision], capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", source], input=archive.stdout, check=True)
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), cpu_seconds()
         subprocess.run([*pip, "install", f"{source}{extra}"], check=True)
-        seconds = time.perf_counter() - start
+        seconds, seconds_cpu = time.perf_counter() - start, cpu_seconds() - start_cpu
     return {
         "megabytes": round(_size(environment) / 1e6),
         "packages": len(list(environment.glob("lib/python*/site-packages/*.dist-info"))),
         "install_seconds": round(seconds, 1),
+        "install_cpu_seconds": round(seconds_cpu, 1),
     }
+
+
+def cpu_seconds() -> float:
+    """Return the seconds that processors worked for the processes that have ended, however busy the machine is."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def command_seconds(

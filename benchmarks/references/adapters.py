@@ -40,10 +40,10 @@ class AdapterFolder:
             *(home / "base" for home in parents[:2]),
             *(home / part / Path(named).name for home in parents for part in ("", "models")),
         ]
-        found = next((place for place in places if (place / "config.json").is_file()), None)
-        if found is None:
+        folder = next((place for place in places if (place / "config.json").is_file()), None)
+        if folder is None:
             raise DifferenceError(f"its base model {named!r} lies neither beside it nor in a folder models")
-        return found
+        return folder
 
     def logits(self, pretrained: Any) -> np.ndarray:
         """Return a model's logits for the recorded inputs, at real tokens alone."""

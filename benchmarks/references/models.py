@@ -127,34 +127,34 @@ class ModelFolder:
 
     def check_gradients(self, arguments: dict[str, Any]) -> None:
         """Compare every gradient that the reference has, and the norm of all."""
-        ours = self.gradients(arguments)
+        gradients = self.gradients(arguments)
         for name in self.meta.get("not_trained", ()):
-            ours.pop(name, None)
-        norm = np.sqrt(sum(np.sum(np.square(np.float64(array))) for array in ours.values()))
+            gradients.pop(name, None)
+        norm = np.sqrt(sum(np.sum(np.square(np.float64(array))) for array in gradients.values()))
         check_close(norm, self.io["grad_global_norm"], "norm of all gradients", atol=0.0, rtol=2e-5)
         for key, wanted in self.io.items():
             if key.startswith("grad__"):
                 name = key.removeprefix("grad__")
-                if name not in ours:
+                if name not in gradients:
                     raise DifferenceError(
                         f"the gradient of {name} is recorded, and no weight of ours has this name"
                     )
                 error = 2e-5 * np.abs(wanted).max()
-                check_close(ours[name], wanted, f"gradient of {name}", atol=error, rtol=1e-7)
+                check_close(gradients[name], wanted, f"gradient of {name}", atol=error, rtol=1e-7)
         if "grad_params" in self.meta:
-            self._check_samples(ours)
+            self._check_samples(gradients)
 
-    def _check_samples(self, ours: dict[str, np.ndarray]) -> None:
+    def _check_samples(self, gradients: dict[str, np.ndarray]) -> None:
         """Compare the norm of each weight's gradient, and the values that ``make_models.py`` kept."""
-        if set(ours) != set(self.meta["grad_params"]):
+        if set(gradients) != set(self.meta["grad_params"]):
             raise DifferenceError(
-                f"weights with gradients differ: {set(ours) ^ set(self.meta['grad_params'])}"
+                f"weights with gradients differ: {set(gradients) ^ set(self.meta['grad_params'])}"
             )
         for number, name in enumerate(self.meta["grad_params"]):
             norm, sample = self.io["grad_norms"][number], self.io["grad_samples"][number]
             # A bias of keys has none: adding a number to all scores changes no softmax, so there is only rounding.
             rounding = float(3e-7 * self.io["grad_global_norm"])
-            values = np.asarray(ours[name], np.float32).reshape(-1)
+            values = np.asarray(gradients[name], np.float32).reshape(-1)
             own = np.linalg.norm(values.astype(np.float64))
             check_close(own, norm, f"norm of the gradient of {name}", atol=rounding, rtol=2e-5)
             kept = values[:: max(1, values.size // sample.size)][: sample.size]

@@ -108,8 +108,8 @@ def check_task(content: dict[str, Any], name: str, recorded: dict[str, Any]) -> 
         made = steps[objective]()
     else:
         raise DifferenceError(f"we know no task {objective!r}")
-    found = examples_of_task(content, made, recorded["sequence_length"], cached=place.startswith("with"))
-    _check_examples(found, recorded["out"])
+    examples = examples_of_task(content, made, recorded["sequence_length"], cached=place.startswith("with"))
+    _check_examples(examples, recorded["out"])
 
 
 def examples_of_task(
@@ -150,9 +150,11 @@ def _dataset_of(rows: Sequence[Sequence[int]]) -> tf.data.Dataset:
     )
 
 
-def _check_examples(found: Sequence[dict[str, np.ndarray]], wanted: Sequence[dict[str, list[int]]]) -> None:
-    check_equal(len(found), len(wanted), "number of examples")
-    for number, (own, recorded) in enumerate(zip(found, wanted, strict=True), start=1):
+def _check_examples(
+    examples: Sequence[dict[str, np.ndarray]], wanted: Sequence[dict[str, list[int]]]
+) -> None:
+    check_equal(len(examples), len(wanted), "number of examples")
+    for number, (own, recorded) in enumerate(zip(examples, wanted, strict=True), start=1):
         check_equal(sorted(own), sorted(recorded), f"features of example {number}")
         for feature, ids in recorded.items():
             check_equal(own[feature].tolist(), ids, f"{feature} of example {number}")

@@ -86,10 +86,10 @@ def converted_rows(file: Path) -> Iterator[Reference]:
 def check_converted(case: dict[str, Any]) -> None:
     """Compare all features of a batch."""
     converter = case["converter"]
-    found = _CONVERTERS.get(converter) or _CONVERTERS.get(converter.partition("_")[0])
-    if found is None:
+    converter_of_layout = _CONVERTERS.get(converter) or _CONVERTERS.get(converter.partition("_")[0])
+    if converter_of_layout is None:
         raise DifferenceError(f"we have no layout for the converter {converter!r}")
-    make, layout = found
+    make, layout = converter_of_layout
     recorded = case["task_feature_lengths"]
     limits = Lengths(recorded.get("inputs", 0), recorded["targets"])
     if layout == "decoder":

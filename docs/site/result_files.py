@@ -269,5 +269,21 @@ FILES = (
         rows=("large",),
         columns={"peak GiB": ("peak_gib",), "seconds": ("seconds",)},
     ),
+    ResultFile(
+        name="installation_cpu",
+        title="Weight of an installation",
+        words="`pip install t5x-like` before seqio and TensorFlow became the extra `seqio`, now, and with it. pip had "
+        "downloaded the wheels before. Seconds of commands are medians; the installations took turns.",
+        rows=("installations",),
+        columns={
+            "MB": ("megabytes",),
+            "packages": ("packages",),
+            "seconds of pip": ("install_seconds",),
+            "of a core": ("install_cpu_seconds",),
+            "`import t5x_like`, s": ("seconds", "import t5x_like"),
+            "`--help`, s": ("seconds", "t5x-like --help"),
+            "`tasks list`, s": ("seconds", "t5x-like tasks list"),
+        },
+    ),
     *ACCELERATOR_FILES,
 )

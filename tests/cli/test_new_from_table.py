@@ -8,26 +8,11 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.io.files import read_json, read_jsonl
+from tests.cli.table_words import WORDS
 
 SMALL = [
     *("TRAIN_STEPS=3", "WARMUP_STEPS=1", "BATCH_SIZE=8"),
     *("LOG_EVERY_STEPS=1", "EVALUATE_EVERY_STEPS=0", "SAVE_EVERY_STEPS=0"),
-]
-WORDS = [
-    "the",
-    "house",
-    "of",
-    "a",
-    "king",
-    "stood",
-    "by",
-    "river",
-    "and",
-    "his",
-    "people",
-    "went",
-    "up",
-    "to",
 ]
 
 

@@ -11,24 +11,9 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
+from tests.cli.table_words import WORDS
 from tests.references import ROOT
 
-WORDS = [
-    "the",
-    "house",
-    "of",
-    "a",
-    "king",
-    "stood",
-    "by",
-    "river",
-    "and",
-    "his",
-    "people",
-    "went",
-    "up",
-    "to",
-]
 FEW = ["TRAIN_STEPS=2", "WARMUP_STEPS=1", "BATCH_SIZE=8", "EVALUATE_EVERY_STEPS=0", "SAVE_EVERY_STEPS=2"]
 
 

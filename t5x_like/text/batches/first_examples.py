@@ -1,6 +1,6 @@
 """The first examples of a task as a model reads them, raw, worded and tokenized."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -127,18 +127,40 @@ def _shown(task: FileTask[Any], example: Example, row: Any) -> TaskExample:
         pieces[name] = [tokenizer.piece(number) for number in ids]
     if isinstance(getattr(task, "objective", None), ReplacedTokenDetection):
         texts["targets"], pieces["targets"] = "", [str(number) for number in streams["targets"]]
+    features = {
+        name: feature
+        for name in task.spec.fields
+        if name not in streams and (feature := getattr(example, name)) is not None
+    }
+    return example_of_streams(None if row is None else task.shown(row), texts, streams, pieces, features)
+
+
+def example_of_streams(
+    raw: dict[str, Any] | None,
+    texts: Mapping[str, str],
+    ids: Mapping[str, list[int]],
+    pieces: Mapping[str, list[str]],
+    features: Mapping[str, Any],
+) -> TaskExample:
+    """Return an example from its inputs and targets.
+
+    Args:
+      raw: Source row, if rows and examples correspond.
+      texts: Text of each stream.
+      ids: Token ids of each stream.
+      pieces: Text of each id.
+      features: Further model inputs, arrays of numbers.
+    """
     return TaskExample(
-        raw=None if row is None else task.shown(row),
+        raw=raw,
         inputs=texts["inputs"],
         targets=texts["targets"],
-        input_ids=streams["inputs"],
-        target_ids=streams["targets"],
+        input_ids=ids["inputs"],
+        target_ids=ids["targets"],
         input_pieces=pieces["inputs"],
         target_pieces=pieces["targets"],
         extra_features={
-            name: [float(number) for number in np.ravel(feature)]
-            for name in task.spec.fields
-            if name not in streams and (feature := getattr(example, name)) is not None
+            name: [float(number) for number in np.ravel(feature)] for name, feature in features.items()
         },
     )
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import numpy as np
 import seqio
 
-from t5x_like.text.batches.first_examples import TaskExample, text_of
+from t5x_like.text.batches.first_examples import TaskExample, example_of_streams, text_of
 from t5x_like.text.batches.task_description import TaskDescription
 from t5x_like.text.objectives.objective import Example
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
@@ -65,20 +64,8 @@ def _shown(task: seqio.Task, example: dict[str, Any], raw: dict[str, Any] | None
         written = example.get(f"{key}_pretokenized")
         texts[key] = str(_plain(written)) if written is not None else _text(vocabulary, numbers)
         pieces[key] = [_piece(vocabulary, number) for number in numbers]
-    return TaskExample(
-        raw=raw,
-        inputs=texts["inputs"],
-        targets=texts["targets"],
-        input_ids=ids["inputs"],
-        target_ids=ids["targets"],
-        input_pieces=pieces["inputs"],
-        target_pieces=pieces["targets"],
-        extra_features={
-            name: [float(number) for number in np.ravel(example[name])]
-            for name in Example._fields
-            if name not in ids and name in example
-        },
-    )
+    features = {name: example[name] for name in Example._fields if name not in ids and name in example}
+    return example_of_streams(raw, texts, ids, pieces, features)
 
 
 def _text(vocabulary: seqio.Vocabulary, numbers: list[int]) -> str:
