@@ -281,9 +281,9 @@ def write_hugging_face(
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
     """Remove the prefix from names, as files of models without a head have them.
 
-    transformers' classes have no output layer over the vocabulary next to another head.
+    transformers' classes have no output layer over the vocabulary next to another head, but for that of choices.
     """
-    if getattr(config, "keep_lm_head", False) and config.task != "causal_lm":
+    if getattr(config, "keep_lm_head", False) and config.task not in ("causal_lm", "multiple_choice"):
         config = replace(config, keep_lm_head=False)
     table = architecture.hugging_face_weights(config)
     if config.task not in HEADLESS_TASKS:

@@ -139,6 +139,16 @@ def gpt_weights(
     )
 
 
+def _has_output_matrix(config: GPT2Config) -> bool:
+    """Return whether an export has an output layer of its own; without one, transformers ties it to the embeddings.
+
+    GPT2DoubleHeadsModel has an output layer even if the choices were trained without.
+    """
+    if config.task == "multiple_choice":
+        return config.keep_lm_head and not config.tie_word_embeddings
+    return not config.tie_word_embeddings
+
+
 GPT2 = published(
     "gpt2",
     GPT2Config,
@@ -158,8 +168,15 @@ GPT2 = published(
             "tie_word_embeddings": Field("tie_word_embeddings", True),
         },
         max_position_embeddings=1024,
-        read=lambda fields, values: {"mlp_dim": fields.take("n_inner", 4 * values["model_dim"])},
-        write=lambda config: {"n_inner": config.mlp_dim},
+        read=lambda fields, values: {
+            "mlp_dim": fields.take("n_inner", 4 * values["model_dim"]),
+            # GPT2DoubleHeadsModel has the output layer, too.
+            "keep_lm_head": values["task"] == "multiple_choice" and not values["tie_word_embeddings"],
+        },
+        write=lambda config: {
+            "n_inner": config.mlp_dim,
+            "tie_word_embeddings": not _has_output_matrix(config),
+        },
     ),
     weights=lambda config: gpt_weights(
         config, tokens="transformer.wte", positions="transformer.wpe", norm_slot="before"
