@@ -113,3 +113,11 @@ def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
 def read_predictions(directory: PathLike, task: str) -> list[Row]:
     """Read the rows of a task's ``predictions.jsonl``."""
     return list(read_jsonl(as_path(directory) / task / PREDICTIONS))
+
+
+def is_right(row: Mapping[str, Any]) -> bool:
+    """Return whether the text of a row's prediction is that of its target; words without a label don't count."""
+    target, prediction = row["target"], row["prediction"]
+    if isinstance(target, list) and isinstance(prediction, list) and len(target) == len(prediction):
+        return all(true in (None, guess) for true, guess in zip(target, prediction, strict=True))
+    return str(prediction).strip() == str(target).strip()

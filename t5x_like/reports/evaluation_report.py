@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t5x_like.evaluation.scores_file import read_predictions, read_scores
+from t5x_like.evaluation.scores_file import is_right, read_predictions, read_scores
 from t5x_like.io.files import write_text
 from t5x_like.reports.published_scores import published_for
 from t5x_like.reports.rendering import Headline, number, render, words
@@ -179,11 +179,7 @@ def _sources(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 def worst_answers(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return wrong answers with their ``gap``, the least likely targets first."""
-    wrong = [
-        {**row, "gap": gap(row)}
-        for row in rows
-        if row.get("target") is not None and str(row["prediction"]).strip() != str(row["target"]).strip()
-    ]
+    wrong = [{**row, "gap": gap(row)} for row in rows if row.get("target") is not None and not is_right(row)]
     return sorted(wrong, key=lambda row: (row["gap"], row["number"]))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.evaluation.scores_file import Row, read_predictions, read_scores
+from t5x_like.evaluation.scores_file import Row, is_right, read_predictions, read_scores
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
@@ -189,5 +189,5 @@ def _shown(rows: Iterable[Row]) -> list[dict[str, Any]]:
     shown = []
     for row in rows:
         texts = {name: str(row[name]) for name in ("input", "target", "prediction")}
-        shown.append({**texts, "right": texts["target"].strip() == texts["prediction"].strip()})
+        shown.append({**texts, "right": is_right(row)})
     return shown

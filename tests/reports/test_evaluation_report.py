@@ -173,3 +173,8 @@ def test_published_scores_on_glue_have_their_published_average(model, published)
 def test_berts_published_scores_on_glue_have_its_published_average(model, published):
     scores = [score for name, score in scores_of(model).items() if name.startswith("glue_")]
     assert sum(scores) / len(scores) == pytest.approx(published, abs=0.06)
+
+
+def test_words_without_a_label_make_no_answer_wrong():
+    tagged = [row(0, ["B", None, "O"], ["B", "B", "O"]), row(1, ["B", None], ["O", "O"])]
+    assert [each["number"] for each in worst_answers(tagged)] == [1]
