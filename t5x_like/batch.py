@@ -36,6 +36,7 @@ class Batch(NamedTuple):
         (Transformer-XL).
       sequence_values: float32 [B], numbers to predict for whole sequences; not-a-number where unlabeled.
       sequence_spans: int32 [B, 2], first and last token of an answer; 0 and 0 for no answer, -1 where unlabeled.
+      sequence_classes: int32 [B, C], 1 for each class of a row with several, 0 for the others; -1 where unlabeled.
     """
 
     encoder_input_tokens: Array = None
@@ -57,10 +58,11 @@ class Batch(NamedTuple):
     continues: Array = None
     sequence_values: Array = None
     sequence_spans: Array = None
+    sequence_classes: Array = None
 
 
 # Fields with values of whole rows.
-_OF_ROWS = ("sequence_labels", "continues", "sequence_values", "sequence_spans")
+_OF_ROWS = ("sequence_labels", "continues", "sequence_values", "sequence_spans", "sequence_classes")
 
 
 def token_axis(field: str) -> int | None:

@@ -10,6 +10,7 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.heads import (
     HeadFormat,
+    MultiLabelClassification,
     QuestionAnswering,
     Regression,
     SequenceClassification,
@@ -114,9 +115,7 @@ def _head_format(opened: Checkpoint, num_texts: int) -> HeadFormat:
         )
     problem = getattr(config, "problem_type", None)
     if problem == "multi_label":
-        raise ValueError(
-            f"{opened.directory} predicts several labels for each row, which tables can't hold yet; call it in Python"
-        )
+        return MultiLabelClassification(texts=texts, label=_NO_COLUMN, classes=_classes(opened))
     if problem == "regression" or (problem is None and config.num_labels == 1):
         return Regression(texts=texts, label=_NO_COLUMN, lowest=-math.inf, highest=math.inf)
     return SequenceClassification(texts=texts, label=_NO_COLUMN, classes=_classes(opened))

@@ -8,7 +8,9 @@ _MOST_CLASSES = 100  # whose matrix has 10,000 numbers
 NOT_A_CLASS = "none of these"
 
 
-def class_scores(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def class_scores(
+    classes: Sequence[str], rows: Sequence[Mapping[str, Any]], *, are_sets: bool = False
+) -> dict[str, Any]:
     """Return the fields ``classes`` and ``confusion`` of a task's entry in ``scores.json``.
 
     A row counts if its target is known, and a row of tagged words counts once for each word. Scores are times 100, and
@@ -17,12 +19,15 @@ def class_scores(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> d
     Args:
       classes: Names of the classes; empty for open answers.
       rows: Rows of ``predictions.jsonl``.
+      are_sets: Whether a row has any number of classes.
 
     Returns:
       ``classes``: ``precision``, ``recall``, ``f1`` and ``rows`` by class. ``confusion``: ``predicted`` names the
-      columns, and ``counts`` has a list for each true class; absent if there are more than 100 classes. Nothing for
-      open answers or without targets.
+      columns, and ``counts`` has a list for each true class; absent if there are more than 100 classes, or rows have
+      several. Nothing for open answers or without targets.
     """
+    if are_sets:
+        return _scores_of_sets(classes, rows)
     counts = Counter(_pairs(set(classes), rows))
     if len(classes) < 2 or not counts:
         return {}
@@ -30,17 +35,8 @@ def class_scores(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> d
     for (target, prediction), number in counts.items():
         true[target] += number
         predicted[prediction] += number
-    entry: dict[str, Any] = {
-        "classes": {
-            name: {
-                "precision": _percent(counts[name, name], predicted[name]),
-                "recall": _percent(counts[name, name], true[name]),
-                "f1": _percent(2 * counts[name, name], true[name] + predicted[name]),
-                "rows": true[name],
-            }
-            for name in classes
-        }
-    }
+    right = Counter({name: counts[name, name] for name in classes})
+    entry: dict[str, Any] = {"classes": _by_class(classes, right, true, predicted)}
     if len(classes) <= _MOST_CLASSES:
         columns = [*classes, *([NOT_A_CLASS] if predicted[NOT_A_CLASS] else [])]
         entry["confusion"] = {
@@ -48,6 +44,32 @@ def class_scores(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> d
             "counts": [[counts[name, column] for column in columns] for name in classes],
         }
     return entry
+
+
+def _scores_of_sets(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return ``classes`` for rows with lists of them; nothing without targets."""
+    labeled = [row for row in rows if row.get("target") is not None]
+    if not labeled:
+        return {}
+    true, predicted = (
+        Counter(name for row in labeled for name in row[column]) for column in ("target", "prediction")
+    )
+    right = Counter(name for row in labeled for name in {*row["target"]} & {*row["prediction"]})
+    return {"classes": _by_class(classes, right, true, predicted)}
+
+
+def _by_class(
+    classes: Sequence[str], right: Counter[str], true: Counter[str], predicted: Counter[str]
+) -> dict[str, Any]:
+    return {
+        name: {
+            "precision": _percent(right[name], predicted[name]),
+            "recall": _percent(right[name], true[name]),
+            "f1": _percent(2 * right[name], true[name] + predicted[name]),
+            "rows": true[name],
+        }
+        for name in classes
+    }
 
 
 def _pairs(classes: set[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.initial_weights import check_length
+from t5x_like.pretrained.initial_weights import check_label_type, check_length
 from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.batches.head_source import head_format_of
@@ -232,7 +232,7 @@ class HeadEvaluation:
 
         Raises:
           ValueError: Unknown tasks or split, bad rows, tasks without a head format, or texts longer than the model's
-            positions.
+            positions, or a head for another number of classes of a row.
         """
         check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
@@ -248,6 +248,7 @@ class HeadEvaluation:
                 because=f"no task of {self.mixture!r} has answers in a context",
             )
         for task in names:
+            check_label_type(config, head_format_of(task).head.problem_type, what=f"task {task!r}")
             plans[task], facts[task] = self._plan(task, predictor)
         return Evaluator(plans, facts)
 

@@ -98,7 +98,9 @@ class HeadPlan:
             entry
             | row_counts(self.split, rows, num_labeled=len(labeled))
             | {"invalid": 0, "labels": labels}
-            | class_scores(questions.answers.labels or labels, rows)
+            | class_scores(
+                questions.answers.labels or labels, rows, are_sets=questions.head_format.has_label_sets
+            )
         )
 
     @functools.cached_property

@@ -11,14 +11,14 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
-from t5x_like.model.families.ensemble import Ensemble, first_member, mean_scores
+from t5x_like.model.families.ensemble import Ensemble, first_member, mean_of_sigmoids, mean_scores
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers.masks import real_tokens
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.heads import QuestionAnswering
-from t5x_like.text.heads.head_format import Answer, HeadFormat
+from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
 
 
 class ClassOrder(NamedTuple):
@@ -70,15 +70,18 @@ class HeadPredictor:
             num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")
             return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
 
-        def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
+        def score(params: Any, batch: Batch, *, head: Head) -> jax.Array:
             model = parameters.merge(graphdef, params)
             if not isinstance(model, Ensemble):
-                return score_one(model, batch, head)
-            found = [score_one(member, batch, head) for member in model.members]
-            if head == "question_answering":  # probabilities of places, among the real ones
+                return score_one(model, batch, head.kind)
+            found = [score_one(member, batch, head.kind) for member in model.members]
+            if head.kind == "question_answering":  # probabilities of places, among the real ones
                 real = real_tokens(batch.encoder_segment_ids)
                 return mean_scores(found, model.mean, axis=1, where=None if real is None else real[..., None])
-            return mean_scores(found, "logits" if head == "regression" else model.mean)
+            if head.problem_type == "multi_label":
+                return mean_of_sigmoids(found, model.mean)
+            is_number = head == ("sequence_classification", 1, None)
+            return mean_scores(found, "logits" if is_number else model.mean)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))
@@ -96,7 +99,7 @@ class HeadPredictor:
 
         def run(numbers: list[int]) -> list[np.ndarray]:
             batch = place_rows(questions.batch(numbers, self.batch_size), self._mesh)
-            return list(np.asarray(self._score(params, batch, head=questions.head[0])))[: len(numbers)]
+            return list(np.asarray(self._score(params, batch, head=questions.head)))[: len(numbers)]
 
         return run_by_length(questions.examples.sizes, self.batch_size, run)
 

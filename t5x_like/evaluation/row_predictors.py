@@ -27,22 +27,28 @@ class RowPrediction(NamedTuple):
     """Prediction for one row.
 
     Attributes:
-      prediction: Class, number, text, or a list of the words' classes; as in ``predictions.jsonl``.
+      prediction: Class, number, text, or a list of a row's or its words' classes; as in ``predictions.jsonl``.
       probability: That of the prediction, a list for a list; None for generated text and numbers.
       scores: Probability of each class by name, or for an open list of answers objects with ``label`` and ``score``;
         a list of classes for words. None where there is no probability.
       is_cut: Whether the input was longer than the model reads.
+      separator: String between the classes of a list that is written on one line.
     """
 
     prediction: Any
     probability: float | list[float] | None = None
     scores: Mapping[str, float] | list[Any] | None = None
     is_cut: bool = False
+    separator: str = " "
 
     @property
     def text(self) -> str:
-        """Prediction on one line; classes of words have spaces between them."""
-        return " ".join(self.prediction) if isinstance(self.prediction, list) else str(self.prediction)
+        """Prediction on one line; classes of words have spaces between them, several of a row the separator."""
+        return (
+            self.separator.join(self.prediction)
+            if isinstance(self.prediction, list)
+            else str(self.prediction)
+        )
 
 
 class RowPredictor(Protocol):
@@ -167,7 +173,7 @@ class HeadRowPredictor:
                 for text, details, cut in zip(written, found.details, is_cut, strict=True)
             ]
         return [
-            RowPrediction(prediction, *shares, is_cut=cut)
+            RowPrediction(prediction, *shares, is_cut=cut, separator=questions.head_format.label_separator)
             for prediction, shares, cut in zip(written, _shares(questions, scores), is_cut, strict=True)
         ]
 

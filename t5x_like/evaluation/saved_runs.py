@@ -21,6 +21,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.averaged_weights import require_alike
 from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
@@ -172,6 +173,8 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
             raise ValueError(
                 f"generation has no effect: {run.checkpoint} predicts by its head; leave its beams or temperature out"
             )
+        problem_type = definition.head_format().head.problem_type
+        check_label_type(opened.config, problem_type, what=f"task {run.task!r}")
         return HeadRowPredictor(
             definition=definition,
             predictor=HeadPredictor(opened.graphdef, mesh, batch_size=run.batch_size),

@@ -32,6 +32,7 @@ from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_to_write, trained_with_framing
 from t5x_like.pretrained.weight_sources import identity_of, is_run
@@ -192,6 +193,8 @@ class _Planner:
                 if self._method(definition) == "head":
                     own = self._checkpoint.class_names
                     check_head(self.model, definition, given=self._suite.classes, own=own)
+                    head = definition.head_format().head
+                    check_label_type(self._checkpoint.config, head.problem_type, what=f"task {task!r}")
             except ValueError as error:
                 found[task] = error
         return found

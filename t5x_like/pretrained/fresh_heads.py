@@ -25,19 +25,22 @@ _CLASS_PROJECTIONS = (
 )
 
 
-def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
+def with_head(config: Any, kind: str, num_labels: int, problem_type: str | None = None, *, where: str) -> Any:
     """Return the same configuration with another head.
 
     Args:
       config: the model.
       kind: the head, by transformers' name.
       num_labels: its outputs.
+      problem_type: type of the labels of sequence classification; ``None`` infers it.
       where: the model's directory, for messages.
 
     Raises:
       ValueError: the model can't have such a head.
     """
-    labels = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
+    labels: dict[str, Any] = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
+    if hasattr(config, "problem_type"):
+        labels["problem_type"] = problem_type
     try:
         return replace(config, task=kind, **labels)
     except (TypeError, ValueError) as error:

@@ -56,12 +56,13 @@ class CheckpointModel:
         if self.num_added_tokens < 0:
             raise ValueError(f"num_added_tokens is {self.num_added_tokens}; give 0 or more")
 
-    def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
+    def resolve(self, directory: PathLike | None, head: tuple[str, int, str | None] | None) -> Any:
         """Return the configuration of a checkpoint's model, with the head that training needs.
 
         Args:
           directory: the checkpoint.
-          head: kind of the head and its number of scores; ``None`` for the checkpoint's own.
+          head: kind of the head, its number of scores, and "multi_label" for several labels of a row; ``None`` for the
+            checkpoint's own.
 
         Raises:
           ValueError: no directory, one that holds no model, or a model that can't have such a head.
@@ -96,12 +97,12 @@ class CheckpointModel:
         return config if head is None else with_head(config, *head, where=str(directory))
 
 
-def with_lm_head(config: Any, head: tuple[str, int] | None) -> Any:
+def with_lm_head(config: Any, head: tuple[str, int, str | None] | None) -> Any:
     """Return a decoder's configuration with its output layer over the vocabulary next to another head.
 
     Args:
       config: the model.
-      head: kind of the other head and its number of scores.
+      head: the other head, as ``CheckpointModel.resolve`` takes it.
 
     Raises:
       ValueError: there is no other head, it scores tokens, or the model is no decoder.
@@ -120,22 +121,23 @@ def with_lm_head(config: Any, head: tuple[str, int] | None) -> Any:
     return replace(config, keep_lm_head=True)
 
 
-def check_head(config: Any, head: tuple[str, int], *, what: str, adds_rows: bool = False) -> None:
+def check_head(config: Any, head: tuple[str, int, str | None], *, what: str, adds_rows: bool = False) -> None:
     """Check that a model has the head that ``what`` needs.
 
     Args:
       config: the model.
-      head: kind of the head and its number of scores.
+      head: the head that is needed, as ``CheckpointModel.resolve`` takes it.
       what: needs the head, for the message.
       adds_rows: the scores of both orders of a pair are added, for which the head must be linear.
 
     Raises:
       ValueError: it has another, or none.
     """
-    kind, num_labels = head
+    kind, num_labels, problem_type = head
     task, has = getattr(config, "task", None), getattr(config, "num_labels", None)
     if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering", "cloze")):
         heads = config.parts.heads.scores
+        check_label_type(config, problem_type, what=what)
         is_linear = not any(head.bias or head.transform for head in heads)
         if adds_rows and kind not in ("multiple_choice", "cloze") and not is_linear:
             raise ValueError(
@@ -147,6 +149,27 @@ def check_head(config: Any, head: tuple[str, int], *, what: str, adds_rows: bool
     given = f"one for {str(task).replace('_', ' ')}" + (f" with {has} scores" if task == kind else "")
     raise ValueError(
         f"{what} needs a head for {wanted}; the model has {given}. Fine-tune it on such a task first"
+    )
+
+
+def check_label_type(config: Any, problem_type: str | None, *, what: str) -> None:
+    """Check that a classifier's scores mean what ``what`` reads from them: one class of a row, or any number.
+
+    Args:
+      config: the model.
+      problem_type: "multi_label" for any number of classes.
+      what: reads the scores, for the message.
+
+    Raises:
+      ValueError: they mean something else.
+    """
+    if (getattr(config, "problem_type", None) == "multi_label") == (problem_type == "multi_label"):
+        return
+    wanted, has = "one class for each row", "any number of classes for each row (problem_type='multi_label')"
+    if problem_type == "multi_label":
+        wanted, has = has, wanted
+    raise ValueError(
+        f"{what} predicts {wanted}, and the model's head {has}; take another model, or train this head on such a task"
     )
 
 

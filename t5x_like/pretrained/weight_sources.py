@@ -150,7 +150,9 @@ def find_weights(
         if head is None:
             return found
         labels = getattr(found.config, "num_labels", 2) if num_labels is None else num_labels
-        return replace(found, config=with_head(found.config, head, labels, where=str(directory)))
+        problem_type = getattr(found.config, "problem_type", None)
+        changed = with_head(found.config, head, labels, problem_type, where=str(directory))
+        return replace(found, config=changed)
     if step is not None:
         raise ValueError(f"{directory} is no run, it has no steps; leave step out")
     if config is None:

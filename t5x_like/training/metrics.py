@@ -48,7 +48,7 @@ def add(left: Totals, right: Totals) -> Totals:
 
 
 def summarize(
-    totals: Totals, task_names: Sequence[str] = (), *, head: tuple[str, int] | None = None
+    totals: Totals, task_names: Sequence[str] = (), *, head: tuple[str, int, str | None] | None = None
 ) -> dict[str, Any]:
     """Return means per target token (losses in nats) and per step (gradient norm), and counts.
 
@@ -57,8 +57,8 @@ def summarize(
     Args:
       totals: sums over some steps.
       task_names: of the mixture, whose cross entropies are given one by one if there are several.
-      head: the head that reads whole sequences, and its number of scores. With one score it predicts a number, as in
-        transformers: its loss is the squared error.
+      head: the head that reads whole sequences, its number of scores, and "multi_label" for several labels of a row.
+        With one score and one label it predicts a number, as in transformers: its loss is the squared error.
     """
     sums = jax.tree.map(np.asarray, totals)
     weight = max(float(sums.target_tokens), 1e-9)
@@ -70,7 +70,7 @@ def summarize(
         "target_tokens": float(sums.target_tokens),
     }
     if sums.sequences > 0:
-        predicts_number = head == ("sequence_classification", 1)
+        predicts_number = head == ("sequence_classification", 1, None)
         names = ("squared_error", "share_within_0.5") if predicts_number else ("cross_entropy", "accuracy")
         means = [float(each) / float(sums.sequences) for each in (sums.sequence_loss, sums.sequence_correct)]
         if sums.target_tokens == 0:  # nothing else is learned

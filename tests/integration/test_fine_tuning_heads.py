@@ -244,7 +244,7 @@ def test_a_directory_without_a_model_is_refused(tmp_path, tasks, published):
     with pytest.raises(ValueError, match="a CheckpointModel is the model of start_from"):
         CheckpointModel().resolve(None, None)
     with pytest.raises(ValueError, match="is a BertConfig, which has no head for causal lm"):
-        CheckpointModel().resolve(published, ("causal_lm", 2))
+        CheckpointModel().resolve(published, ("causal_lm", 2, None))
 
 
 def test_texts_longer_than_the_models_positions_are_refused(tuned, tasks, published, tmp_path):
@@ -282,7 +282,7 @@ def test_training_a_model_with_another_head_is_refused_at_the_start(tasks, publi
     with pytest.raises(
         ValueError, match=r"the model has one for sequence to sequence lm\. Fine-tune it on such a task"
     ):
-        check_head(t5, ("sequence_classification", 2), what="mixture 'x'")
+        check_head(t5, ("sequence_classification", 2, None), what="mixture 'x'")
 
 
 def test_asking_a_model_without_the_head_is_refused(tasks, published):

@@ -110,3 +110,17 @@ def mean_scores(scores: Sequence[Array], mean: Mean, *, axis: int = -1, where: A
     axis = axis if axis < 0 else axis + 1
     log_probabilities = jax.nn.log_softmax(logits, axis=axis, where=where)
     return jax.nn.logsumexp(log_probabilities, axis=0) - jnp.log(len(scores))
+
+
+def mean_of_sigmoids(scores: Sequence[Array], mean: Mean) -> Array:
+    """Average scores of classes that don't exclude each other.
+
+    Args:
+      scores: Logits of each model.
+      mean: "logits" for their mean, "probabilities" for the logit of the mean of their sigmoids.
+    """
+    logits = jnp.stack(scores).astype(jnp.float32)
+    if mean == "logits":
+        return logits.mean(0)
+    likely, unlikely = (jax.nn.logsumexp(jax.nn.log_sigmoid(each), axis=0) for each in (logits, -logits))
+    return likely - unlikely

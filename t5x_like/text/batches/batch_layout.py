@@ -12,7 +12,12 @@ from t5x_like.text.objectives.objective import Example, Layout, Lengths
 _EXTRA_FIELDS = ("token_types", "block_positions", "prefix", "ranks")
 
 # Labels of whole sequences, by field of Example.
-_LABELS = {"label": "sequence_labels", "value": "sequence_values", "span": "sequence_spans"}
+_LABELS = {
+    "label": "sequence_labels",
+    "value": "sequence_values",
+    "span": "sequence_spans",
+    "classes": "sequence_classes",
+}
 
 SHIFTED_IN = 0  # id that a decoder reads before its first target
 
@@ -41,6 +46,7 @@ def make_batch(
     fields: Collection[str] = (),
     packed: bool = True,
     zero_is_padding: bool = True,
+    num_classes: int = 0,
 ) -> Batch:
     """Lay out rows of examples as a batch.
 
@@ -54,6 +60,7 @@ def make_batch(
         batches have the same streams.
       packed: Whether rows may have several examples.
       zero_is_padding: Whether id 0 is always padding, as in seqio; False if the vocabulary has a word there.
+      num_classes: Number of classes C, if ``fields`` has "classes".
     """
     streams: dict[str, Any] = {}
     if layout != "decoder":
@@ -64,7 +71,7 @@ def make_batch(
         streams["target_tokens"] = _token_field(rows, "targets", lengths.inputs)
         if "positions" in fields:
             streams["encoder_positions"] = _token_field(rows, "positions", lengths.inputs, absent=_counted)
-        return Batch(**streams, **_target_fields(rows, encoder, fields))
+        return Batch(**streams, **_target_fields(rows, encoder, fields, num_classes))
     targets = [[example.targets for example in row] for row in rows]
     decoder = lay_out(targets, lengths.targets, zero_is_padding=zero_is_padding)
     streams |= _named(decoder, "decoder", "target_tokens")
@@ -75,11 +82,17 @@ def make_batch(
         streams["decoder_input_tokens"] = shift_right(decoder.tokens, in_segments)
     if "positions" in fields:
         streams["decoder_positions"] = _token_field(rows, "positions", lengths.targets, absent=_counted)
-    return Batch(**streams, **_target_fields(rows, decoder, fields))
+    return Batch(**streams, **_target_fields(rows, decoder, fields, num_classes))
 
 
 def make_batch_of_choices(
-    rows: Rows, num_choices: int, *, lengths: Lengths, fields: Collection[str], zero_is_padding: bool = True
+    rows: Rows,
+    num_choices: int,
+    *,
+    lengths: Lengths,
+    fields: Collection[str],
+    zero_is_padding: bool = True,
+    num_classes: int = 0,
 ) -> Batch:
     """Lay out examples of several rows: choices, or both orders of a pair. Streams are [B, C, L].
 
@@ -89,6 +102,7 @@ def make_batch_of_choices(
       lengths: Lengths of both streams.
       fields: See ``make_batch``.
       zero_is_padding: See ``make_batch``.
+      num_classes: See ``make_batch``.
     """
     choices = [
         [example.choices[choice]._replace(task=example.task) for example in row]
@@ -108,7 +122,7 @@ def make_batch_of_choices(
         None if stream is None else stream.reshape(len(rows), num_choices, *stream.shape[1:])
         for stream in batch
     )
-    return Batch(*streams)._replace(**_label_fields(rows, fields))
+    return Batch(*streams)._replace(**_label_fields(rows, fields, num_classes))
 
 
 def lay_out(
@@ -160,7 +174,9 @@ def _named(stream: TokenStream, side: str, tokens: str) -> dict[str, np.ndarray]
     }
 
 
-def _target_fields(rows: Rows, stream: TokenStream, fields: Collection[str]) -> dict[str, np.ndarray]:
+def _target_fields(
+    rows: Rows, stream: TokenStream, fields: Collection[str], num_classes: int
+) -> dict[str, np.ndarray]:
     """Return loss weights, task ids and the extra fields that models read."""
     length = stream.tokens.shape[1]
     streams = {name: _token_field(rows, name, length) for name in _EXTRA_FIELDS if name in fields}
@@ -170,15 +186,18 @@ def _target_fields(rows: Rows, stream: TokenStream, fields: Collection[str]) -> 
     if "continues" in fields:
         follows = [row[0].continues if row else 0 for row in rows]
         streams["continues"] = np.array(follows, np.int32)
-    return streams | _label_fields(rows, fields) | {"task_ids": _task_ids(rows, stream.segment_ids)}
+    return (
+        streams | _label_fields(rows, fields, num_classes) | {"task_ids": _task_ids(rows, stream.segment_ids)}
+    )
 
 
-def _label_fields(rows: Rows, fields: Collection[str]) -> dict[str, np.ndarray]:
+def _label_fields(rows: Rows, fields: Collection[str], num_classes: int) -> dict[str, np.ndarray]:
     """Return the labels of whole sequences: of the first example of each row."""
     found = {}
     for name in _LABELS:
         if name in fields:
-            values = [getattr(row[0] if row else Example(), name) for row in rows]
+            padding = Example(classes=np.full(num_classes, -1, np.int32))
+            values = [getattr(row[0] if row else padding, name) for row in rows]
             found[_LABELS[name]] = np.array(values, np.float32 if name == "value" else np.int32)
     return found
 

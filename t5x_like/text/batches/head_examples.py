@@ -121,11 +121,13 @@ class HeadExamples:
         """Return one example for ``make_batch``."""
         choices = self.num_choices or 1
         rows = [self._row(number * choices + choice) for choice in range(choices)]
-        labeled = {
+        labeled: dict[str, Any] = {
             "label": int(self.labels[number]),
             "value": float(self.values[number]),
             "span": (int(self.spans[number, 0]), int(self.spans[number, 1])),
         }
+        if self.head_format.has_label_sets:
+            labeled["classes"] = self._indicators(number)
         if self.num_choices:
             return Example(choices=tuple(rows), **labeled)
         if self.head_format.tags_tokens:
@@ -145,6 +147,15 @@ class HeadExamples:
     def character_offsets(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the character offsets at which each token of the context begins and ends."""
         return self._starts[number], self._ends[number]
+
+    def _indicators(self, number: int) -> np.ndarray:
+        """Return 1 for each class of an example, int32 [C]; -1 everywhere if it is unlabeled."""
+        classes = self._classes[number] - 1
+        if (classes < 0).any():
+            return np.full(self.head_format.num_outputs, -1, np.int32)
+        indicators = np.zeros(self.head_format.num_outputs, np.int32)
+        indicators[classes] = 1
+        return indicators
 
     def _row(self, number: int) -> Example:
         tokens = self._tokens[number]

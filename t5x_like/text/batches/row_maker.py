@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.batch import Batch, bucket_length
+from t5x_like.batch import Batch, bucket_length, token_axis
 from t5x_like.text.batches.batch_layout import make_batch, make_batch_of_choices
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.head_source import HeadSource
@@ -46,6 +46,7 @@ class RowMaker(NamedTuple):
 
     def lay_out(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """Return rows of examples as a batch."""
+        num_classes = self.spec.head[1] if self.spec.head else 0
         if self.spec.num_choices:
             return make_batch_of_choices(
                 rows,
@@ -53,6 +54,7 @@ class RowMaker(NamedTuple):
                 lengths=self.lengths,
                 fields=self.spec.fields,
                 zero_is_padding=self.zero_is_padding,
+                num_classes=num_classes,
             )
         return make_batch(
             rows,
@@ -61,6 +63,7 @@ class RowMaker(NamedTuple):
             fields=self.spec.fields,
             packed=self.pack,
             zero_is_padding=self.zero_is_padding,
+            num_classes=num_classes,
         )
 
     def grouped(
@@ -170,11 +173,14 @@ def cut_to_bucket(batch: Batch, *, shortest: int = 16) -> Batch:
     length = bucket_length(longest, limit, shortest=shortest)
     if length == limit:
         return batch
-    # Per-token streams have this shape: [B, L], or [B, C, L] with choices.
+    # Per-token streams have this shape: [B, L], or [B, C, L] with choices. Labels of as many classes may have it, too.
     per_token = batch.encoder_segment_ids.shape
-    return Batch(
-        *(stream if stream is None or stream.shape != per_token else stream[..., :length] for stream in batch)
-    )
+    cut = {
+        field: stream[..., :length]
+        for field, stream in zip(Batch._fields, batch, strict=True)
+        if stream is not None and stream.shape == per_token and token_axis(field) is not None
+    }
+    return batch._replace(**cut)
 
 
 def group_by_length(sizes: Sequence[int] | np.ndarray, batch_size: int, key: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
 from t5x_like.text.heads.cloze_head import ClozeClassification, MaskedClozeClassification
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFraming
+from t5x_like.text.heads.multi_label_head import MultiLabelClassification
 from t5x_like.text.heads.referent_head import ReferentRanking
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
 from t5x_like.text.heads.span_head import QuestionAnswering
@@ -15,6 +16,7 @@ __all__ = [
     "HeadFormat",
     "InputFraming",
     "MaskedClozeClassification",
+    "MultiLabelClassification",
     "MultipleChoice",
     "QuestionAnswering",
     "ReferentRanking",

@@ -22,7 +22,8 @@ UNLABELED = -1
 HeadKind = Literal[
     "sequence_classification", "multiple_choice", "token_classification", "question_answering", "cloze"
 ]
-Answer = int | float | str | list[int]  # a class or choice, a number, a text, a class for each word
+# A class or choice, a number, a text, a class for each word, or any number of classes.
+Answer = int | float | str | list[int]
 
 
 class Head(NamedTuple):
@@ -31,10 +32,12 @@ class Head(NamedTuple):
     Attributes:
       kind: Type of the head.
       num_labels: Number of labels.
+      problem_type: "multi_label" if a row has any number of the labels; otherwise None.
     """
 
     kind: HeadKind
     num_labels: int
+    problem_type: Literal["multi_label"] | None = None
 
 
 class Probabilities(NamedTuple):
@@ -62,6 +65,7 @@ class HeadRow(NamedTuple):
       description: Readable form of the row; by default its texts.
       candidates: Texts that may fill the gap.
       rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
+      classes: All classes of a row with several, sorted; None for unlabeled rows.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -73,6 +77,7 @@ class HeadRow(NamedTuple):
     description: str = ""
     candidates: tuple[str, ...] = ()
     rights: tuple[int, ...] = ()
+    classes: tuple[int, ...] | None = None
 
     @property
     def input_text(self) -> str:
@@ -93,7 +98,7 @@ class HeadExample(NamedTuple):
       label: See ``HeadRow``.
       value: See ``HeadRow``.
       span: First and last token of the answer.
-      classes: Class of each token, int32 [L]; -1 for none.
+      classes: Class of each token, int32 [L], -1 for none; or all classes of the row, [-1] for an unlabeled one.
       starts: First character of each token of the context, int32.
       ends: Character after each token of the context, int32.
       offset: Start of the window in the context, in tokens.
@@ -121,6 +126,7 @@ class HeadFormat(ABC):
       has_choices: Whether an example has one input row per choice.
       predicts_number: Whether the label is a number.
       tags_tokens: Whether labels belong to tokens.
+      has_label_sets: Whether a row has any number of classes.
       keeps_unlabeled: Whether a model trains on rows without a label, too, by a loss of its own.
       label_fields: Fields of ``Example`` that hold the label.
       label_parameters: Fields of the format that name the columns of the label.
@@ -131,6 +137,7 @@ class HeadFormat(ABC):
     has_choices: ClassVar[bool] = False
     predicts_number: ClassVar[bool] = False
     tags_tokens: ClassVar[bool] = False
+    has_label_sets: ClassVar[bool] = False
     keeps_unlabeled: bool = False
     label_fields: ClassVar[tuple[str, ...]] = ("label",)
     label_parameters: ClassVar[tuple[str, ...]] = ("label",)
@@ -232,6 +239,11 @@ class HeadFormat(ABC):
 
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
+
+    @property
+    def label_separator(self) -> str:
+        """String between the labels of a prediction with several, where it is written on one line."""
+        return " "
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
         """Return the properties of the examples for a loader, given their rows per example."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from t5x_like.text.metrics import (
-    chunks,
     classification,
     correlation,
     generation_metrics,
@@ -30,8 +29,14 @@ _OF_NUMBERS: dict[str, MetricFunction] = {
     "pearson_corrcoef": correlation.pearson_corrcoef,
     "spearman_corrcoef": correlation.spearman_corrcoef,
 }
-# Text outputs need not have a tag for each word.
-_OF_HEADS: dict[str, MetricFunction] = {"chunk_f1": chunks.chunk_f1}
+# Text outputs need not have a tag for each word, and are no sets of classes.
+_OF_HEADS = {
+    "chunk_f1": "heads that classify tokens; text outputs have no tags",
+    **dict.fromkeys(
+        ("micro_f1", "samples_f1", "samples_jaccard"),
+        "heads with several labels of a row, such as MultiLabelClassification",
+    ),
+}
 METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
 
 
@@ -96,7 +101,7 @@ def check_metric(name: str, classes: Sequence[str] = (), *, for_head: bool = Fal
     if name in _OF_HEADS:
         if for_head:
             return
-        raise ValueError(f"metric {name!r} is for heads that classify tokens; text outputs have no tags")
+        raise ValueError(f"metric {name!r} is for {_OF_HEADS[name]}")
     if name not in METRIC_NAMES:
         names = (*METRIC_NAMES, *_OF_HEADS)
         near = difflib.get_close_matches(name, names, n=1)

@@ -87,6 +87,7 @@ class Example(NamedTuple):
       label: Class of the sequence, or the correct one of several choices; -1 if there is none.
       value: Number to predict for the sequence; NaN if there is none.
       span: First and last token of an answer; (0, 0) for unanswerable questions, (-1, -1) without a span.
+      classes: int32 [C], 1 for each class of a sequence with several, 0 for the others; -1 if it has no label.
       choices: One example per choice; replaces all per-token fields.
       continues: 1 if the example continues the same row of the previous batch.
       task: Index of the task in the mixture; set by the loader.
@@ -103,6 +104,7 @@ class Example(NamedTuple):
     label: int = -1
     value: float = math.nan
     span: tuple[int, int] = (-1, -1)
+    classes: np.ndarray | None = None
     choices: tuple["Example", ...] = ()
     continues: int = 0
     task: int = 0
@@ -120,7 +122,8 @@ class ExampleSpec(NamedTuple):
       contiguous: Whether texts are rows of one long text, each continuing the previous one.
       num_copies: Number of epochs after which texts and seeds repeat, in another order; None means never.
       num_choices: Number of rows per example, for multiple choice and pairs in both orders; 0 for one row.
-      head: Type of the head that reads the examples, and its number of outputs.
+      head: Type of the head that reads the examples, its number of outputs, and "multi_label" for several labels of
+        a row.
     """
 
     layout: Layout
@@ -131,7 +134,7 @@ class ExampleSpec(NamedTuple):
     contiguous: bool = False
     num_copies: int | None = None
     num_choices: int = 0
-    head: tuple[str, int] | None = None
+    head: tuple[str, int, str | None] | None = None
 
 
 class StreamRow(NamedTuple):

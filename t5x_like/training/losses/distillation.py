@@ -187,6 +187,21 @@ def top_divergence(student: jax.Array, teacher: TopLogits, temperature: float) -
     return (known + others) * temperature**2
 
 
+def binary_divergence(student: jax.Array, teacher: jax.Array, temperature: float) -> jax.Array:
+    """Return the mean over classes of KL(teacher || student) of their sigmoids times the squared temperature, [...].
+
+    Args:
+      student: Logits [..., C].
+      teacher: Logits [..., C].
+      temperature: Divides both.
+    """
+    own, other = (logits.astype(jnp.float32) / temperature for logits in (student, teacher))
+    probs = jax.nn.sigmoid(other)
+    of_class = probs * (jax.nn.log_sigmoid(other) - jax.nn.log_sigmoid(own))
+    of_rest = (1.0 - probs) * (jax.nn.log_sigmoid(-other) - jax.nn.log_sigmoid(-own))
+    return jnp.mean(of_class + of_rest, axis=-1) * temperature**2
+
+
 def cosine_distance(student: jax.Array, teacher: jax.Array) -> jax.Array:
     """Return ``1 - cosine`` of vectors [..., D], float32 [...]."""
     own, other = student.astype(jnp.float32), teacher.astype(jnp.float32)
@@ -254,6 +269,8 @@ def _sequence_losses(
     match name:
         case "regression":  # scores [B, 1]
             return jnp.square(student.astype(jnp.float32) - teacher.astype(jnp.float32))[:, 0]
+        case "multi_label":  # [B, C]
+            return binary_divergence(student, teacher, temperature)
         case "multiple_choice":  # [B * C, 1], or [B, C]
             rows = len(batch.sequence_labels)
             return divergence(student.reshape(rows, -1), teacher.reshape(rows, -1), temperature)

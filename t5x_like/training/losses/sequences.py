@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
@@ -108,6 +109,23 @@ def _regression(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     return SequenceMeasures(errors**2, close.astype(jnp.float32), known.astype(jnp.float32))
 
 
+def _multi_label(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    """Binary cross entropies, averaged over classes, from scores [B, C]; a row is right if all of its classes are."""
+    labels = batch.sequence_classes
+    scores = scores_of_examples(scores, len(labels), are_choices=False).astype(jnp.float32)
+    labeled = is_labeled_set(labels)
+    losses = jnp.mean(optax.sigmoid_binary_cross_entropy(scores, jnp.maximum(labels, 0)), axis=-1)
+    right = labeled & jnp.all((scores > 0) == (labels > 0), axis=-1)
+    return SequenceMeasures(
+        jnp.where(labeled, losses, 0.0), right.astype(jnp.float32), labeled.astype(jnp.float32)
+    )
+
+
+def is_labeled_set(labels: jax.Array) -> jax.Array:
+    """Return which rows of indicators [B, C] have a label, bool [B]; it may be that of no class."""
+    return labels[:, 0] >= 0
+
+
 def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     """Return the mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
     ends, spans = mask_padding(scores, batch), batch.sequence_spans
@@ -133,6 +151,9 @@ REGRESSION = SequenceLoss(
     _regression,
     head="sequence_classification",
     required=True,
+)
+MULTI_LABEL = SequenceLoss(
+    "sequence_classes", is_labeled_set, _multi_label, head="sequence_classification", required=True
 )
 QUESTION_ANSWERING = SequenceLoss(
     "sequence_spans", lambda spans: spans[:, 0] >= 0, _question_answering, required=True

@@ -14,6 +14,7 @@ from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.directions import join_directions
 from t5x_like.training.losses.sequences import (
     CLASSIFICATION,
+    MULTI_LABEL,
     MULTIPLE_CHOICE,
     QUESTION_ANSWERING,
     REGRESSION,
@@ -40,6 +41,7 @@ SEQUENCE_LOSSES: dict[str, SequenceLoss] = {
     "multiple_choice": MULTIPLE_CHOICE,
     "cloze": MULTIPLE_CHOICE,
     "regression": REGRESSION,
+    "multi_label": MULTI_LABEL,
     "question_answering": QUESTION_ANSWERING,
 }
 

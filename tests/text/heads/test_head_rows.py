@@ -119,10 +119,10 @@ def test_a_question_without_an_answer_is_labeled_where_that_can_be():
 def test_forms_name_the_head_they_take():
     heads = [form.head for form in (PAIR, NUMBER, CHOICES, SPANS, TAGS, GAP)]
     assert heads == [
-        ("sequence_classification", 2),
-        ("sequence_classification", 1),
-        ("multiple_choice", 2),
-        ("question_answering", 2),
-        ("token_classification", 2),
-        ("sequence_classification", 2),
+        ("sequence_classification", 2, None),
+        ("sequence_classification", 1, None),
+        ("multiple_choice", 2, None),
+        ("question_answering", 2, None),
+        ("token_classification", 2, None),
+        ("sequence_classification", 2, None),
     ]

@@ -120,7 +120,7 @@ def test_both_orders_of_a_number_are_added():
 
 
 def test_the_output_layer_is_kept_next_to_the_head():
-    config = with_lm_head(replace(GPT, keep_lm_head=False), ("sequence_classification", 3))
+    config = with_lm_head(replace(GPT, keep_lm_head=False), ("sequence_classification", 3, None))
     assert config == GPT
     untied = replace(GPT, tie_word_embeddings=False)
     paths = parameters.flatten(parameters.abstract(untied)[1])
@@ -139,14 +139,14 @@ def test_what_cannot_have_an_auxiliary_loss_is_refused():
         task="sequence_classification",
     )
     with pytest.raises(ValueError, match=r"auxiliary_lm_weight needs a decoder.* a BertConfig is none"):
-        with_lm_head(bert, ("sequence_classification", 2))
+        with_lm_head(bert, ("sequence_classification", 2, None))
     with pytest.raises(ValueError, match=r"this run trains no head\. Leave auxiliary_lm_weight out"):
         with_lm_head(GPT, None)
     with pytest.raises(ValueError, match="a head for the classes of tokens, which are its targets"):
-        with_lm_head(GPT, ("token_classification", 2))
+        with_lm_head(GPT, ("token_classification", 2, None))
     with pytest.raises(ValueError, match=r"auxiliary_lm_weight is 0\.0; give a positive number, or None"):
         LossConfig(auxiliary_lm_weight=0)
     with pytest.raises(
         ValueError, match=r"'pairs' reads pairs in both orders .*a BertConfig has another head"
     ):
-        check_head(bert, ("sequence_classification", 2), what="mixture 'pairs'", adds_rows=True)
+        check_head(bert, ("sequence_classification", 2, None), what="mixture 'pairs'", adds_rows=True)

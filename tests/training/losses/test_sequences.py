@@ -1,5 +1,7 @@
 """Losses of encoder heads: each against its formula, and multiple choice in any microbatches."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,6 +68,19 @@ def test_a_missing_number_gives_no_gradient():
 
     gradient = jax.grad(loss)(jnp.full((4, 1), 3.0))
     np.testing.assert_allclose(gradient[:, 0], [0, 4, 4, 4])
+
+
+def test_several_classes_cost_the_mean_of_their_binary_cross_entropies():
+    scores = np.array([[2.0, -1.0, 0.5], [-90.0, 90.0, 3.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]], np.float32)
+    labels = np.array([[1, 0, 0], [0, 1, 1], [-1, -1, -1], [0, 0, 0]], np.int32)
+    batch = batch_of(sequence_classes=labels)
+    measured = measure_sequences(batch, {"sequence_classification": jnp.asarray(scores)})
+    assert measured is not None
+    # torch.nn.functional.binary_cross_entropy_with_logits(…, reduction="none").mean(-1)
+    np.testing.assert_allclose(measured.losses, [0.4714222, 0.0161958, 0.0, 0.3132617], rtol=1e-5)
+    assert measured.correct.tolist() == [0, 1, 0, 1]
+    assert measured.labeled.tolist() == [1, 1, 0, 1]
+    assert float(num_labeled(batch)) == 3
 
 
 def test_an_answer_costs_the_mean_of_both_ends_among_real_tokens():
@@ -164,6 +179,8 @@ def examples_for(task):
     inputs[:, 0] = np.arange(8) % 2 + 3
     if task == "regression":
         return tokens | {"sequence_values": (np.arange(8) % 2 * 3 + 1).astype(np.float32)}
+    if task == "multi_label":
+        return tokens | {"sequence_classes": np.array([[1, 0, 1], [0, 0, 0]] * 4, np.int32)}
     return tokens | {"sequence_labels": (np.arange(8) % 2).astype(np.int32)}
 
 
@@ -172,14 +189,19 @@ def examples_for(task):
     [
         ("sequence_classification", 2),
         ("regression", 1),
+        ("multi_label", 3),
         pytest.param("multiple_choice", 2, marks=pytest.mark.slow),
         pytest.param("token_classification", 3, marks=pytest.mark.slow),
         ("question_answering", 2),
     ],
 )
 def test_every_head_learns_its_examples_by_heart(task, num_labels):
-    config = model_for("sequence_classification" if task == "regression" else task, num_labels)
-    summary = summary_after(config, Batch(**examples_for(task)), steps=100, head=(config.task, num_labels))
+    is_of_sequences = task in ("regression", "multi_label")
+    config = model_for("sequence_classification" if is_of_sequences else task, num_labels)
+    config = replace(config, problem_type="multi_label" if task == "multi_label" else None)
+    summary = summary_after(
+        config, Batch(**examples_for(task)), steps=100, head=(config.task, num_labels, config.problem_type)
+    )
     assert summary["loss"] < 0.05
     if task == "regression":
         assert summary["share_within_0.5"] == 1.0
