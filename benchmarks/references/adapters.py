@@ -63,10 +63,25 @@ class AdapterFolder:
         return logits[mask == 1]
 
     def check(self) -> None:
-        """Compare the logits of the base model with the adapter."""
+        """Compare the logits of the base model with the adapter; or the message, if ``meta.json`` says "refused"."""
         pretrained = t5x_like.from_pretrained(self.base)
+        meta = self.directory / "meta.json"
+        if meta.is_file() and (words := read_json(meta).get("refused")):
+            self._check_refused(pretrained, words)
+            return
         pretrained.load_adapter("recorded", self.adapter)
         check_close(self.logits(pretrained), self.recorded, "logits", atol=ATOL)
+
+    def _check_refused(self, pretrained: Any, words: str) -> None:
+        try:
+            pretrained.load_adapter("recorded", self.adapter)
+        except ValueError as error:
+            if words not in str(error):
+                raise DifferenceError(
+                    f"it is refused with another message than {words!r}: {error}"
+                ) from error
+            return
+        raise DifferenceError(f"it is read, and a message with {words!r} was expected")
 
 
 def adapter(directory: Path) -> Iterator[Reference]:

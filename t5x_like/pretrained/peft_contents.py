@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.pretrained.peft_targets import TargetSelection
 from t5x_like.pretrained.peft_weights import Arrays, PublishedModel
 
 _PART = re.compile(
@@ -76,22 +77,25 @@ class AdapterTensors:
             self._tensors[self.model.spelled(found[1] or ""), found[2]] = tensor
 
     def require_all(self, fields: AdapterFields) -> None:
-        """Check that there is a tensor of every module that the fields name.
-
-        Layers that patterns choose are not checked.
+        """Check that there is a tensor of every module that the fields name, and of no others.
 
         Raises:
-          ValueError: Tensors are missing; lists the names.
+          ValueError: Tensors are missing, or belong to modules that the fields leave out; lists the names.
         """
         targets, saved = fields.take("target_modules"), fields.take("modules_to_save", [])
         given = {f"{module}.{part}" for module, part in self._tensors}
         needed = [*self.model.weights_in(saved), *(self.model.biases if fields.take("bias") == "all" else ())]
         absent = [name for name in dict.fromkeys(needed) if name not in given]
-        chosen_by_pattern = fields.take("exclude_modules") or fields.take("layers_to_transform") is not None
-        if isinstance(targets, list) and not chosen_by_pattern:
-            adapted = {module for module, _ in self._tensors}
-            whole = {name.rpartition(".")[0] for name in self.model.weights_in(saved)}
-            absent += [name for name in self.model.targeted(targets) if name not in adapted | whole]
+        if targets is not None:
+            selection = TargetSelection(
+                where=fields.where,
+                target_modules=targets,
+                exclude_modules=fields.take("exclude_modules"),
+                modules_to_save=saved,
+                layers_to_transform=fields.take("layers_to_transform"),
+                layers_pattern=fields.take("layers_pattern"),
+            )
+            absent += self._without_adapter(selection)
         parts = {
             part: {module for module, each in self._tensors if each == part} for _, part in self._tensors
         }
@@ -104,6 +108,28 @@ class AdapterTensors:
                 f"{self.where} lacks tensors of {', '.join(absent[:_MOST_NAMES])}{more}, which its adapter_config.json "
                 "names; fetch the whole adapter"
             )
+
+    def _without_adapter(self, selection: TargetSelection) -> list[str]:
+        """Return the modules that a selection has and that lack tensors.
+
+        Raises:
+          ValueError: The selection has no module, or there are tensors of modules that it leaves out.
+        """
+        selected = self.model.targeted(selection)
+        adapted = {module for module, part in self._tensors if module and part.startswith(("lora_", "ia3_"))}
+        if not selected and not adapted:
+            raise ValueError(
+                f"{selection.where}: target_modules={selection.target_modules!r} selects no module of the model"
+            )
+        others = sorted(name for name in adapted if not self.model.is_in(selection, name))
+        if others:
+            raise ValueError(
+                f"{self.where} has tensors of {', '.join(others[:_MOST_NAMES])}, which its adapter_config.json leaves "
+                "out (target_modules, exclude_modules, layers_to_transform), so that PEFT ignores them; delete the "
+                "tensors or select the modules"
+            )
+        whole = {module for module, _ in self._tensors}
+        return [name for name in selected if name not in whole]
 
     def pop(self, part: str) -> Arrays:
         """Return and remove the tensors of one part by module."""

@@ -23,6 +23,7 @@ from t5x_like.model.zoo.weights import (
     their_shapes,
     write_weights,
 )
+from t5x_like.pretrained.peft_targets import TargetSelection
 
 _KERNEL, _TABLE, _WEIGHT = "/kernel", "/table", ".weight"
 
@@ -92,15 +93,21 @@ class PublishedModel:
 
     def spelled(self, module: str) -> str:
         """Return the name here of a module, which may have a prefix more or less in files of other heads."""
-        bare = next((module.removeprefix(each) for each in self._prefixes if module.startswith(each)), module)
-        spellings = (module, bare, *(prefix + bare for prefix in self._prefixes))
-        return next((name for name in spellings if name in self._names), module)
+        return next((name for name in self._spellings(module) if name in self._names), module)
 
-    def targeted(self, targets: Collection[str]) -> list[str]:
-        """Return the linear layers and embeddings, but for heads, that PEFT's ``target_modules`` select."""
+    def _spellings(self, module: str) -> tuple[str, ...]:
+        bare = next((module.removeprefix(each) for each in self._prefixes if module.startswith(each)), module)
+        return (module, bare, *(prefix + bare for prefix in self._prefixes))
+
+    def is_in(self, selection: TargetSelection, module: str) -> bool:
+        """Return whether PEFT selects a module under one of its spellings."""
+        return any(name in selection for name in self._spellings(module))
+
+    def targeted(self, selection: TargetSelection) -> list[str]:
+        """Return the linear layers and embeddings, but for heads, that PEFT selects."""
         bodies = [name for name, module in self.modules.items() if not module.ours[0].startswith("heads/")]
-        endings = tuple(f".{target}" for target in targets)
-        return [name for name in (*bodies, *self.embeddings) if f".{name}".endswith(endings)]
+        tables = () if selection.is_all_linear else self.embeddings
+        return [name for name in (*bodies, *tables) if self.is_in(selection, name)]
 
     def weights_in(self, modules: Collection[str]) -> list[str]:
         """Return the names of all weights in modules, of which the last part of the names is given."""

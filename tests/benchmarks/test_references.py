@@ -115,3 +115,12 @@ def test_arrays_are_compared_everywhere(got, message):
     check_close([np.nan, np.inf], [np.nan, np.inf], "a")
     with pytest.raises(DifferenceError, match=message):
         check_close(got, [1.0, 2.0, 3.0], "a")
+
+
+def test_adapters_that_are_to_be_refused_pass_by_their_message(tmp_path: Path, capsys):
+    assert main([str(FIXTURES / "peft/bert_prompt")]) == 0
+    home = shutil.copytree(FIXTURES / "peft/bert_prompt", tmp_path / "adapter")
+    shutil.copytree(FIXTURES / "models/bert_seqcls", tmp_path / "bert_seqcls")
+    write(home / "meta.json", {"refused": "too long"})
+    assert main([str(home)]) == 1
+    assert "it is refused with another message than 'too long'" in capsys.readouterr().out

@@ -383,6 +383,35 @@ def test_an_update_of_an_output_layer_without_weights_is_refused(tmp_path: Path)
             "base_model.model.lm_head.lora_B.weight": b,
         }
 
-    folder = changed("gpt2_lora", tmp_path / "adapter", {}, on_output)
+    targets = {"target_modules": ["c_attn", "c_proj", "lm_head"]}
+    folder = changed("gpt2_lora", tmp_path / "adapter", targets, on_output)
     with pytest.raises(ValueError, match="is on lm_head, which scores with the table of the embeddings"):
         read_peft(folder, configuration_of(MODELS / "gpt2"))
+
+
+@pytest.mark.parametrize(
+    ("case", "fields", "message"),
+    [
+        ("llama_lora_regex", {"target_modules": r".*q_proj"}, r"has tensors of model\.layers\.0.*v_proj"),
+        ("llama_lora_regex", {"target_modules": r".*_proj"}, r"lacks tensors of .*gate_proj"),
+        ("llama_lora_regex", {"target_modules": "("}, "no regular expression"),
+        ("llama_lora_regex", {"layers_to_transform": [1]}, "need a list in target_modules"),
+        ("llama_lora_layers", {"layers_to_transform": [0, 1]}, r"lacks tensors of model\.layers\.0"),
+        ("llama_lora_layers", {"layers_pattern": "blocks"}, "PEFT ignores them"),
+        ("bert_lora_excluded", {"exclude_modules": None}, r"lacks tensors of .*layer\.0\.attention"),
+        ("bert_lora_excluded", {"exclude_modules": ["query"]}, r"has tensors of .*layer\.1.*query"),
+    ],
+)
+def test_modules_that_fields_select_and_tensors_must_agree(
+    tmp_path: Path, case: str, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_peft(changed(case, tmp_path / "adapter", fields), configuration_of(base_of(case)))
+
+
+def test_a_selection_of_nothing_is_refused(tmp_path: Path) -> None:
+    folder = changed(
+        "llama_lora_regex", tmp_path / "a", {"target_modules": "q"}, lambda _: {"x.y": np.zeros(1)}
+    )
+    with pytest.raises(ValueError, match="target_modules='q' selects no module of the model"):
+        read_peft(folder, configuration_of(base_of("llama_lora_regex")))
