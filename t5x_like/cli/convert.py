@@ -123,8 +123,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         conversion.import_checkpoint(arguments.source, target, vocabulary=arguments.vocabulary)
     files = {}
-    for source in filter(None, (arguments.base, arguments.source)):
-        files |= tokenizer_files.tokenizer_contents(source)
+    if arguments.export != "hf":  # which has written its own
+        for source in filter(None, (arguments.base, arguments.source)):
+            files |= tokenizer_files.tokenizer_contents(source)
     files |= vocabulary_contents(arguments.vocabulary) if arguments.vocabulary else {}
     for name, content in files.items():
         (target / name).write_bytes(content)
@@ -273,6 +274,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
     # These import JAX.
     from t5x_like.pretrained import (
         conversion,
+        exported_tokenizer,
         gguf_export,
         hugging_face,
         model_card,
@@ -303,6 +305,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             target,
             fields=opened.fields,
             classes=opened.class_names,
+            companions=exported_tokenizer.exported_tokenizer(opened),
             card=model_card.card_of(source, step=step, license=arguments.license or ""),
             dtype=dtype,
         )

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.vocabularies.byte_level_splits import name_of_splits
-from t5x_like.text.vocabularies.definitions import sentencepiece_unigram
 from t5x_like.text.vocabularies.gguf_tokens import GgufToken, TokenKind
 from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
 from t5x_like.text.vocabularies.roles import is_markup
+from t5x_like.text.vocabularies.sentencepiece_definitions import sentencepiece_unigram
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer, parse_model
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 

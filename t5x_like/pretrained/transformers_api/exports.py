@@ -4,6 +4,7 @@ from typing import Any
 
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
+from t5x_like.pretrained.exported_tokenizer import exported_tokenizer
 from t5x_like.pretrained.gguf_export import GgufType, write_gguf
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.model_card import ModelCard, card_of
@@ -37,7 +38,8 @@ def export_hugging_face(
     if isinstance(model, Pretrained):
         opened = model.checkpoint
         card = card_of(opened.directory, step=opened.step, license=license)
-        fields, companions, sentences = model.fields, model.companions, model.sentence_embedding
+        fields, sentences = model.fields, model.sentence_embedding
+        companions = model.companions | exported_tokenizer(opened)
         model, config = model.model, model.config
     if config is None:
         raise ValueError(

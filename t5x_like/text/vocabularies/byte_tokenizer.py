@@ -14,6 +14,7 @@ class ByteTokenizer(Tokenizer):
     """Tokenizer in which byte ``b`` has id ``b + 3``; nothing is unknown."""
 
     kind = "bytes"
+    num_special = _FIRST  # the special ids come first, the unknown one last
 
     def __init__(self, num_sentinels: int) -> None:
         super().__init__(

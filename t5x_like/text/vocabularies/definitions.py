@@ -1,13 +1,11 @@
 """Definitions for ``tokenizers`` of other files: BERT's ``vocab.txt``, GPT's ``merges.txt``, lists of words."""
 
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF, Definition
 
 END_OF_WORD = "</w>"
-SPACE = "▁"  # SentencePiece's mark
 _LONGEST_WORD = 100  # characters, as in BERT; longer words are unknown
 
 
@@ -95,7 +93,7 @@ def byte_level(
         "normalizer": None,
         "pre_tokenizer": level,
         "decoder": level,
-        "model": _byte_pair_model(numbers, merges),
+        "model": byte_pair_model(numbers, merges),
     }
 
 
@@ -122,98 +120,11 @@ def sennrich(
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "decoder": {"type": "BPEDecoder", "suffix": END_OF_WORD},
         "model": {
-            **_byte_pair_model(numbers, merges),
+            **byte_pair_model(numbers, merges),
             "unk_token": "<unk>" if "<unk>" in numbers else None,
             "end_of_word_suffix": END_OF_WORD,
         },
     }
-
-
-def sentencepiece_byte_pair(
-    numbers: Mapping[str, int],
-    merges: Sequence[tuple[str, str]],
-    *,
-    unknown: str | None,
-    prefix_space: bool,
-) -> Definition:
-    """Return SentencePiece's BPE, which spells characters without a piece as bytes, as in Llama 2.
-
-    Args:
-      numbers: Id of each piece.
-      merges: Pairs of pieces, by priority.
-      unknown: Piece of bytes that have no piece.
-      prefix_space: Add a space before the text.
-    """
-    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix_space else []
-    decoders = [_replace(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *strip]
-    return {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": {"type": "Sequence", "normalizers": _marked_spaces(prefix_space=prefix_space)},
-        "pre_tokenizer": None,
-        "decoder": {"type": "Sequence", "decoders": decoders},
-        "model": {
-            **_byte_pair_model(numbers, merges),
-            "unk_token": unknown,
-            "fuse_unk": True,
-            "byte_fallback": True,
-        },
-    }
-
-
-def sentencepiece_unigram(
-    pieces: Sequence[tuple[str, float]],
-    *,
-    unknown: int,
-    charsmap: bytes,
-    squeeze: bool,
-    prefix_space: bool,
-    has_bytes: bool,
-) -> Definition:
-    """Return SentencePiece's unigram model (Kudo 2018, https://arxiv.org/abs/1804.10959), as in T5.
-
-    Args:
-      pieces: Pieces with their log-probabilities, by id.
-      unknown: Id of characters that have no piece.
-      charsmap: SentencePiece's compiled rules of normalization; empty for none.
-      squeeze: Remove spaces at the ends, and all but one between words.
-      prefix_space: Add a space before the text.
-      has_bytes: Spell characters without a piece as bytes.
-    """
-    compiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
-    squeezed = [_replace({"Regex": "^ +| +$"}, ""), _replace({"Regex": " {2,}"}, " ")]
-    steps = [*([compiled] if charsmap else []), *(squeezed if squeeze else [])]
-    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix_space else []
-    bytes_back = [{"type": "ByteFallback"}] if has_bytes else []
-    return {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [*steps, *_marked_spaces(prefix_space=prefix_space)],
-        },
-        "pre_tokenizer": None,
-        "decoder": {
-            "type": "Sequence",
-            "decoders": [_replace(SPACE, " "), *bytes_back, {"type": "Fuse"}, *strip],
-        },
-        "model": {
-            "type": "Unigram",
-            "unk_id": unknown,
-            "vocab": [list(piece) for piece in pieces],
-            "byte_fallback": has_bytes,
-        },
-    }
-
-
-def _marked_spaces(*, prefix_space: bool) -> list[dict[str, Any]]:
-    prefix = [{"type": "Prepend", "prepend": SPACE}] if prefix_space else []
-    return [*prefix, _replace(" ", SPACE)]
-
-
-def _replace(pattern: str | Mapping[str, str], content: str) -> dict[str, Any]:
-    found = {"String": pattern} if isinstance(pattern, str) else dict(pattern)
-    return {"type": "Replace", "pattern": found, "content": content}
 
 
 def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -> Definition:
@@ -238,12 +149,65 @@ def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -
     }
 
 
+def added_token(piece: str, number: int, *, special: bool) -> dict[str, Any]:
+    """Return an item of ``added_tokens``, which is found in text before all other pieces.
+
+    Args:
+      piece: String of the token.
+      number: Its id.
+      special: Decoding can leave it out.
+    """
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": number, "content": piece, **flags, "special": special}
+
+
+def template_of(
+    piece_of: Callable[[int], str],
+    *,
+    start: Sequence[int],
+    between: Sequence[tuple[int, int]],
+    end: Sequence[int],
+) -> dict[str, Any] | None:
+    """Return the ``post_processor`` that adds special ids to texts; None if there are none.
+
+    Args:
+      piece_of: Returns the string of an id.
+      start: Ids before the first text.
+      between: Ids between two texts, with their token types.
+      end: Ids after the last text.
+    """
+    if not (start or between or end):
+        return None
+
+    def special(number: int, part: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": piece_of(number), "type_id": part}}
+
+    first, second = ({"Sequence": {"id": name, "type_id": part}} for part, name in enumerate("AB"))
+    before, after = [[special(n, part) for n in end] for part in (0, 1)]
+    begin = [special(number, 0) for number in start]
+    pieces = {n: piece_of(n) for n in (*start, *(number for number, _ in between), *end)}
+    return {
+        "type": "TemplateProcessing",
+        "single": [*begin, first, *before],
+        "pair": [*begin, first, *(special(*each) for each in between), second, *after],
+        "special_tokens": {
+            piece: {"id": piece, "ids": [number], "tokens": [piece]} for number, piece in pieces.items()
+        },
+    }
+
+
 def is_lower_case(pieces: Sequence[str]) -> bool:
     """Return whether no piece except special ones has a capital letter."""
     return all(piece == piece.lower() or piece[:1] in "[<" for piece in pieces)
 
 
-def _byte_pair_model(numbers: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def byte_pair_model(numbers: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the ``model`` of byte pairs, without options.
+
+    Args:
+      numbers: Id of each piece.
+      merges: Pairs of pieces, by priority.
+    """
     return {
         "type": "BPE",
         "dropout": None,

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.vocabularies.byte_level_splits import PATTERNS, WITH_WHOLE_WORDS, pre_tokenizer
-from t5x_like.text.vocabularies.definitions import (
-    SPACE,
-    byte_level,
-    sentencepiece_byte_pair,
-    sentencepiece_unigram,
-    word_piece,
-)
+from t5x_like.text.vocabularies.definitions import added_token, byte_level, word_piece
 from t5x_like.text.vocabularies.gguf_tokens import TokenizerFields, TokenKind
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition
+from t5x_like.text.vocabularies.sentencepiece_definitions import (
+    SPACE,
+    merges_of,
+    sentencepiece_byte_pair,
+    sentencepiece_unigram,
+)
 
 
 def _byte_level(fields: TokenizerFields) -> Definition:
@@ -51,14 +51,9 @@ def _byte_pair(fields: TokenizerFields) -> Definition:
         raise ValueError("tokenizer.ggml.scores is missing")
     numbers, tokens = fields.numbers, fields.tokens
     by_score = sorted(fields.of_kind(TokenKind.NORMAL), key=lambda number: -tokens[number].score)
-    halves = (
-        (tokens[number].text[:cut], tokens[number].text[cut:])
-        for number in by_score
-        for cut in range(1, len(tokens[number].text))
-    )
     definition = sentencepiece_byte_pair(
         numbers,
-        [(left, right) for left, right in halves if left in numbers and right in numbers],
+        merges_of((tokens[number].text for number in by_score), numbers),
         unknown=fields.text_of("unknown"),
         prefix_space=bool(fields.values.get("add_space_prefix", True)),
     )
@@ -107,15 +102,13 @@ def _word_piece(fields: TokenizerFields) -> Definition:
 
 def _added(fields: TokenizerFields, special: Sequence[int]) -> list[dict[str, Any]]:
     """Return the ``added_tokens``: special ones, and those that are found in text before all others."""
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     ids = {*special, *fields.of_kind(TokenKind.CONTROL, TokenKind.USER_DEFINED)}
     return [
-        {
-            "id": number,
-            "content": fields.tokens[number].text,
-            **flags,
-            "special": number in special or fields.tokens[number].kind == TokenKind.CONTROL,
-        }
+        added_token(
+            fields.tokens[number].text,
+            number,
+            special=number in special or fields.tokens[number].kind == TokenKind.CONTROL,
+        )
         for number in sorted(ids)
     ]
 

@@ -5,12 +5,13 @@ The rules are llama.cpp's. transformers reads the same ids from most texts; ``do
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.gguf_header import read_metadata
 from t5x_like.text.vocabularies.byte_level_splits import WITH_WHOLE_WORDS
+from t5x_like.text.vocabularies.definitions import template_of
 from t5x_like.text.vocabularies.gguf_definitions import DEFINITIONS
 from t5x_like.text.vocabularies.gguf_tokens import TokenizerFields, tokenizer_fields
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition
@@ -96,7 +97,12 @@ def read_gguf_vocabulary(path: str | os.PathLike[str]) -> GgufVocabulary:
         if (template := _chat_template(metadata)) is not None:
             configuration["chat_template"] = template
         middle = () if kind == "bert" else first
-        processor = _template(fields, first, middle, last) if first or last else None
+        processor = template_of(
+            lambda number: fields.tokens[number].text,
+            start=first,
+            between=[*((number, 0) for number in last), *((number, 1) for number in middle)],
+            end=last,
+        )
         return GgufVocabulary({**DEFINITIONS[kind](fields), "post_processor": processor}, configuration)
 
 
@@ -113,34 +119,6 @@ def _ends(fields: TokenizerFields, kind: str) -> tuple[tuple[int, ...], tuple[in
         for name, is_added in adds.items()
     )
     return first, last
-
-
-def _template(
-    fields: TokenizerFields, first: Sequence[int], middle: Sequence[int], last: Sequence[int]
-) -> dict[str, Any]:
-    """Return the ``post_processor`` that adds special ids to texts.
-
-    Args:
-      fields: The tokenizer's fields.
-      first: Ids before a text.
-      middle: Ids before the second of two texts.
-      last: Ids after each text.
-    """
-
-    def special(ids: Sequence[int], part: int) -> list[dict[str, Any]]:
-        return [{"SpecialToken": {"id": fields.tokens[number].text, "type_id": part}} for number in ids]
-
-    one, two = ({"Sequence": {"id": name, "type_id": part}} for part, name in enumerate("AB"))
-    single = [*special(first, 0), one, *special(last, 0)]
-    texts = {number: fields.tokens[number].text for number in (*first, *last)}
-    return {
-        "type": "TemplateProcessing",
-        "single": single,
-        "pair": [*single, *special(middle, 1), two, *special(last, 1)],
-        "special_tokens": {
-            text: {"id": text, "ids": [number], "tokens": [text]} for number, text in texts.items()
-        },
-    }
 
 
 def _chat_template(metadata: Mapping[str, Any]) -> Any:

@@ -1,0 +1,86 @@
+"""Tokenizer files of an export, from which transformers' ``AutoTokenizer`` gives the ids that the model reads."""
+
+import json
+import warnings
+from typing import Any
+
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.run_weights import trained_with_framing, was_trained_here
+from t5x_like.pretrained.tokenizer_files import tokenizer_contents
+from t5x_like.text.heads.input_format import input_format_of
+from t5x_like.text.vocabularies.definitions import template_of
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.text.vocabularies.tokenizer_definition import definition_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+
+_NO_LIMIT = 2**30  # tokens
+_ROLES = ("pad", "eos", "bos", "cls", "sep", "mask")
+
+
+def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
+    """Return the tokenizer's files by name.
+
+    Files that name transformers' class stay as they are. Others get a ``tokenizer.json`` with the special ids that the
+    model was trained with, and a ``tokenizer_config.json`` that names a class. Where the library ``tokenizers`` has no
+    such tokenizer, both are left out, with a warning.
+
+    Args:
+      checkpoint: The model to export.
+    """
+    files = tokenizer_contents(checkpoint.directory)
+    configuration = json.loads(files.get("tokenizer_config.json", b"{}"))
+    is_complete = "tokenizer_class" in configuration or (
+        "tokenizer.json" in files and json.loads(files["tokenizer.json"]).get("post_processor")
+    )
+    tokenizer = checkpoint.found_tokenizer
+    if is_complete or tokenizer is None or not was_trained_here(checkpoint.directory):
+        return files
+    try:
+        definition = definition_of(tokenizer)
+    except ValueError as error:
+        warnings.warn(f"transformers can't read the tokenizer of this export: {error}", stacklevel=2)
+        return files
+    ids = {name: getattr(tokenizer.special, name) for name in _ROLES}
+    if _reads_pairs(checkpoint):
+        definition["post_processor"] = _template_of_pairs(checkpoint, tokenizer)
+        known = ids_of(tokenizer)
+        ids |= {name: getattr(known, name) for name in ("cls", "sep", "mask")}
+    else:
+        definition["post_processor"] = _template_of_text(checkpoint, tokenizer)
+        ids["bos"] = ids["bos"] if checkpoint.begin_id is None else checkpoint.begin_id
+    ids["unk"] = tokenizer.special.unknown
+    configuration |= {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": _input_names(checkpoint),
+        **{f"{name}_token": tokenizer.piece(number) for name, number in ids.items() if number is not None},
+    }
+    if checkpoint.max_positions is not None:
+        configuration["model_max_length"] = checkpoint.max_positions
+    contents = {"tokenizer.json": definition, "tokenizer_config.json": configuration}
+    return files | {
+        name: json.dumps(content, ensure_ascii=False, indent=2).encode() for name, content in contents.items()
+    }
+
+
+def _reads_pairs(checkpoint: Checkpoint) -> bool:
+    """Return whether texts are joined as for heads, such as [CLS] A [SEP] B [SEP]."""
+    return checkpoint.answers_by_head or checkpoint.family in ("encoder", "two_stream")
+
+
+def _template_of_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, Any] | None:
+    joined = input_format_of(tokenizer, _NO_LIMIT, trained_with_framing(checkpoint.directory))
+    between = [(number, 0) for number in joined.between]
+    return template_of(tokenizer.piece, start=joined.start, between=between, end=joined.end)
+
+
+def _template_of_text(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, Any] | None:
+    start = () if checkpoint.begin_id is None else (checkpoint.begin_id,)
+    end = () if checkpoint.family == "decoder" else checkpoint.end_ids[:1]
+    return template_of(tokenizer.piece, start=start, between=[(number, 0) for number in end], end=end)
+
+
+def _input_names(checkpoint: Checkpoint) -> list[str]:
+    embeddings = getattr(checkpoint.config, "embeddings", None)
+    has_types = getattr(embeddings, "num_token_types", 0) > 1
+    return ["input_ids", *(["token_type_ids"] if has_types else []), "attention_mask"]
