@@ -50,6 +50,10 @@ def predict_rows(
     rows = table.rows(columns, delimiter)
     first = list(itertools.islice(rows, 1))
     names = list(first[0].values) if first and isinstance(first[0], RawRow) else []
+    if not arguments.delimiter and not columns and (separator := table.other_separator(names, delimiter)):
+        delimiter, rows = separator, table.rows(columns, separator)
+        first = list(itertools.islice(rows, 1))
+        names = list(first[0].values) if first and isinstance(first[0], RawRow) else []
     for name in arguments.text or ():
         if names and name not in names and table.format != "jsonl":
             raise UserError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.table_output import TABLE_FORMATS
-from t5x_like.text.tasks.row_files import ending_of, read_raw_rows
+from t5x_like.text.tasks.row_files import SEPARATORS, ending_of, read_raw_rows
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _INPUT_FORMATS = (*TABLE_FORMATS, "arrow")
@@ -39,6 +39,18 @@ class PredictedTable(NamedTuple):
         """Yield the rows; see ``read_raw_rows``."""
         stream = sys.stdin.buffer if self.file == _STANDARD_INPUT else None
         return read_raw_rows(self.name, self.format, columns=columns, delimiter=delimiter, stream=stream)
+
+    def other_separator(self, names: Sequence[str], delimiter: str) -> str | None:
+        """Return the separator of a CSV file whose only column has a name with another separator in it.
+
+        Args:
+          names: Columns by ``delimiter``.
+          delimiter: Separator by which the table was read.
+        """
+        if self.format != "csv" or self.file == _STANDARD_INPUT or len(names) != 1:
+            return None
+        separator = max(SEPARATORS, key=names[0].count)
+        return separator if separator != delimiter and separator in names[0] else None
 
     def schema(self) -> Any:
         """Return pyarrow's types of the columns of a parquet file; None for other tables."""
@@ -88,6 +100,8 @@ def table_of(arguments: argparse.Namespace) -> PredictedTable | None:
     if len(arguments.input) > 1:
         raise UserError(f"--input {named[0]} is a table; give one table and no other input")
     (file,) = named
+    if arguments.prediction_column == "":
+        raise UserError("--prediction_column is empty; give the name of the new column")
     format = arguments.format or ending_of(file)
     if file == _STANDARD_INPUT and not arguments.format:
         raise UserError("a table on stdin has no name; say its format: --format csv, tsv, jsonl or parquet")
@@ -110,7 +124,19 @@ def table_of(arguments: argparse.Namespace) -> PredictedTable | None:
 
 
 def _is_table(given: str, format: str | None) -> bool:
+    """Return whether ``--input`` names a table; otherwise it is a text.
+
+    Raises:
+      UserError: It names a file that is no table by its name.
+    """
     if given == _STANDARD_INPUT:
         return True
-    is_named = ending_of(given) in _INPUT_FORMATS and not any(map(str.isspace, given))
-    return is_named or (format is not None and Path(given).is_file())
+    is_named = ending_of(given) in _INPUT_FORMATS
+    if not os.path.isfile(given):
+        return is_named and not any(map(str.isspace, given))
+    if not is_named and format is None:
+        raise UserError(
+            f"--input {given} is a file whose name is of no table",
+            hint=f"say its format by --format {', '.join(_INPUT_FORMATS)}; --input_file reads a text from each line",
+        )
+    return True

@@ -123,13 +123,15 @@ def predict_table(
             write(pieces.text(pieces.predicted(values, read)))
     else:
         size = predictor.batch_size * _BATCHES_AT_ONCE
-        settings = {name: str(value) for name, value in vars(table).items()} | {"rows of a part": size}
+        # The treatment of bad rows may change: finished parts had none, or none that weren't left out.
+        chosen = {name: str(value) for name, value in vars(table).items() if name != "on_bad_row"}
+        settings = {**chosen, "rows of a part": size}
         with exclusive_writer(f"{output}.partial", "table"):
             parts = TableOutput(output, table.format, {**settings, **(identity or {})})
             _write_parts(parts, pieces, pieces.of(rows, size), schema)
     policy = pieces.policy
     if not policy.num_rows and not policy.num_skipped:
-        raise ValueError("there is no row to predict")
+        raise ValueError(f"{(identity or {}).get('input', 'the table')}: there is no row to predict")
     if policy.num_skipped:
         _log.warning("%s", policy)
     if pieces.num_cut:
@@ -193,8 +195,9 @@ class _Pieces:
                     continue
                 try:
                     row = self._predictor.read(self._renamed(raw.values))
+                    self._refuse_blank(raw.values)
                 except ValueError as error:
-                    self.policy.take(BadRow(str(error), raw.place))
+                    self.policy.take(BadRow(self._with_names_of_table(str(error)), raw.place))
                     continue
                 self._refuse_taken(raw)
                 self.policy.num_rows += 1
@@ -251,6 +254,23 @@ class _Pieces:
         if missing := [name for name in names.values() if name not in values]:
             raise ValueError(f"no column {missing[0]!r}; the columns are {', '.join(values) or 'none'}")
         return {**values, **{name: values[column] for name, column in names.items()}}
+
+    def _with_names_of_table(self, message: str) -> str:
+        for name, column in self._table.columns.items():
+            message = message.replace(f"column {name!r}", f"column {column!r}")
+        return message
+
+    def _refuse_blank(self, values: Mapping[str, Any]) -> None:
+        names = [self._table.columns.get(name, name) for name in self._predictor.input_columns]
+        cells = [values[name] for name in names if name in values]
+        if cells and all(
+            not cell.strip() if isinstance(cell, str) else isinstance(cell, list) and not cell
+            for cell in cells
+        ):
+            columns = f"column{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
+            raise ValueError(
+                f"{columns} {'are' if len(names) > 1 else 'is'} empty; there is nothing to predict"
+            )
 
     def _refuse_taken(self, raw: RawRow) -> None:
         added = self._table.added_columns(self._predictor)

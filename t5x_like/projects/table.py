@@ -1,9 +1,7 @@
 """A user's table: its rows, and facts about each column."""
 
-import ast
 import csv
 import functools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +9,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from t5x_like.gin_config.user_error import UserError, nearest
-from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_file
+from t5x_like.text.cells import parsed_cell
 from t5x_like.text.tasks.csv_records import excel_separator
 from t5x_like.text.tasks.documents import read_documents
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
@@ -271,17 +269,8 @@ def _may_be_parsed(cell: Any) -> bool:
 
 
 def _parsed(cell: Any) -> Any:
-    """Return the list or record that a cell is, in JSON or as Python writes it; None for other text."""
-    if not isinstance(cell, str):
-        return cell
-    try:
-        value = json_value(cell)
-    except json.JSONDecodeError:
-        try:
-            value = ast.literal_eval(cell.strip())  # as pandas writes lists to CSV
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-    return value if isinstance(value, list | dict) else None
+    """Return the list or record that a cell is; None for other text."""
+    return parsed_cell(cell) if isinstance(cell, str) else cell
 
 
 def _is_number(cell: Any) -> bool:

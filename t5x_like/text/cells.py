@@ -1,10 +1,16 @@
 """Cells of rows as text: one text, several reference texts, or a message about a value that is neither."""
 
+import ast
+import io
+import itertools
 import json
+import tokenize
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from t5x_like.io.files import json_value
 
 Cell: TypeAlias = str | list[Any] | dict[str, Any] | None  # numbers and dates are read as text
 
@@ -50,6 +56,35 @@ def joined_text_of(cells: Mapping[str, Cell], column: str) -> str:
     if isinstance(texts, list) and all(isinstance(word, str | int) for word in texts):
         return " ".join(map(str, texts))
     return "" if cell is None else text_of(cells, column)
+
+
+def parsed_cell(text: str) -> list[Any] | dict[str, Any] | None:
+    """Return the list or object that a cell of CSV or TSV holds, in JSON or as Python writes it.
+
+    Args:
+      text: The cell.
+
+    Returns:
+      None for any other text. A list without commas, as NumPy prints it, is one.
+    """
+    stripped = text.strip()
+    if stripped[:1] not in ("[", "{") or stripped[-1:] not in ("]", "}"):
+        return None
+    try:
+        value = json_value(stripped)
+    except json.JSONDecodeError:
+        try:
+            value = None if _joins_texts(stripped) else ast.literal_eval(stripped)  # as pandas writes lists
+        except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
+            return None
+    return value if isinstance(value, list | dict) else None
+
+
+def _joins_texts(text: str) -> bool:
+    """Return whether Python would join two texts, such as ``'the' 'king'``, to one."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    kinds = [token.type for token in tokens if token.type != tokenize.NL]
+    return (tokenize.STRING, tokenize.STRING) in itertools.pairwise(kinds)
 
 
 def references_of(cells: Mapping[str, Cell], column: str) -> tuple[str, ...]:

@@ -174,3 +174,29 @@ def test_another_name_of_the_column_keeps_the_old_one(home, capsys):
     (home / "taken.csv").write_text("body,prediction\nAnn,old\n")
     assert main(["predict", "run", "--input", "taken.csv", "--prediction_column", "new"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "body,prediction,new,new_probability"
+
+
+def test_a_table_separated_by_semicolons_is_read_as_new_reads_it(home, capsys):
+    (home / "plain.csv").write_text("body;label\nAnn saw;yes\nhe left;no\n")
+    assert main(["predict", "run", "--input", "plain.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "body;label;prediction;probability"
+
+
+def test_a_file_is_never_predicted_by_its_name(home, capsys):
+    (home / "my table.csv").write_text("body\nAnn\n")
+    (home / "lines.txt").write_text("body\nAnn\n")
+    assert main(["predict", "run", "--input", "my table.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "body,prediction,probability"
+    assert main(["predict", "run", "--input", "lines.txt"]) == 2
+    assert "--input lines.txt is a file whose name is of no table" in capsys.readouterr().err
+
+
+def test_another_treatment_of_bad_rows_continues_a_stopped_table(home, monkeypatch, capsys):
+    monkeypatch.setattr("t5x_like.evaluation.table_predictions._BATCHES_AT_ONCE", 1)
+    (home / "late.csv").write_text("body\n" + "Ann\n" * 8 + '""\nhe\n')
+    command = ["predict", "run", "--input", "late.csv", "--output", "late_out.csv", "--batch_size=8"]
+    assert main(command) == 2
+    assert "late.csv:10: column 'body' is empty; there is nothing to predict" in capsys.readouterr().err
+    assert not (home / "late_out.csv").exists()
+    assert main([*command, "--on_bad_row", "skip"]) == 0
+    assert [row["body"] for row in rows_of("late_out.csv")] == ["Ann"] * 8 + ["he"]

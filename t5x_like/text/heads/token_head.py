@@ -1,11 +1,13 @@
 """Token classification: a class for each word."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from t5x_like.text.cells import parsed_cell
 from t5x_like.text.heads.head_format import (
     UNLABELED,
     Answer,
@@ -70,7 +72,7 @@ class TokenClassification(HeadFormat):
 
     def read(self, values: RowValues) -> HeadRow:
         """Implement ``HeadFormat``."""
-        words = tuple(map(as_text, _listed(column_of(values, self.tokens))))
+        words = _words(column_of(values, self.tokens), self.tokens)
         given = _listed(values.get(self.tags) or ())
         tags = tuple(
             UNLABELED if tag in _UNLABELED else class_number(tag, self.classes, self.tags) for tag in given
@@ -188,5 +190,35 @@ def _of_sentences(targets: Sequence[Tags], predictions: Sequence[Sequence[str]])
     return sequence_accuracy(*_labeled(targets, predictions))  # pyright: ignore[reportArgumentType]
 
 
+def _words(value: Any, column: str) -> tuple[str, ...]:
+    """Return the words of a cell: a list, a list in JSON or as Python writes it, or a text with spaces between words.
+
+    Raises:
+      ValueError: The cell is something else, or holds a null, a list or an object instead of a word.
+    """
+    words = _listed(value)
+    if isinstance(value, bytes | str) and not any(isinstance(word, str) for word in words):
+        words = as_text(value).split()  # a sentence such as "[1]"
+    advice = "a list of words is needed, or a text with spaces between them"
+    if isinstance(words, Mapping) or not isinstance(words, Sequence | np.ndarray):
+        raise ValueError(f"column {column!r} holds {_shown(words)}; {advice}")
+    for word in words:
+        if word is None or isinstance(word, Mapping | list | tuple | np.ndarray):
+            raise ValueError(f"column {column!r} holds {_shown(word)} where a word is needed; {advice}")
+    if isinstance(value, bytes | str) and words and words[0].startswith(("['", '["')) and len(words) > 1:
+        raise ValueError(
+            f"column {column!r} holds a list that is neither JSON nor Python's, {_shown(value)}; write it as JSON"
+        )
+    return tuple(map(as_text, words))
+
+
+def _shown(value: Any) -> str:
+    return f"{json.dumps(value, ensure_ascii=False, default=str):.60}"
+
+
 def _listed(value: Any) -> Sequence[Any]:
-    return as_text(value).split() if isinstance(value, bytes | str) else value
+    if not isinstance(value, bytes | str):
+        return value
+    text = as_text(value)
+    parsed = parsed_cell(text)
+    return parsed if isinstance(parsed, list) else text.split()

@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
+SEPARATORS = ";|\t,"  # of cells in files that are called CSV
 _PACKED = (".gz", ".zst")
 _RECORDS = ("tfrecord", "array_record")
 _TABLES = ("parquet", "arrow")
@@ -223,7 +224,7 @@ def separator_hint(columns: Sequence[str], format: str) -> str:
     """
     if len(columns) != 1:
         return ""
-    separator = max(";|\t,", key=columns[0].count)
+    separator = max(SEPARATORS, key=columns[0].count)
     if separator not in columns[0]:
         return ""
     advice = {"\t": "format='tsv'", ",": "format='csv'"}.get(
