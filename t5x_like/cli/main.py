@@ -185,7 +185,7 @@ def _with_flags(message: str, arguments: Sequence[str]) -> str:
     """Return a message in which arguments of Python that are flags of the verb are written as flags.
 
     Args:
-      message: ``name=value`` stands for the argument ``name``.
+      message: ``name=value`` names the argument ``name``.
       arguments: The command line.
     """
     if not arguments or arguments[0] not in VERBS:

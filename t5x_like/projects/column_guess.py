@@ -1,15 +1,15 @@
 """The columns of a table that are its texts, its label and its groups, guessed by their names and cells."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.table import Column, UserTable
 
-Kind = Literal["classify", "regress", "tags", "answers", "text", "pretrain"]
+Kind = Literal["classify", "multilabel", "regress", "tags", "answers", "text", "pretrain"]
 
 _TEXT_NAMES = (
     "text", "sentence", "review", "review_text", "review_body", "content", "body", "message", "comment", "tweet",
@@ -35,6 +35,8 @@ _GROUP = re.compile(
 _MAX_CLASSES = 200
 _MAX_NUMBERS = 20  # whole numbers of more values are amounts, not classes
 _MAX_CLASS_LENGTH = 60  # mean characters of a class's name
+_SEPARATORS = ("|", ";", ",")
+_LEAST_SEVERAL = 0.1  # share of cells with several labels, where the kind is guessed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +48,14 @@ class ColumnGuess:
       texts: Columns that the model reads.
       label: Column that it learns; empty for plain text.
       group: Column whose rows with equal cells stay in one split; None without groups.
+      separator: String between several labels of a cell; None for lists, and for one label.
     """
 
     kind: Kind
     texts: tuple[str, ...]
     label: str
     group: str | None = None
+    separator: str | None = None
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -96,7 +100,7 @@ def guess_columns(
             special = ColumnGuess(kind="pretrain", texts=texts[:1], label="")
         else:
             label = label or _guess_label(table, texts)
-            special = ColumnGuess(kind=kind or _guess_kind(table.columns[label]), texts=texts, label=label)
+            special = _guess_kind(table.columns[label], kind, texts)
     group = group or _guess_group(table, special.read)
     return replace(special, group=group)
 
@@ -195,10 +199,48 @@ def _guess_label(table: UserTable, texts: Sequence[str]) -> str:
     raise UserError(f"{table.file}: {problem} the label; choose from {listed}", hint="name it: label=COLUMN")
 
 
-def _guess_kind(column: Column) -> Kind:
-    if _is_class(column):
-        return "classify"
-    return "regress" if column.is_number else "text"
+def _guess_kind(column: Column, kind: Kind | None, texts: tuple[str, ...]) -> ColumnGuess:
+    separator = _guess_separator(column) if kind in (None, "multilabel") else None
+    if kind is None:
+        if separator is not None or (column.is_list and _recur(column.cells)):
+            kind = "multilabel"
+        elif _is_class(column):
+            kind = "classify"
+        else:
+            kind = "regress" if column.is_number else "text"
+    return ColumnGuess(kind=kind, texts=texts, label=column.name, separator=separator)
+
+
+def _guess_separator(column: Column) -> str | None:
+    """Return the string between several labels of a cell; None if cells have one label each.
+
+    The parts must recur in other combinations: "Austin, TX" is one label, and sentences have other words each time.
+    """
+    if not column.is_text or column.is_number:
+        return None
+    for separator in _SEPARATORS:
+        parts = [[part.strip() for part in cell.split(separator)] for cell in column.cells]
+        several = [each for each in parts if len(each) > 1]
+        if max(map(len, parts)) == 2 and all(part.isdecimal() for each in parts for part in each):
+            continue  # decimal commas
+        if len(several) < _LEAST_SEVERAL * len(parts) or not all(map(all, parts)) or not _recur(parts):
+            continue
+        sets_with: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+        for each in parts:
+            for part in each:
+                sets_with[part].add(tuple(each))
+        combined = {part for each in several for part in each}
+        if combined and 2 * sum(len(sets_with[part]) > 1 for part in combined) >= len(combined):
+            return separator
+    return None
+
+
+def _recur(lists: Sequence[Sequence[Any]]) -> bool:
+    """Return whether the items of lists repeat as the names of classes do."""
+    sizes = Counter(item for items in lists for item in items if isinstance(item, str))
+    is_text = all(isinstance(item, str) for items in lists for item in items)
+    length = sum(map(len, sizes)) / max(len(sizes), 1)
+    return is_text and len(sizes) <= min(_MAX_CLASSES, sizes.total() // 3) and length <= _MAX_CLASS_LENGTH / 2
 
 
 def _is_class(column: Column) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from t5x_like.projects.column_guess import Kind
 from t5x_like.projects.head_kinds import Answers, NumberPrediction, Tagging
+from t5x_like.projects.multi_label_kind import MultiLabelPrediction
 from t5x_like.projects.project_rows import ProjectRow
 from t5x_like.projects.table import TableRow
 from t5x_like.projects.task_kinds import Classification, TaskKind
@@ -11,6 +12,7 @@ from t5x_like.projects.text_kinds import PlainTextPretraining, TextToText
 
 KINDS: Mapping[Kind, type[TaskKind]] = {
     "classify": Classification,
+    "multilabel": MultiLabelPrediction,
     "regress": NumberPrediction,
     "tags": Tagging,
     "answers": Answers,

@@ -49,6 +49,10 @@ def label_sets(row: int) -> dict[str, Any]:
     return {"text": sentence(row), "labels": ["b c", "a"][: 1 + row % 2]}
 
 
+def names_in_one_cell(row: int) -> dict[str, Any]:
+    return {"text": sentence(row), "genre": ["drama", "comedy|drama", "comedy", "action|drama"][row % 4]}
+
+
 def documents(row: int) -> dict[str, Any]:
     return {"text": f"{sentence(row, 60)} {row}"}
 
@@ -83,7 +87,8 @@ def checkpoint(folder: Path, model: str, **settings: Any) -> str:
         (answers, "answers in the context; 5 questions without an answer", "unanswerable = True"),
         (plain_answers, "column 'answer', answers in the context", "unanswerable = False"),
         (translations, "texts to write, 7.0 words on average", "METRICS = ('rouge', 'bleu')"),
-        (label_sets, "column 'labels', texts to write", "TARGET_TEMPLATE = '{labels}'"),
+        (label_sets, "1 to 2 labels for each row, of 2: 'b c' 100.0%, 'a' 50.0%", "LABELS = ('a', 'b c')"),
+        (names_in_one_cell, "1 to 2 labels for each row, separated by '|', of 3", "separator = '|'"),
         (documents, "split: 32 rows of training, 8 of validation", "column = 'text'"),
     ],
 )

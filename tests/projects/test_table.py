@@ -86,6 +86,35 @@ def test_texts_and_classes_are_guessed(
         assert found.texts == guess
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind", "separator"),
+    [
+        (["drama", "comedy|drama", "comedy"] * 8, "multilabel", "|"),
+        (["drama", "comedy; drama", "action; comedy"] * 8, "multilabel", ";"),
+        (["drama", "comedy, drama", "comedy, action", "action"] * 6, "multilabel", ","),
+        (["Austin, TX", "Dallas, TX", "Boston, MA"] * 8, "classify", None),
+        (["yes", "no", "yes/no, it depends"] * 8, "classify", None),
+        ([f"it was late, and we had {number} things, or so" for number in range(24)], "text", None),
+        (["1,5", "2,5", "1,2"] * 8, "classify", None),
+        (["1,5", "2,5,1", "1,2"] * 8, "multilabel", ","),
+    ],
+    ids=lambda value: value[1] if isinstance(value, list) else "",
+)
+def test_several_labels_of_a_cell_are_found_where_they_recur_in_other_combinations(
+    cells: list[str], kind: str, separator: str | None, tmp_path: Path
+) -> None:
+    table = write(tmp_path, "a.tsv", lines(["text", *TEXTS], ["genre", *cells], delimiter="\t"))
+    columns = guess_columns(table)
+    assert (columns.kind, columns.label, columns.separator) == (kind, "genre", separator)
+
+
+def test_lists_of_labels_are_label_sets_and_lists_of_sentences_are_not(tmp_path: Path) -> None:
+    for labels, kind in ([["a"], [], ["a", "b"]] * 8, "multilabel"), ([[text] for text in TEXTS], "text"):
+        rows = [{"text": text, "labels": each} for text, each in zip(TEXTS, labels, strict=True)]
+        table = write(tmp_path, f"{kind}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        assert guess_columns(table).kind == kind
+
+
 def test_groups_are_guessed_by_name_and_size(tmp_path: Path) -> None:
     users = [str(number // 3) for number in range(24)]
     table = write(tmp_path, "a.csv", lines(["user_id", *users], ["text", *TEXTS], ["label", *LABELS]))

@@ -131,7 +131,7 @@ class HeadFormat(ABC):
       label_fields: Fields of ``Example`` that hold the label.
       label_parameters: Fields of the format that name the columns of the label.
       default_metrics: Metrics of tasks that name none.
-      why_left_out: What is said of rows that don't train a model.
+      why_left_out: Message about rows that don't train a model.
     """
 
     has_choices: ClassVar[bool] = False

@@ -62,7 +62,7 @@ def spelled_as_bytes(special: Sequence[str], *, unknown: str) -> Definition:
 
     Args:
       special: Special pieces by id.
-      unknown: Special piece that stands for none.
+      unknown: Special piece for unknown text, which these bytes never need.
     """
     pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
     numbers = {piece: number for number, piece in enumerate(pieces)}
