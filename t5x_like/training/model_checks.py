@@ -14,10 +14,10 @@ from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.loader import Loader, empty_row
-from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
+from t5x_like.training.objective_checks import check_objectives
 from t5x_like.training.teacher import check_same_vocabulary, check_teacher
 from t5x_like.word_vectors.word_text import words_of
 
@@ -83,8 +83,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 f"{type(model).__name__} begins with the state after a whole row; set pack=False "
                 "(LoaderConfig.pack = False in a recipe)"
             )
-    _check_memory(experiment)
-    _check_directions(experiment)
+    check_objectives(experiment)
     _check_features(experiment, loader)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
@@ -157,66 +156,6 @@ def _check_token_options(experiment: Experiment, kind: str) -> None:
         "logits_chunk_length",
         because=f"the loss of {kind} is over rows, and this is for target tokens",
     )
-
-
-def _check_memory(experiment: Experiment) -> None:
-    """Check that a model that remembers the batch before is pretrained on rows that continue it, from where they do.
-
-    Raises:
-      ValueError: rows don't continue, their memory has tokens that they predict, or they have the other direction.
-    """
-    model: Any = experiment.model
-    if getattr(model, "memory_length", None):
-        memory = f"the model remembers {model.memory_length} positions of the batch before (memory_length)"
-        without = "memory_length=0 (XLNet: None)"
-    elif getattr(model, "carries_state", False):
-        memory = "the model's state continues from the batch before (carries_state)"
-        without = "carries_state=False"
-    else:
-        return
-    is_contiguous = empty_row(experiment.train).continues is not None
-    for name in registry.names_of_tasks(experiment.train.mixture):
-        task = registry.task(name)
-        if task is None or not task.is_pretraining:
-            continue
-        if not is_contiguous:
-            raise ValueError(
-                f"{memory}, but rows of task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin (XLNet: "
-                f"contiguous_permutation_lm.gin), or {without}"
-            )
-        objective: Any = getattr(task, "objective", None)
-        is_backward = getattr(objective, "backward", False)
-        if is_backward != (getattr(model, "direction", None) == "backward"):
-            raise ValueError(
-                f"the objective of task {name!r} has backward={is_backward}, and the model "
-                f"direction={getattr(model, 'direction', 'forward')!r}; give both the same direction"
-            )
-        wanted = getattr(objective, "reuse_length", None)
-        if wanted is not None and model.reuse_length != wanted:
-            raise ValueError(
-                f"rows of task {name!r} are continued after {wanted} tokens (reuse_length), and the model's memory has "
-                f"reuse_length={model.reuse_length}; give both the same (REUSE_LENGTH in recipes)"
-            )
-
-
-def _check_directions(experiment: Experiment) -> None:
-    """Check that a bidirectional language model, and no other model, learns what both directions predict.
-
-    Raises:
-      ValueError: it has another objective, or another model would see what it predicts.
-    """
-    predicts_both = getattr(experiment.model, "task", None) == "bidirectional_lm"
-    for name in registry.names_of_tasks(experiment.train.mixture):
-        task = registry.task(name)
-        if task is None or not task.is_pretraining:
-            continue
-        objective = getattr(task, "objective", None)
-        if predicts_both != isinstance(objective, BidirectionalLM):
-            raise ValueError(
-                f"task {name!r} has the objective {type(objective).__name__}, and the model is a "
-                f"{type(experiment.model).__name__} for {getattr(experiment.model, 'task', None)!r}; BidirectionalLM "
-                "(gin/objectives/bidirectional_lm.gin) and models such as ELMo for 'bidirectional_lm' need each other"
-            )
 
 
 def _check_attributes(

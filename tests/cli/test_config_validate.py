@@ -288,3 +288,14 @@ def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[
     recipe = "--gin_file=gin/recipes/objectives/causal_lm.gin"
     assert main(["config", "validate", recipe, *TEXT, "--set=MIXTURE=bible"]) == 0
     assert "the run reads bible about 2." in capsys.readouterr().out
+
+
+def test_token_types_of_patterns_need_as_many_embeddings(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = ["--gin_file=gin/recipes/objectives/unilm.gin", "--set=MIXTURE=typed_by_pattern"]
+    by_pattern = "--set=UniLM.types_by_pattern=True"
+    assert main(["config", "validate", *recipe, *TEXT, by_pattern]) == 2
+    assert (
+        "task 'typed_by_pattern' has types_by_pattern=True, which makes 6 token types, and the model has "
+        "num_token_types=2; give a BertConfig num_token_types=6, or set types_by_pattern=False"
+    ) in capsys.readouterr().err
+    assert main(["config", "validate", *recipe, *TEXT, by_pattern, "--set=BertConfig.num_token_types=6"]) == 0

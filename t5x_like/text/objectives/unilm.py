@@ -21,6 +21,7 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 # Attention pattern of a text: its label. In the last, the second segment doesn't follow the first.
 BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SOURCE_TO_TARGET, BIDIRECTIONAL_RANDOM = range(5)
 _TYPES = np.array([[0, 1], [2, 2], [3, 3], [4, 5], [0, 1]], np.int32)  # of each segment, in the authors' code
+NUM_PATTERN_TYPES = int(_TYPES.max()) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
