@@ -176,11 +176,6 @@ def read_experiment_field(run: Path | str, name: str) -> Any:
     return read_recorded(run, name)
 
 
-def has_own_decoding(generation: Any) -> bool:
-    """Return whether a ``GenerationConfig`` sets more than the length."""
-    return generation != type(generation)(max_new_tokens=generation.max_new_tokens)
-
-
 def gin_macros(**macros: Any) -> list[str]:
     """Return bindings in gin's syntax of the macros that are given.
 

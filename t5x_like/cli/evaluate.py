@@ -19,7 +19,6 @@ from t5x_like.cli.arguments import (
     add_checkpoint_arguments,
     add_ensemble_arguments,
     as_ensemble,
-    has_own_decoding,
     load_configuration,
     read_experiment_field,
     use_saved_run,
@@ -113,7 +112,7 @@ def _own_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:
         of a run that has none.
     """
     given = {name: getattr(template, name) for name in ("split", "batch_size", "limit")}
-    if hasattr(template, "generation") and has_own_decoding(template.generation):
+    if hasattr(template, "generation") and template.generation.has_own_decoding:
         given["generation"] = template.generation
     found = read_experiment_field(checkpoint, "evaluations")
     own = tuple(replace(each, **given) for each in found if isinstance(each, type(template)))

@@ -19,7 +19,6 @@ from t5x_like.cli.arguments import (
     add_checkpoint_arguments,
     add_ensemble_arguments,
     as_ensemble,
-    has_own_decoding,
     import_users_modules,
     load_configuration,
     read_experiment_field,
@@ -107,7 +106,7 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
     prediction: Any = load_configuration(arguments, PREDICTION).value
     if is_recorded:
-        prediction = _as_evaluated(checkpoint, prediction)
+        prediction = prediction.as_evaluated(read_experiment_field(checkpoint, "evaluations"))
     for name in ("inputs_length", "batch_size"):
         if getattr(arguments, name) is not None:
             prediction = replace(prediction, **{name: getattr(arguments, name)})
@@ -148,22 +147,6 @@ def _own_task(arguments: argparse.Namespace) -> str:
             hint=f"choose from: {', '.join(names)}",
         )
     return names[0]
-
-
-def _as_evaluated(checkpoint: str, prediction: Any) -> Any:
-    """Return the prediction with the settings of a run's own evaluation, unless flags ask for other decoding."""
-    evaluations = read_experiment_field(checkpoint, "evaluations")
-    for each in evaluations:
-        if not hasattr(each, "generation"):
-            names = ("max_answer_length", "null_score_diff_threshold", "n_best")
-            spans = replace(prediction.spans, **{name: getattr(each, name) for name in names})
-            return replace(prediction, spans=spans)
-        prediction = replace(prediction, method=each.method, targets_length=each.targets_length)
-        if not has_own_decoding(prediction.generation):
-            asked = prediction.generation.max_new_tokens
-            prediction = replace(prediction, generation=replace(each.generation, max_new_tokens=asked))
-        return prediction
-    return prediction
 
 
 def _lines(arguments: argparse.Namespace) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """Evaluation of and prediction with a training run, configured by frozen dataclasses."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -130,6 +130,22 @@ class RunPrediction:
 
     def __post_init__(self) -> None:
         _refuse_mean_of_one(self)
+
+    def as_evaluated(self, evaluations: Sequence[TaskEvaluation | HeadEvaluation]) -> "RunPrediction":
+        """Return the prediction with the settings of a run's first evaluation; its own decoding remains."""
+        if not evaluations:
+            return self
+        evaluation = evaluations[0]
+        if isinstance(evaluation, HeadEvaluation):
+            names = ("max_answer_length", "null_score_diff_threshold", "n_best")
+            spans = replace(self.spans, **{name: getattr(evaluation, name) for name in names})
+            return replace(self, spans=spans)
+        generation = self.generation
+        if not generation.has_own_decoding:
+            generation = replace(evaluation.generation, max_new_tokens=generation.max_new_tokens)
+        return replace(
+            self, method=evaluation.method, targets_length=evaluation.targets_length, generation=generation
+        )
 
 
 def _refuse_mean_of_one(run: RunEvaluation | RunPrediction) -> None:

@@ -114,9 +114,8 @@ def predict_table(
       ValueError: A row is bad, a column of the name of a prediction is there already, or ``OUTPUT.partial`` belongs to
         other rows, weights or settings.
     """
-    if table.with_scores and not predictor.has_probabilities:
-        raise ValueError("scores=True needs classes: this model predicts a number or writes a text")
     pieces = _Pieces(predictor, table, RowPolicy(table.on_bad_row))
+    rows = pieces.with_room(rows)
     if output is None:
         assert write is not None, "the caller gives one of both"
         for values, read in pieces.of(rows, predictor.batch_size):
@@ -137,6 +136,35 @@ def predict_table(
     if pieces.num_cut:
         _log.warning("%d rows are longer than the model's inputs and were cut", pieces.num_cut)
     return TableCounts(policy.num_rows, policy.num_skipped)
+
+
+def predict_rows(
+    predictor: RowPredictor,
+    rows: Iterable[RawRow | BadRow],
+    *,
+    columns: Mapping[str, str] = {},
+    with_scores: bool = False,
+) -> list[RowPrediction]:
+    """Return a prediction for each row, with the checks of ``predict_table``.
+
+    Args:
+      predictor: The model.
+      rows: Rows of any source.
+      columns: Column of the rows for each of the model's input columns that has another name there.
+      with_scores: Require probabilities.
+
+    Raises:
+      ValueError: A row is bad, or there are no probabilities.
+    """
+    table = TablePrediction(format="jsonl", columns=columns, with_scores=with_scores, on_bad_row="skip")
+    pieces = _Pieces(predictor, table, policy := RowPolicy(table.on_bad_row))
+    read = [row for _, piece in pieces.of(rows, predictor.batch_size) for row in piece]
+    if policy.num_skipped:
+        raise ValueError(
+            f"{policy.num_skipped} of {policy.num_skipped + policy.num_rows} rows can't be predicted; "
+            f"{policy.first_skipped[0]}"
+        )
+    return predictor.predict(read) if read else []
 
 
 def _write_parts(
@@ -171,6 +199,8 @@ class _Pieces:
     """
 
     def __init__(self, predictor: RowPredictor, table: TablePrediction, policy: RowPolicy) -> None:
+        if table.with_scores and not predictor.has_probabilities:
+            raise ValueError("scores=True needs classes: this model predicts a number or writes a text")
         self._predictor, self._table, self.policy = predictor, table, policy
         self._digest = hashlib.blake2b(digest_size=16)
         self.num_pieces = self.num_cut = 0
@@ -199,7 +229,6 @@ class _Pieces:
                 except ValueError as error:
                     self.policy.take(BadRow(self._with_names_of_table(str(error)), raw.place))
                     continue
-                self._refuse_taken(raw)
                 self.policy.num_rows += 1
                 values.append(raw.values)
                 read.append(row)
@@ -272,9 +301,16 @@ class _Pieces:
                 f"{columns} {'are' if len(names) > 1 else 'is'} empty; there is nothing to predict"
             )
 
-    def _refuse_taken(self, raw: RawRow) -> None:
+    def with_room(self, rows: Iterable[RawRow | BadRow]) -> Iterator[RawRow | BadRow]:
+        """Yield rows without columns of the names of a prediction.
+
+        Raises:
+          ValueError: A row has such a column.
+        """
         added = self._table.added_columns(self._predictor)
-        if taken := [name for name in added if name in raw.values]:
-            raise ValueError(
-                f"{raw.place}: the table has a column {taken[0]!r} already; give another prediction_column=NAME"
-            )
+        for row in rows:
+            if isinstance(row, RawRow) and (taken := [name for name in added if name in row.values]):
+                raise ValueError(
+                    f"{row.place}: the table has a column {taken[0]!r} already; give another prediction_column=NAME"
+                )
+            yield row

@@ -1,14 +1,14 @@
 """Fine-tuning on a user's table by one call."""
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run, row_predictor
+from t5x_like.evaluation.table_predictions import predict_rows
 from t5x_like.gin_config.configuration import load
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import PathLike, write_jsonl
@@ -16,9 +16,11 @@ from t5x_like.projects.column_guess import Kind
 from t5x_like.projects.kinds_by_name import read_rows_of
 from t5x_like.projects.project import TRAIN_FILE, VALIDATION_FILE, TableChoices, project_of_table
 from t5x_like.projects.project_folder import check_folder, new_folder
-from t5x_like.projects.table import read_table
+from t5x_like.projects.table import UserTable, read_table
 from t5x_like.projects.task_kinds import TaskKind
-from t5x_like.training.evaluate import evaluate, own_evaluation
+from t5x_like.text.tasks.row_files import names_table
+from t5x_like.text.tasks.rows import RawRow
+from t5x_like.training.evaluate import evaluate, own_evaluation, own_prediction
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import read_recorded
 from t5x_like.training.train import train as train_experiment
@@ -42,29 +44,40 @@ class FineTunedModel:
     kind: TaskKind
     report: Sequence[str]
 
-    def predict(self, texts: str | Iterable[str | Mapping[str, str]]) -> Any:
-        """Return the prediction for each text, or the one for a single text.
+    def predict(
+        self, texts: PathLike | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *, scores: bool = False
+    ) -> Any:
+        """Return the prediction of ``t5x-like predict`` for each text or row, or the one for a single text or row.
+
+        Classes and texts are strings, numbers are floats, and tags are lists.
 
         >>> model.predict(["a fine film", "two lost hours"])
         ['good', 'bad']
+        >>> model.predict([{"id": 7, "text": "a fine film"}])
+        ['good']
 
         Args:
-          texts: Texts; for tasks with two columns, such as pairs, mappings with these columns.
+          texts: Texts, or rows by the columns of the training table, or the path of a table.
+          scores: Return objects with ``prediction``, ``probability`` and ``scores`` of all classes.
+
+        Raises:
+          UserError: There is no such table, it lacks a column, or a row has another form.
+          ValueError: A row has nothing to predict, or there are no probabilities.
         """
-        lines = [
-            text if isinstance(text, str) else json.dumps(dict(text), ensure_ascii=False)
-            for text in ([texts] if isinstance(texts, str) else texts)
-        ]
-        training = read_recorded(self.run, "train")
-        settings: dict[str, Any] = {"inputs_length": training.source_length}
-        evaluation: Any = next(iter(read_recorded(self.run, "evaluations")), own_evaluation(self.run))
-        if hasattr(evaluation, "generation"):
-            settings["generation"] = evaluation.generation
-        request = RunPrediction(
-            checkpoint=self.run, task=self.task, tasks=read_recorded(self.run, "tasks"), **settings
-        )
-        found = [each.prediction for each in predict(request, lines)]
-        return found[0] if isinstance(texts, str) else found
+        if isinstance(texts, Mapping) or (isinstance(texts, str) and not names_table(texts)):
+            return self.predict([cast("Any", texts)], scores=scores)[0]
+        columns = self.kind.columns.texts
+        if isinstance(texts, str | os.PathLike):
+            table = self._table(os.fspath(texts), columns)
+            read = [RawRow(dict.fromkeys(columns, "") | row.cells, row.place) for row in table.rows]
+            rows = [*table.bad_rows, *read]
+        else:
+            rows = [self._row(row, f"row {number}") for number, row in enumerate(texts, start=1)]
+        predictor = row_predictor(own_prediction(self.run, self.task))
+        # A task of plain text has another name for its only column.
+        names = dict(zip(predictor.input_columns, columns, strict=False)) if len(columns) == 1 else {}
+        found = predict_rows(predictor, rows, columns=names, with_scores=scores)
+        return found if scores else [each.prediction for each in found]
 
     def evaluate(self, data: PathLike | None = None) -> dict[str, float]:
         """Return the scores of the task's metrics.
@@ -79,20 +92,24 @@ class FineTunedModel:
         """
         if data is None:
             return evaluate(self.run)[self.task].scores
-        table = read_table(os.fspath(data))
-        for column in self.kind.columns.read:
-            table.column(column, "column of data")
+        table = self._table(os.fspath(data), self.kind.columns.read)
+        (definition,) = read_recorded(self.run, "tasks")
         rows, unusable = read_rows_of(self.kind, table.rows)
+        if labels := getattr(definition, "labels", ()):
+            unusable += [
+                f"{row.place}: {self.kind.columns.label!r} has {label!r}, which is not in training: {', '.join(labels)}"
+                for row in rows
+                if (label := next((each for each in row.strata if each not in labels), None)) is not None
+            ]
         unusable = [*map(str, table.bad_rows), *unusable]
         if unusable:
             raise UserError(
-                f"{len(unusable)} of {len(rows) + len(unusable)} rows can't be scored; {unusable[0]}",
+                f"{len(unusable)} of {len(table.rows) + len(table.bad_rows)} rows can't be scored; {unusable[0]}",
                 hint="correct them, or leave them out of the table",
             )
         stem = Path(os.fspath(data)).name.split(".")[0]
         file = f"{self.run}/evaluation_{stem}/rows.jsonl"
         write_jsonl(file, (row.cells for row in rows))
-        (definition,) = read_recorded(self.run, "tasks")
         name = f"{self.task}_on_{stem}"
         (evaluation,) = read_recorded(self.run, "evaluations") or (own_evaluation(self.run),)
         results = evaluate_run(
@@ -104,6 +121,23 @@ class FineTunedModel:
             )
         )
         return results[name].scores
+
+    def _table(self, file: str, columns: Sequence[str]) -> UserTable:
+        table = read_table(file)
+        for column in columns:
+            table.column(column, "column of data")
+        return table
+
+    def _row(self, row: Any, place: str) -> RawRow:
+        if isinstance(row, Mapping):
+            return RawRow(row, place)
+        columns = self.kind.columns.texts
+        if isinstance(row, str) and len(columns) == 1:
+            return RawRow({columns[0]: row}, place)
+        raise UserError(
+            f"{place} is {type(row).__name__}, and the model reads {', '.join(map(repr, columns))}",
+            hint=f"give a {'text or a ' * (len(columns) == 1)}dictionary with the cells by column",
+        )
 
 
 def fine_tune(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult
-from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import PathLike
 from t5x_like.partitioning.mesh import MeshConfig
@@ -33,7 +33,7 @@ def evaluate(
       split: the rows to score; each evaluation's own if not given, which is "validation" by default.
       evaluations: what to evaluate; if not given what the run evaluated during training, or the tasks it trained on.
       step: the step whose weights to take; the newest good one if not given.
-      limit: the most rows of each task; all if not given.
+      limit: the most rows of each task; all if not given, or those of ``evaluations``.
       batch_size: rows at once; each evaluation's own if not given.
       output_dir: where results are written; ``evaluation`` in the run's directory if not given.
       mesh: the devices; all of them as data-parallel copies if not given.
@@ -41,8 +41,9 @@ def evaluate(
     Raises:
       ValueError: not a run, no such step or split, or tasks that have no answers.
     """
-    given = {"split": split, "limit": limit, "batch_size": batch_size}
+    given = {"split": split, "batch_size": batch_size}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes |= {} if evaluations and limit is None else {"limit": limit}
     chosen = evaluations or read_recorded(run, "evaluations") or (own_evaluation(run),)
     return evaluate_run(
         RunEvaluation(
@@ -71,3 +72,20 @@ def own_evaluation(run: PathLike) -> TaskEvaluation | HeadEvaluation:
         targets_length=train.targets_length,
         generation=GenerationConfig(max_new_tokens=train.targets_length),
     )
+
+
+def own_prediction(run: PathLike, task: str) -> RunPrediction:
+    """Return the prediction of ``t5x-like predict``, with the settings of a run's evaluation.
+
+    Raises:
+      ValueError: not a run.
+    """
+    train = read_recorded(run, "train")
+    prediction = RunPrediction(
+        checkpoint=str(run),
+        task=task,
+        tasks=read_recorded(run, "tasks"),
+        inputs_length=train.source_length,
+        generation=GenerationConfig(max_new_tokens=train.targets_length),
+    )
+    return prediction.as_evaluated(read_recorded(run, "evaluations"))

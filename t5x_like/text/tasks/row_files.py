@@ -111,6 +111,11 @@ def ending_of(file: str) -> str:
     return {"json": "jsonl"}.get(ending, ending)
 
 
+def names_table(text: str) -> bool:
+    """Return whether a text is the name of a table, there or not; sentences may end with such a name."""
+    return ending_of(text) in FORMATS and (as_path(text).is_file() or not any(map(str.isspace, text)))
+
+
 def lines_of(file: str) -> Iterator[tuple[int, bytes | BadRow]]:
     """Yield the numbered lines of a file, which may be compressed by gzip or zstd; lost lines are BadRow.
 

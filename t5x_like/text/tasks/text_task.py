@@ -181,6 +181,12 @@ class TextTask(PairsTask):
         except ValueError as error:
             raise ValueError(f"task {self.name!r}: {error}") from None
 
+    def _with_users_columns(self, message: str) -> str:
+        fields = Template(self.target_template).fields
+        if self.head is not None or len(fields) != 1 or not message.startswith("targets is "):
+            return message
+        return f"column {fields[0]!r}{message.removeprefix('targets')}"
+
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
         for pair in self._rows(file):
             if isinstance(pair, BadRow):
