@@ -34,6 +34,14 @@ class RecordedScore(NamedTuple):
     value: float
 
 
+class OutputScale(NamedTuple):
+    """Numbers that turn the standardized outputs of a regression into a table's own."""
+
+    task: str
+    mean: float
+    deviation: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """Facts for a model card that the model itself doesn't have.
@@ -46,6 +54,7 @@ class ModelCard:
       tasks: names of all training tasks.
       steps: training steps; ``None`` if unknown.
       scores: newest scores of the training's evaluations.
+      scales: scales of regressions that were trained on standardized numbers.
     """
 
     name: str = "Exported model"
@@ -55,6 +64,7 @@ class ModelCard:
     tasks: tuple[str, ...] = ()
     steps: int | None = None
     scores: tuple[RecordedScore, ...] = ()
+    scales: tuple[OutputScale, ...] = ()
 
     def render(self, config: Any, fields: Mapping[str, Any], num_parameters: int) -> str:
         """Return the text of ``README.md``.
@@ -81,6 +91,11 @@ class ModelCard:
             lines += ["", "## Scores", "", "| task | metric | step | score |", "|---|---|---|---|"]
             lines += [
                 f"| {task} | {metric} | {step:,} | {value:g} |" for task, metric, step, value in self.scores
+            ]
+        if self.scales:
+            lines += ["", "## Scale", "", "Outputs are standardized. The task's own numbers are:", ""]
+            lines += [
+                f"- `{task}`: output * {deviation!r} + {mean!r}" for task, mean, deviation in self.scales
             ]
         lines += ["", "## Use", "", "```python", f"from transformers import {classes[0]}", ""]
         lines += [f'model = {classes[0]}.from_pretrained("path/to/this/directory")', "```", ""]
@@ -112,7 +127,19 @@ def card_of(directory: PathLike, *, step: int | None = None, license: str = "") 
         tasks=tuple(dict.fromkeys(map(str, named))),
         steps=fields.get("total_steps") if step is None else step,
         scores=_recorded_scores(directory, step),
+        scales=_output_scales(fields),
     )
+
+
+def _output_scales(fields: Mapping[str, Any]) -> tuple[OutputScale, ...]:
+    scales: dict[str, OutputScale] = {}
+    for name in fields:
+        if match := re.fullmatch(r"(tasks\.\d+)\.head\.deviation", name):
+            task = str(fields[f"{match[1]}.name"])
+            mean, deviation = float(fields[f"{match[1]}.head.mean"]), float(fields[name])
+            if (mean, deviation) != (0.0, 1.0):
+                scales[task] = OutputScale(task, mean, deviation)
+    return tuple(scales.values())
 
 
 def _model_name(path: str) -> str:
