@@ -133,8 +133,7 @@ def predict_table(
         raise ValueError(f"{(identity or {}).get('input', 'the table')}: there is no row to predict")
     if policy.num_skipped:
         _log.warning("%s", policy)
-    if pieces.num_cut:
-        _log.warning("%d rows are longer than the model's inputs and were cut", pieces.num_cut)
+    _warn_of_cut(pieces.num_cut)
     return TableCounts(policy.num_rows, policy.num_skipped)
 
 
@@ -164,7 +163,14 @@ def predict_rows(
             f"{policy.num_skipped} of {policy.num_skipped + policy.num_rows} rows can't be predicted; "
             f"{policy.first_skipped[0]}"
         )
-    return predictor.predict(read) if read else []
+    found = predictor.predict(read) if read else []
+    _warn_of_cut(sum(each.is_cut for each in found))
+    return found
+
+
+def _warn_of_cut(num_cut: int) -> None:
+    if num_cut:
+        _log.warning("%d rows are longer than the model's inputs and were cut", num_cut)
 
 
 def _write_parts(

@@ -83,6 +83,9 @@ def test_all_formats_have_the_same_predictions_with_or_without_a_label(model: Fi
     assert main(["predict", model.run, "--input", write_table("a.jsonl", rows), "--output", "b.jsonl"]) == 0
     expected = read_table("b.jsonl")
     assert [{name: row[name] for name in rows[0]} for row in expected] == rows
+    predictions = [row["prediction"] for row in expected]
+    assert model.predict(rows) == model.predict("a.jsonl") == predictions
+    assert model.predict(unlabeled[0]) == predictions[0]
     added = [name for name in expected[0] if name not in rows[0]]
     assert added == (["prediction", "probability"] if kind in ("tags", "answers") else ["prediction"])
     for ending in TABLE_FORMATS:

@@ -91,7 +91,9 @@ def test_predictions_are_those_of_the_command_for_a_table_its_rows_and_its_texts
         assert predicted.scores == pytest.approx(row["scores"], abs=1e-6)
 
 
-def test_rows_that_cannot_be_used_are_named_with_the_users_columns(model: t5x_like.FineTunedModel) -> None:
+def test_rows_that_cannot_be_used_are_named_with_the_users_columns_and_cut_ones_counted(
+    model: t5x_like.FineTunedModel, caplog: pytest.LogCaptureFixture
+) -> None:
     Path("empty.csv").write_text(f"text,label\n{KING},1\n ,0\n")
     with pytest.raises(ValueError, match=r"1 of 2 rows.*empty\.csv:3: column 'text' is empty"):
         model.predict("empty.csv")
@@ -101,6 +103,8 @@ def test_rows_that_cannot_be_used_are_named_with_the_users_columns(model: t5x_li
         model.predict([KING, {"body": PEOPLE}])
     with pytest.raises(UserError, match="row 1 is int, and the model reads 'text'"):
         model.predict([7])  # pyright: ignore[reportArgumentType]
+    model.predict(" ".join([KING] * 99))
+    assert "1 rows are longer than the model's inputs and were cut" in caplog.text
     with pytest.raises(UserError, match=r"absent\.csv"):
         model.predict("absent.csv")
     Path("class.csv").write_text(f"text,label\n{KING},1\n{PEOPLE},2\n")
