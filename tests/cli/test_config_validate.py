@@ -160,6 +160,11 @@ def test_what_train_would_refuse_is_found(
         (["DROPOUT_RATE=1.0"], "dropout_rate is 1.0; give a probability"),
         (["WEIGHT_DECAY=-0.1"], "optimizer.weight_decay_rate is -0.1"),
         (["BertConfig.num_labels=3"], "needs a head for sequence classification with 2 scores"),
+        (
+            ["BertConfig.problem_type=multi_label"],
+            "mixture 'moods' predicts one class for each row, and the model's head any number of classes for each row "
+            "(problem_type='multi_label'); take another model, or train this head on such a task",
+        ),
         (["INPUTS_LENGTH=1000"], "lower it to at most 512"),
         (
             ["INITIAL_CHECKPOINT=nowhere", "MODEL=@initial_weights.CheckpointModel()"],

@@ -4,13 +4,14 @@ import functools
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
 from t5x_like.evaluation import evaluator as evaluator_module
-from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, write_results
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import read_scores
@@ -18,10 +19,12 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_jsonl
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
+from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text import registry
+from t5x_like.text.heads import MultiLabelClassification
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
@@ -222,3 +225,23 @@ def test_what_has_no_answers_is_refused(make_task, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             evaluation_of(task, split=split).evaluator(T5, mesh)
+
+
+def test_a_head_for_one_class_answers_no_task_with_any_number_of_them(make_task):
+    head = MultiLabelClassification(texts=("{text}",), classes=("no", "yes", "maybe"))
+    task = replace(
+        make_task(), name=f"evaluated_rows_{next(_numbers)}", label_words={}, metrics=(), head=head
+    )
+    registry.register([task])
+    config = BertConfig(**SIZES, num_layers=1, task="sequence_classification", num_labels=3)
+    message = (
+        f"task '{task.name}' predicts any number of classes for each row .*, and the model's head one class for each "
+        "row; take another model"
+    )
+    evaluation = HeadEvaluation(mixture=task.name, inputs_length=32, batch_size=8)
+    with pytest.raises(ValueError, match=message):
+        evaluation.evaluator(config, MeshConfig().build())
+    fitting = replace(config, problem_type="multi_label")
+    assert (
+        evaluation.evaluator(fitting, MeshConfig().build()).run(weights(fitting))[task.name].entry["scores"]
+    )

@@ -2,16 +2,22 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.head_predictor import head_predictions
+from t5x_like.evaluation.head_predictor import HeadPredictor, head_predictions
 from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
+from t5x_like.model import parameters
+from t5x_like.model.families.ensemble import Ensemble
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.heads import (
     CandidateRanking,
+    MultiLabelClassification,
     MultipleChoice,
     QuestionAnswering,
     Regression,
@@ -240,3 +246,48 @@ def test_numbers_and_choices_are_compared_as_they_are(tokenizer):
     batch = choices.batch([2, 0], 4)
     assert batch.encoder_input_tokens.shape == (4, 2, 16)
     assert batch.sequence_labels.tolist() == [1, 0, -1, -1]
+
+
+def sigmoid(scores):
+    return 1.0 / (1.0 + np.exp(-scores))
+
+
+@pytest.mark.parametrize(
+    ("form", "num_labels", "problem_type", "scale"),
+    [
+        (Regression(texts=("{text}",), lowest=0.0, highest=5.0), 1, None, lambda scores: scores),
+        (MultiLabelClassification(texts=("{text}",), classes=("x", "y", "z")), 3, "multi_label", sigmoid),
+    ],
+    ids=["numbers", "any number of classes"],
+)
+def test_an_ensemble_averages_numbers_and_the_sigmoids_of_classes(
+    tokenizer, form, num_labels, problem_type, scale
+):
+    config = BertConfig(
+        vocab_size=22,
+        model_dim=8,
+        mlp_dim=16,
+        num_heads=2,
+        num_layers=1,
+        max_position_embeddings=16,
+        dropout_rate=0.0,
+        task="sequence_classification",
+        num_labels=num_labels,
+        problem_type=problem_type,
+    )
+    members = []
+    for seed in (0, 1):
+        graphdef, params = parameters.split(config.build(jax.random.key(seed)))
+        larger = jax.tree.map(lambda weight: 40 * weight, params)  # fresh scores are near 0
+        members.append(parameters.merge(graphdef, larger))
+    questions = questions_of(tokenizer, form, [{"text": "a b", "label": None}, {"text": "g", "label": None}])
+    mesh = MeshConfig().build(jax.devices()[:1])
+
+    def scores(model):
+        graphdef, params = parameters.split(model)
+        return np.stack(HeadPredictor(graphdef, mesh, batch_size=2).scores(params, questions))
+
+    one, other = map(scores, members)
+    assert np.abs(one - other).max() > 0.1
+    wanted = (scale(one) + scale(other)) / 2
+    np.testing.assert_allclose(scale(scores(Ensemble(members))), wanted, rtol=1e-4, atol=1e-5)

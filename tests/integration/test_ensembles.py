@@ -14,7 +14,7 @@ from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import read_json
-from t5x_like.model.families.ensemble import Ensemble, mean_scores
+from t5x_like.model.families.ensemble import Ensemble, mean_of_sigmoids, mean_scores
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from tests.integration import tiny_run
 from tests.training.test_step import MODEL, random_batch
@@ -146,3 +146,14 @@ def test_runs_of_another_model_are_refused(runs, directory, tmp_path):
         ValueError, match=r"(?s)member_wide, in an ensemble with .*feed_forward/up/kernel has shape"
     ):
         evaluate_run(run)
+
+
+def test_classes_that_do_not_exclude_each_other_have_the_mean_of_their_sigmoids():
+    scores = [np.array([[2.0, -1.0, 300.0]], np.float32), np.array([[-1.0, 0.5, 200.0]], np.float32)]
+    stacked = [jnp.asarray(each) for each in scores]
+    found = np.asarray(mean_of_sigmoids(stacked, "probabilities"))
+    shares = 1.0 / (1.0 + np.exp(-np.stack(scores).astype(np.float64)))
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-found)), shares.mean(0), rtol=1e-6)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(mean_of_sigmoids(stacked, "logits"), [[0.5, -0.25, 250.0]])
+    np.testing.assert_allclose(mean_of_sigmoids(stacked[:1], "probabilities"), scores[0], rtol=1e-6)

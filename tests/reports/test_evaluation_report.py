@@ -178,3 +178,25 @@ def test_berts_published_scores_on_glue_have_its_published_average(model, publis
 def test_words_without_a_label_make_no_answer_wrong():
     tagged = [row(0, ["B", None, "O"], ["B", "B", "O"]), row(1, ["B", None], ["O", "O"])]
     assert [each["number"] for each in worst_answers(tagged)] == [1]
+
+
+def test_classes_of_a_row_are_listed_and_no_class_is_nothing(directory):
+    classes, task = ("action", "<drama>"), "glue_rte_v002"
+    rows = [
+        row(0, ["action", "<drama>"], ["action"]),
+        row(1, [], ["<drama>"]),
+        row(2, ["action"], []),
+        row(3, [], []),
+    ]
+    write_jsonl(directory / task / "predictions.jsonl", rows)
+    html = report_of(directory, **class_scores(classes, rows, are_sets=True))
+    cells = re.findall(r"<td>&lt;q\d&gt;</td><td>(.*?)</td><td>(.*?)</td>", html)
+    assert cells[:3] == [
+        ("action · &lt;drama&gt;", "action"),
+        ("<em>nothing</em>", "&lt;drama&gt;"),
+        ("action", "<em>nothing</em>"),
+    ]
+    assert "3 are not the target" in html
+    assert "<tr><td>action</td>" in html
+    assert "<tr><td>&lt;drama&gt;</td>" in html
+    assert '<table class="confusion">' not in html

@@ -27,7 +27,7 @@ WORDS = [
 ]
 
 
-def write_bert(directory, task, num_labels=2):
+def write_bert(directory, task, num_labels=2, problem_type=None):
     config = BertConfig(
         vocab_size=len(WORDS),
         model_dim=16,
@@ -37,6 +37,7 @@ def write_bert(directory, task, num_labels=2):
         max_position_embeddings=64,
         task=task,
         num_labels=num_labels,
+        problem_type=problem_type,
     )
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
     (directory / "vocab.txt").write_text("\n".join(WORDS) + "\n")
@@ -246,3 +247,13 @@ def test_classes_with_other_names_are_refused_until_the_user_names_them(data, tm
     ):
         evaluate_with(other, data, tmp_path / "three", classes=("a", "b"))
     assert not (tmp_path / "three").exists()
+
+
+def test_a_head_for_any_number_of_classes_answers_no_task_with_one(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification", problem_type="multi_label")
+    message = (
+        r"task 'glue_rte_v002' predicts one class for each row, and the model's head any number of classes for each "
+        r"row \(problem_type='multi_label'\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        evaluate_suite(run_of(bert, data, tmp_path), shown=False)

@@ -13,6 +13,7 @@ from t5x_like.model.families.family import Predictions
 from t5x_like.training.losses import LossConfig, normalize, total, with_targets
 from t5x_like.training.losses.distillation import (
     Distillation,
+    binary_divergence,
     divergence,
     top_divergence,
     top_logits,
@@ -274,3 +275,26 @@ def test_no_gradient_reaches_the_teacher_and_none_pulls_on_a_student_that_equals
 def test_weights_that_make_no_distillation_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Distillation(teacher="none", **options)
+
+
+def test_any_number_of_classes_have_the_divergence_of_each_class() -> None:
+    """The values are torch 2.13's: ``kl_divergence`` of ``Bernoulli(logits=…)``, averaged, times T squared."""
+    student = np.array([[2.0, -1.0, 0.5], [30.0, -30.0, 0.0]], np.float32)
+    teacher = np.array([[1.0, 0.0, -3.0], [-30.0, -20.0, 4.0]], np.float32)
+    wanted = {1.0: [0.3207404427793011, 10.201017477112847], 2.0: [0.48555508878975706, 20.437314726336666]}
+    for temperature, values in wanted.items():
+        np.testing.assert_allclose(binary_divergence(student, teacher, temperature), values, rtol=1e-5)
+    np.testing.assert_array_equal(binary_divergence(teacher, teacher, 2.0), [0.0, 0.0])
+    labels = np.array([[1, 0, 0], [0, 0, 0], [-1, -1, -1]], np.int32)  # a class, none, unlabeled
+    own, taught = (np.concatenate([each, drawn(1, 3)]) for each in (student, teacher))
+    found = loss_of(
+        Predictions(heads={"sequence_classification": jnp.asarray(own)}),
+        Predictions(heads={"sequence_classification": jnp.asarray(taught)}),
+        Batch(
+            encoder_input_tokens=np.ones((3, 4), np.int32),
+            encoder_segment_ids=np.ones((3, 4), np.int32),
+            sequence_classes=labels,
+        ),
+        distillation(soft_targets_weight=1.0, temperature=2.0),
+    )[0]
+    np.testing.assert_allclose(found, np.mean(wanted[2.0]), rtol=1e-5)
