@@ -1,8 +1,5 @@
 """How ``t5x-like tasks show`` writes an example."""
 
-import pytest
-
-from t5x_like.cli.main import main
 from t5x_like.cli.tasks import _example
 from t5x_like.text.batches.first_examples import TaskExample
 
@@ -37,10 +34,3 @@ def test_targets_that_are_not_learned_are_dots_and_long_rows_are_short():
 def test_weights_that_say_more_than_yes_or_no_are_written():
     shown = TaskExample(None, "", "ab", [], [5, 6], [], ["a", "b"], {"weights": [0.5, 1.0]})
     assert _example(shown).splitlines()[-1] == "weights: 0.5, 1"
-
-
-@pytest.mark.parametrize("flag", ["--num_examples", "--inputs_length", "--targets_length"])
-@pytest.mark.parametrize("number", [0, -1])
-def test_numbers_below_1_are_refused(flag, number, capsys):
-    assert main(["tasks", "show", "mine", f"{flag}={number}"]) == 2
-    assert f"{flag} is {number}" in capsys.readouterr().err
