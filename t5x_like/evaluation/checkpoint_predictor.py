@@ -43,11 +43,17 @@ def checkpoint_predictor(
       generation: Decoding settings of models that write.
 
     Raises:
-      ValueError: The model has neither a head that can answer rows nor a head over the vocabulary.
+      ValueError: The model has no head that can answer rows, and it writes no text.
     """
     length = inputs_length or min(opened.max_positions or _MOST_TOKENS, _MOST_TOKENS)
     name = str(opened.directory)
     if opened.writes:
+        if opened.family == "encoder":  # its words are those of masked or neighboring places
+            raise ValueError(
+                f"{name} is a language model without a head for rows ({type(opened.config).__name__} for "
+                f"{opened.config.task!r}), and an encoder writes no texts; fine-tune it on a table first: t5x-like new "
+                f"DIR --data FILE --checkpoint {name}"
+            )
         if num_texts != 1:
             raise ValueError(f"{name} writes a text for one text; name one column")
         return TextRowPredictor(

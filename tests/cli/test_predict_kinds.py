@@ -14,7 +14,15 @@ from t5x_like.cli.main import main
 from t5x_like.evaluation.table_predictions import predict_table
 from t5x_like.io.files import read_jsonl
 from t5x_like.projects.fine_tuning import FineTunedModel
-from tests.cli.test_new_kinds_of_tables import answers, numbers, sentence, tags, translations, write
+from tests.cli.test_new_kinds_of_tables import (
+    answers,
+    checkpoint,
+    numbers,
+    sentence,
+    tags,
+    translations,
+    write,
+)
 
 FEW = {"TRAIN_STEPS": 2, "WARMUP_STEPS": 1, "EVALUATE_EVERY_STEPS": 0, "SAVE_EVERY_STEPS": 2}
 KINDS = {row.__name__: row for row in (numbers, tags, answers, translations)}
@@ -192,3 +200,16 @@ def test_bad_rows_are_named_by_file_line_and_column_and_nothing_is_written(
         assert not Path("good.jsonl").exists()
     assert main([*command, "--on_bad_row", "skip"]) == 0
     assert [row[column] for row in read_table("good.jsonl")] == [first[column], KINDS[kind](42)[column]]
+
+
+@pytest.mark.parametrize("name", ["bert_mlm", "bert_pretraining"])
+def test_a_masked_language_model_writes_no_predictions(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = checkpoint(tmp_path, name)
+    table = write_table("rows.csv", [{"text": sentence(0)}])
+    assert main(["predict", source, "--input", table, "--output", "predicted.csv"]) == 2
+    error = capsys.readouterr().err
+    assert f"{name} is a language model without a head for rows" in error
+    assert f"t5x-like new DIR --data FILE --checkpoint {source}" in " ".join(error.split())
+    assert not Path("predicted.csv").exists()
