@@ -100,6 +100,6 @@ def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str
         return commands
     return [
         *commands,
-        "t5x-like evaluate --checkpoint runs/first",
+        "t5x-like evaluate --checkpoint runs/first --split validation",
         f"t5x-like predict --checkpoint runs/first --task {name} --input {kind.input_argument(rows[0])}",
     ]

@@ -23,7 +23,6 @@ TRANSFO_XL = TransfoXLConfig(
     memory_length=12,
     embed_dim=16,
     init_stddev=0.3,
-    projection_stddev=0.3,
 )
 XLNET = XLNetConfig(
     vocab_size=32,
