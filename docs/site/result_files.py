@@ -270,6 +270,13 @@ FILES = (
         columns={"peak GiB": ("peak_gib",), "seconds": ("seconds",)},
     ),
     ResultFile(
+        name="predict_memory_cpu",
+        title="Memory of predictions for tables",
+        words="Peak memory of `t5x-like predict` with a tiny model, on tables of more and more rows.",
+        rows=("runs",),
+        columns={"peak GiB": ("peak_gib",), "seconds": ("seconds",)},
+    ),
+    ResultFile(
         name="installation_cpu",
         title="Weight of an installation",
         words="`pip install t5x-like` before seqio and TensorFlow became the extra `seqio`, now, and with it. pip had "

@@ -87,6 +87,11 @@ def number_metrics() -> dict[str, MetricFunction]:
     return dict(_OF_NUMBERS)
 
 
+def is_of_heads(name: str) -> bool:
+    """Return whether only heads have a metric; texts that are written have none like it."""
+    return name in _OF_HEADS
+
+
 def check_metric(name: str, classes: Sequence[str] = (), *, for_head: bool = False) -> None:
     """Check that a metric exists and has the classes it needs.
 

@@ -9,7 +9,13 @@ from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell, joined_text_of, references_of, several, text_of
 from t5x_like.text.heads import HeadFormat, SequenceClassification
-from t5x_like.text.metrics.by_name import OF_REFERENCES, MetricFunction, check_metric, metric_function
+from t5x_like.text.metrics.by_name import (
+    OF_REFERENCES,
+    MetricFunction,
+    check_metric,
+    is_of_heads,
+    metric_function,
+)
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
 from t5x_like.text.tasks.row_files import (
     FORMATS,
@@ -100,7 +106,8 @@ class TextTask(PairsTask):
     @property
     def metric_functions(self) -> list[MetricFunction]:
         """Metrics, functions of targets and predictions that return scores."""
-        return [metric_function(metric, self.labels) for metric in self.metrics or _DEFAULT_METRICS]
+        names = [metric for metric in self.metrics if not is_of_heads(metric)]
+        return [metric_function(metric, self.labels) for metric in names or _DEFAULT_METRICS]
 
     def word_question(self, line: str) -> str:
         """Return ``line`` in the input template: as its only column, or as a JSON object with its columns.

@@ -12,6 +12,7 @@ from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket
 from t5x_like.text.heads import MultiLabelClassification
 from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 CLASSES = ("action", "comedy", "drama")
@@ -170,3 +171,18 @@ def test_labels_of_as_many_classes_as_tokens_are_not_cut():
     batch = cut_to_bucket(maker.lay_out([[examples.example(0)]]))
     assert (batch.encoder_input_tokens.shape, batch.sequence_classes.shape) == ((1, 16), (1, 32))
     assert batch.sequence_classes[0].tolist() == [0] * 31 + [1]
+
+
+def test_a_task_whose_texts_are_written_leaves_metrics_of_heads_out() -> None:
+    head = MultiLabelClassification(texts=("{text}",), classes=("a", "b"), label="labels")
+    task = TextTask(
+        name="topics",
+        vocabulary="bytes",
+        files={"train": "train.jsonl"},
+        input_template="{text}",
+        target_template="{labels}",
+        labels=("a", "b"),
+        metrics=("micro_f1", "accuracy"),
+        head=head,
+    )
+    assert [metric.__name__ for metric in task.metric_functions] == ["accuracy"]
