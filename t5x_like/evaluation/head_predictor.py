@@ -74,14 +74,16 @@ class HeadPredictor:
             model = parameters.merge(graphdef, params)
             if not isinstance(model, Ensemble):
                 return score_one(model, batch, head.kind)
-            found = [score_one(member, batch, head.kind) for member in model.members]
+            scores = [score_one(member, batch, head.kind) for member in model.members]
             if head.kind == "question_answering":  # probabilities of places, among the real ones
                 real = real_tokens(batch.encoder_segment_ids)
-                return mean_scores(found, model.mean, axis=1, where=None if real is None else real[..., None])
+                return mean_scores(
+                    scores, model.mean, axis=1, where=None if real is None else real[..., None]
+                )
             if head.problem_type == "multi_label":
-                return mean_of_sigmoids(found, model.mean)
+                return mean_of_sigmoids(scores, model.mean)
             is_number = head == ("sequence_classification", 1, None)
-            return mean_scores(found, "logits" if is_number else model.mean)
+            return mean_scores(scores, "logits" if is_number else model.mean)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))

@@ -15,7 +15,8 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
 from t5x_like.text.cells import text_of
-from t5x_like.text.heads.head_format import column_of, softmax
+from t5x_like.text.heads.head_format import softmax
+from t5x_like.text.heads.row_cells import column_of
 from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.tokenizer import Tokenizer

@@ -163,9 +163,9 @@ def predict_rows(
             f"{policy.num_skipped} of {policy.num_skipped + policy.num_rows} rows can't be predicted; "
             f"{policy.first_skipped[0]}"
         )
-    found = predictor.predict(read) if read else []
-    _warn_of_cut(sum(each.is_cut for each in found))
-    return found
+    predictions = predictor.predict(read) if read else []
+    _warn_of_cut(sum(each.is_cut for each in predictions))
+    return predictions
 
 
 def _warn_of_cut(num_cut: int) -> None:

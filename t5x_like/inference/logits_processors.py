@@ -75,7 +75,7 @@ class LogitsProcessors:
 
         Args:
           scores: Logits or log-probabilities.
-          before: See ``history_before``.
+          before: Ids of the tokens before the first decoded one, int32 [B, M]; ``NO_TOKEN`` is padding.
           tokens: Decoded tokens; those from ``index`` on are ignored.
           index: Number of tokens decoded so far.
           eos_ids: Ids that end a sequence.

@@ -54,7 +54,7 @@ class TargetSelection:
 
     @property
     def is_all_linear(self) -> bool:
-        """Whether all linear layers but the output layer are selected."""
+        """True if the adapter is on all linear layers but the output layer."""
         return self.target_modules == _ALL_LINEAR
 
     def __contains__(self, name: object) -> bool:
@@ -80,12 +80,12 @@ class TargetSelection:
     def _layer_of(self, name: str) -> int | None:
         """Return the first number in a name, after a part that ``layers_pattern`` matches."""
         if not self.layers_pattern:
-            found = re.match(r".*?\.[^.]*\.(\d+)\.", name)
-            return int(found[1]) if found else None
+            layer = re.match(r".*?\.[^.]*\.(\d+)\.", name)
+            return int(layer[1]) if layer else None
         patterns = [self.layers_pattern] if isinstance(self.layers_pattern, str) else self.layers_pattern
         for pattern in patterns:
-            if found := re.match(rf"(?:^|.*?\.){pattern}\.(?P<number>\d+)\.", name):
-                return int(found["number"])
+            if layer := re.match(rf"(?:^|.*?\.){pattern}\.(?P<number>\d+)\.", name):
+                return int(layer["number"])
         return None
 
 

@@ -76,8 +76,8 @@ class FineTunedModel:
         predictor = row_predictor(own_prediction(self.run, self.task))
         # A task of plain text has another name for its only column.
         names = dict(zip(predictor.input_columns, columns, strict=False)) if len(columns) == 1 else {}
-        found = predict_rows(predictor, rows, columns=names, with_scores=scores)
-        return found if scores else [each.prediction for each in found]
+        predictions = predict_rows(predictor, rows, columns=names, with_scores=scores)
+        return predictions if scores else [each.prediction for each in predictions]
 
     def evaluate(self, data: PathLike | None = None) -> dict[str, float]:
         """Return the scores of the task's metrics.

@@ -143,8 +143,8 @@ def _known(label: str) -> str | None:
 def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
     if declared:
         yield declared
-    found = _META.search(_COMMENT.sub(b"", body[:_BEGINNING]))
-    of_page = _known(found[1].decode()) if found else None
+    meta = _META.search(_COMMENT.sub(b"", body[:_BEGINNING]))
+    of_page = _known(meta[1].decode()) if meta else None
     if of_page:
         # A page whose <meta> could be read isn't UTF-16.
         yield "utf-8" if of_page.startswith("utf-16") else of_page

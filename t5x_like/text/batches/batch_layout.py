@@ -102,7 +102,7 @@ def make_batch_of_choices(
       lengths: Lengths of both streams.
       fields: See ``make_batch``.
       zero_is_padding: See ``make_batch``.
-      num_classes: See ``make_batch``.
+      num_classes: Number of classes C, if ``fields`` has "classes"; 0 otherwise.
     """
     choices = [
         [example.choices[choice]._replace(task=example.task) for example in row]

@@ -10,7 +10,7 @@ from t5x_like.config_class import config_class
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
 from t5x_like.text.heads.cloze_head import BLANK
-from t5x_like.text.heads.head_format import UNLABELED as UNKNOWN
+from t5x_like.text.heads.row_cells import UNLABELED as UNKNOWN
 from t5x_like.text.templates import RowValues
 
 _BLANK = "X"

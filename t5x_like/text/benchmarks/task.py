@@ -16,7 +16,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
-from t5x_like.text.heads.head_format import column_of
+from t5x_like.text.heads.row_cells import column_of
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
 from t5x_like.text.tasks.rows import BadRow, RawRow
 

@@ -7,21 +7,16 @@ from typing import ClassVar
 import numpy as np
 
 from t5x_like.text.heads.head_format import (
-    UNLABELED,
     Answer,
     Head,
     HeadExample,
     HeadFormat,
     HeadRow,
     Probabilities,
-    as_text,
-    class_of,
-    column_of,
-    columns_in,
-    filled,
     rounded,
 )
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_of, column_of, columns_in, filled
 from t5x_like.text.metrics import accuracy, sequence_accuracy, squad, trivia_qa
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.templates import RowValues

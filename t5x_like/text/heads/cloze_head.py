@@ -6,17 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import (
-    Answer,
-    Head,
-    HeadExample,
-    HeadFormat,
-    HeadRow,
-    class_of,
-    columns_in,
-    filled,
-)
+from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming
+from t5x_like.text.heads.row_cells import class_of, columns_in, filled
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.framing import require_ids
 from t5x_like.text.objectives.objective import Example, ExampleSpec

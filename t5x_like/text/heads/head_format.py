@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.cells import text_of
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
+from t5x_like.text.heads.row_cells import UNLABELED
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics
 from t5x_like.text.objectives.objective import Example, ExampleSpec
-from t5x_like.text.templates import RowValues, Template
-
-UNLABELED = -1
+from t5x_like.text.templates import RowValues
 
 # Names as in Hugging Face's classes.
 HeadKind = Literal[
@@ -365,85 +363,3 @@ def softmax(scores: np.ndarray) -> list[float]:
 def rounded(shares: np.ndarray) -> list[float]:
     """Return probabilities to six places."""
     return [round(share, 6) for share in shares.tolist()]
-
-
-def columns_in(*templates: str) -> tuple[str, ...]:
-    """Return the columns that templates name, each once, in order."""
-    return tuple(dict.fromkeys(name for template in templates for name in Template(template).fields))
-
-
-def filled(template: str, values: RowValues) -> str:
-    """Fill a template with a row's columns.
-
-    Raises:
-      ValueError: A column is missing, null, a list or an object.
-    """
-    parsed = Template(template)
-    missing = parsed.missing(values)
-    if missing:
-        raise ValueError(missing)
-    return parsed.fill({name: text_of(values, name) for name in parsed.fields})
-
-
-def as_text(value: Any) -> str:
-    """Return a cell as text."""
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
-
-
-def column_of(values: RowValues, name: str) -> Any:
-    """Return a cell.
-
-    Raises:
-      ValueError: There is no such column, or it is null.
-    """
-    if name not in values:
-        raise ValueError(f"no column {name!r}; the columns are {', '.join(values) or 'none'}")
-    if values[name] is None:
-        raise ValueError(f"column {name!r} is null")
-    return values[name]
-
-
-def class_of(values: RowValues, column: str, classes: Sequence[str]) -> int:
-    """Return the number of a row's class, -1 if it has none.
-
-    Args:
-      values: Columns of the row.
-      column: Column with the class.
-      classes: Names of the classes.
-
-    Raises:
-      ValueError: The class is not in ``classes``.
-    """
-    label = values.get(column)
-    return UNLABELED if label is None else class_number(label, classes, column)
-
-
-def class_number(given: Any, classes: Sequence[str], column: str) -> int:
-    """Return the number of a class given by number or by name.
-
-    Args:
-      given: Number, or name as in users' files.
-      classes: Names of the classes.
-      column: Column, for messages.
-
-    Raises:
-      ValueError: The class is not in ``classes``.
-    """
-    if isinstance(given, bytes | str):
-        word = as_text(given).strip()
-        if word in classes:
-            return classes.index(word)
-        if not word.removeprefix("-").isdigit():
-            raise ValueError(f"{column} is {word!r}; it must be one of {', '.join(classes)}")
-        given = word
-    try:
-        number = int(given)
-    except (TypeError, ValueError):
-        number = None
-    if number is None or (isinstance(given, float) and number != given):
-        raise ValueError(f"{column} is {given!r}; it must be a whole number, or one of {', '.join(classes)}")
-    if not UNLABELED <= number < len(classes):
-        raise ValueError(
-            f"{column} is {number}; it must be 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 if unlabeled"
-        )
-    return number

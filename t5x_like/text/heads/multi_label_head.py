@@ -7,19 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import (
-    UNLABELED,
-    Answer,
-    Head,
-    HeadExample,
-    HeadRow,
-    Probabilities,
-    as_text,
-    class_number,
-    filled,
-    rounded,
-)
+from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadRow, Probabilities, rounded
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, filled
 from t5x_like.text.heads.sequence_head import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.label_sets import label_set_metrics
@@ -123,12 +113,12 @@ class MultiLabelClassification(SequenceClassification):
     ) -> list[Probabilities]:
         """Return each class's probability; those of a row don't sum to 1."""
         del rows, word_starts
-        names, found = labels or self.classes, []
+        names, probabilities = labels or self.classes, []
         for row in scores:
             shares, predicted = _sigmoid(row), _sigmoid(row) > self.threshold
             by_class = dict(zip(names, rounded(shares), strict=True))
-            found.append(Probabilities(rounded(shares[predicted]), by_class))
-        return found
+            probabilities.append(Probabilities(rounded(shares[predicted]), by_class))
+        return probabilities
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:

@@ -8,18 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.text.heads.cloze_head import BLANK, MaskedCloze
-from t5x_like.text.heads.head_format import (
-    UNLABELED,
-    Answer,
-    Head,
-    HeadExample,
-    HeadRow,
-    as_text,
-    class_of,
-    column_of,
-)
+from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadRow
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.noun_phrases import noun_phrases
+from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_of, column_of
 from t5x_like.text.templates import RowValues
 
 _WRONG_RIGHT = ("False", "True")

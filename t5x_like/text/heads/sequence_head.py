@@ -7,18 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import (
-    Answer,
-    Head,
-    HeadExample,
-    HeadFormat,
-    HeadRow,
-    as_text,
-    class_of,
-    columns_in,
-    filled,
-)
+from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.row_cells import as_text, class_of, columns_in, filled
 from t5x_like.text.metrics import pearson_corrcoef
 from t5x_like.text.metrics.by_name import MetricFunction, number_metrics
 from t5x_like.text.templates import RowValues

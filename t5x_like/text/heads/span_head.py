@@ -5,16 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from t5x_like.text import metrics
-from t5x_like.text.heads.head_format import (
-    Head,
-    HeadExample,
-    HeadFormat,
-    HeadRow,
-    as_text,
-    columns_in,
-    filled,
-)
+from t5x_like.text.heads.head_format import Head, HeadExample, HeadFormat, HeadRow
 from t5x_like.text.heads.input_format import InputFormat
+from t5x_like.text.heads.row_cells import as_text, columns_in, filled
 from t5x_like.text.heads.token_spans import TokenSpans, encode_with_spans, tokens_of
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.question_answering import normalize_squad

@@ -9,19 +9,16 @@ import numpy as np
 
 from t5x_like.text.cells import parsed_cell
 from t5x_like.text.heads.head_format import (
-    UNLABELED,
     Answer,
     Head,
     HeadExample,
     HeadFormat,
     HeadRow,
     Probabilities,
-    as_text,
-    class_number,
-    column_of,
     softmax,
 )
 from t5x_like.text.heads.input_format import InputFormat
+from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, column_of
 from t5x_like.text.heads.token_spans import encode_words
 from t5x_like.text.metrics import chunk_f1, sequence_accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics

@@ -23,13 +23,13 @@ def label_set_metrics(classes: tuple[str, ...]) -> Mapping[str, Callable[[LabelS
     Args:
       classes: Names of all classes.
     """
-    numbers = {name: number for number, name in enumerate(classes)}
+    class_numbers = {name: number for number, name in enumerate(classes)}
 
     def indicators(rows: LabelSets) -> np.ndarray:
-        found = np.zeros((len(rows), len(classes)), np.int64)
+        indicator = np.zeros((len(rows), len(classes)), np.int64)
         for row, names in enumerate(rows):
-            found[row, [numbers[name] for name in names]] = 1
-        return found
+            indicator[row, [class_numbers[name] for name in names]] = 1
+        return indicator
 
     def f1(average: str) -> Callable[[LabelSets, LabelSets], Scores]:
         def metric(targets: LabelSets, predictions: LabelSets) -> Scores:

@@ -31,19 +31,10 @@ def sentencepiece_byte_pair(
       squeeze: Remove spaces at the ends, and all but one between words.
       has_bytes: Spell characters without a piece as bytes.
     """
-    return {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": _normalizer(charsmap, squeeze=squeeze, prefix_space=prefix_space),
-        "pre_tokenizer": None,
-        "decoder": _decoder(has_bytes=has_bytes, prefix_space=prefix_space),
-        "model": {
-            **byte_pair_model(numbers, merges),
-            "unk_token": unknown,
-            "fuse_unk": True,
-            "byte_fallback": has_bytes,
-        },
-    }
+    pairs = byte_pair_model(numbers, merges)
+    model = {**pairs, "unk_token": unknown, "fuse_unk": True, "byte_fallback": has_bytes}
+    normalizer = _normalizer(charsmap, squeeze=squeeze, prefix_space=prefix_space)
+    return _definition(model, normalizer, _decoder(has_bytes=has_bytes, prefix_space=prefix_space))
 
 
 def merges_of(pieces: Iterable[str], numbers: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -90,18 +81,20 @@ def sentencepiece_unigram(
       prefix_space: Add a space before the text.
       has_bytes: Spell characters without a piece as bytes.
     """
+    vocabulary = [list(piece) for piece in pieces]
+    model = {"type": "Unigram", "unk_id": unknown, "vocab": vocabulary, "byte_fallback": has_bytes}
+    normalizer = _normalizer(charsmap, squeeze=squeeze, prefix_space=prefix_space)
+    return _definition(model, normalizer, _decoder(has_bytes=has_bytes, prefix_space=prefix_space))
+
+
+def _definition(model: Mapping[str, Any], normalizer: Any, decoder: Any) -> Definition:
     return {
         "version": "1.0",
         "added_tokens": [],
-        "normalizer": _normalizer(charsmap, squeeze=squeeze, prefix_space=prefix_space),
+        "normalizer": normalizer,
         "pre_tokenizer": None,
-        "decoder": _decoder(has_bytes=has_bytes, prefix_space=prefix_space),
-        "model": {
-            "type": "Unigram",
-            "unk_id": unknown,
-            "vocab": [list(piece) for piece in pieces],
-            "byte_fallback": has_bytes,
-        },
+        "decoder": decoder,
+        "model": model,
     }
 
 
@@ -120,5 +113,5 @@ def _decoder(*, has_bytes: bool, prefix_space: bool) -> dict[str, Any]:
 
 
 def _replace(pattern: str | Mapping[str, str], content: str) -> dict[str, Any]:
-    found = {"String": pattern} if isinstance(pattern, str) else dict(pattern)
-    return {"type": "Replace", "pattern": found, "content": content}
+    pattern = {"String": pattern} if isinstance(pattern, str) else pattern
+    return {"type": "Replace", "pattern": pattern, "content": content}

@@ -1,0 +1,91 @@
+"""Cells of a row as heads read them: filled templates, and the numbers of classes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from t5x_like.text.cells import text_of
+from t5x_like.text.templates import RowValues, Template
+
+UNLABELED = -1  # number of the class of a row without a label
+
+
+def columns_in(*templates: str) -> tuple[str, ...]:
+    """Return the columns that templates name, each once, in order."""
+    return tuple(dict.fromkeys(name for template in templates for name in Template(template).fields))
+
+
+def filled(template: str, values: RowValues) -> str:
+    """Fill a template with a row's columns.
+
+    Raises:
+      ValueError: A column is missing, null, a list or an object.
+    """
+    parsed = Template(template)
+    missing = parsed.missing(values)
+    if missing:
+        raise ValueError(missing)
+    return parsed.fill({name: text_of(values, name) for name in parsed.fields})
+
+
+def as_text(value: Any) -> str:
+    """Return a cell as text."""
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
+def column_of(values: RowValues, name: str) -> Any:
+    """Return a cell.
+
+    Raises:
+      ValueError: There is no such column, or it is null.
+    """
+    if name not in values:
+        raise ValueError(f"no column {name!r}; the columns are {', '.join(values) or 'none'}")
+    if values[name] is None:
+        raise ValueError(f"column {name!r} is null")
+    return values[name]
+
+
+def class_of(values: RowValues, column: str, classes: Sequence[str]) -> int:
+    """Return the number of a row's class, -1 if it has none.
+
+    Args:
+      values: Columns of the row.
+      column: Column with the class.
+      classes: Names of the classes.
+
+    Raises:
+      ValueError: The class is not in ``classes``.
+    """
+    label = values.get(column)
+    return UNLABELED if label is None else class_number(label, classes, column)
+
+
+def class_number(label: Any, classes: Sequence[str], column: str) -> int:
+    """Return the number of a class by its number or name.
+
+    Args:
+      label: Number, or name as in users' files.
+      classes: Names of the classes.
+      column: Column, for messages.
+
+    Raises:
+      ValueError: The class is not in ``classes``.
+    """
+    if isinstance(label, bytes | str):
+        word = as_text(label).strip()
+        if word in classes:
+            return classes.index(word)
+        if not word.removeprefix("-").isdigit():
+            raise ValueError(f"{column} is {word!r}; it must be one of {', '.join(classes)}")
+        label = word
+    try:
+        number = int(label)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or (isinstance(label, float) and number != label):
+        raise ValueError(f"{column} is {label!r}; it must be a whole number, or one of {', '.join(classes)}")
+    if not UNLABELED <= number < len(classes):
+        raise ValueError(
+            f"{column} is {number}; it must be 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 if unlabeled"
+        )
+    return number
