@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import ByteLevel
 
 from t5x_like.io.gguf_header import read_metadata
 from t5x_like.text.vocabularies.gguf_vocabulary import GgufVocabulary, read_gguf_vocabulary
@@ -17,6 +19,9 @@ gguf = pytest.importorskip("gguf")
 FOLDER = FIXTURES / "gguf"
 IDS = json.loads((FOLDER / "ids.json").read_text(encoding="utf-8"))
 TEXTS = IDS.pop("texts")
+# Words of texts by way to cut them, with another engine of regular expressions.
+WORDS = json.loads((FOLDER / "words.json").read_text(encoding="utf-8"))
+WORD_TEXTS = WORDS.pop("texts")
 BYTE_LEVEL = sorted(name for name in IDS if name.startswith(("smollm", "byte_level")))
 # Texts whose ids differ, because transformers cuts words as GPT-2 does for a way that it doesn't know, adds no space
 # before a text that begins with one, leaves out the rules that normalize for unigram models, and finds their special
@@ -72,6 +77,21 @@ def test_texts_have_the_ids_that_other_programs_read(name, program, unlike, tmp_
     expected = unlike.get(name, [])
     assert len(others) == len(expected)
     assert all(text.startswith(beginning) for text, beginning in zip(others, expected, strict=True))
+
+
+@pytest.mark.parametrize("way", sorted(WORDS))
+def test_words_are_cut_as_the_models_own_files_say(way, tmp_path):
+    tokenizer = open_tokenizer(file_of(f"byte_level/{way}", tmp_path), 0)
+    whole = Tokenizer.from_str(
+        json.dumps(read(tmp_path).definition)
+    )  # merges within words, without cutting texts
+    whole.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    expected = [
+        [number for word in words for number in whole.encode(word, add_special_tokens=False).ids]
+        for words in WORDS[way]
+    ]
+    assert tokenizer.encode_all(WORD_TEXTS) == expected
+    assert expected != [whole.encode(text, add_special_tokens=False).ids for text in WORD_TEXTS]
 
 
 @pytest.mark.parametrize("name", [*BYTE_LEVEL, "llama"])
@@ -171,7 +191,7 @@ def test_several_chat_templates_keep_their_names(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"pre": "kimi-k2"}, "tokenizer.ggml.pre is 'kimi-k2', a way to cut words that is not known"),
+        ({"pre": "superbpe"}, "tokenizer.ggml.pre is 'superbpe', a way to cut words that is not known"),
         ({"model": "rwkv"}, "tokenizer.ggml.model is 'rwkv'"),
         ({"model": "no_vocab"}, "the file holds no tokenizer; name one: vocabulary=PATH"),
         ({"merges": None}, "tokenizer.ggml.merges is missing"),
