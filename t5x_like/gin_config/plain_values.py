@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from t5x_like.gin_config.statements import MacroReference, PlainText, macros_in, references_in
-from t5x_like.gin_config.user_error import UserError
+from t5x_like.gin_config.user_error import UserError, gin_text_flag, set_flag
 from t5x_like.value_types import MAPPINGS, SEQUENCES, TypeMismatchError, conform, union_members
 
 
@@ -30,7 +30,7 @@ def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> A
             "the quotes would be part of the text",
             where="command line",
             source=f"--set {plain.name}={plain.text}",
-            hint=f'write --set {plain.name}={literal}, or in gin\'s own syntax --gin.{plain.name}="{plain.text}"',
+            hint=f"write {set_flag(plain.name, literal)}, or in gin's own syntax {gin_text_flag(plain.name, literal)}",
         )
     wanted = [annotation for annotation in annotations if annotation not in (Any, object)]
     if not wanted and isinstance(current, str):

@@ -4,7 +4,7 @@ import ast
 import io
 import tokenize
 
-from t5x_like.gin_config.user_error import UserError
+from t5x_like.gin_config.user_error import UserError, gin_text_flag, set_flag
 
 
 def syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: str | None) -> UserError:
@@ -37,13 +37,15 @@ def _plain_cause(cause: str, line: str, file: str | None) -> tuple[str, str]:
     if not equals and not file:
         return f"--gin.{line} gives no value", f"write --gin.{line}=value"
     if equals and not value:
-        return f"{name} is given no value", "write NAME = value"
+        return f"{name} is given no value", f"write {name} = value" if file else f"write --gin.{name}=value"
     if equals and value.lower() in ("true", "false", "none", "null"):
         return f"{value!r} is not a gin value", f"write {'None' if value[0] in 'nN' else value.capitalize()}"
     if equals and value[0] in "'\"" and value.count(value[0]) % 2:
         return "this text has no closing quote", ""
     if equals and not any(symbol in value for symbol in "'\"()[]{}@%") and not _is_literal(value):
-        quoted = f"{name} = '{value}'" if file else f"--gin.{name}=\"'{value}'\", or --set {name}={value}"
+        quoted = (
+            f"{name} = '{value}'" if file else f"{gin_text_flag(name, value)}, or {set_flag(name, value)}"
+        )
         return f"{value!r} is not a gin value", f"text needs quotes: {quoted}"
     return f"gin can't read this line: {' '.join(cause.split()).rstrip('.')}", ""
 

@@ -1,6 +1,7 @@
 """The error type for mistakes that users can put right, and suggestions of the nearest valid name."""
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 from t5x_like.credentials import masked
@@ -65,3 +66,23 @@ def nearest_or_all(name: str, known: Iterable[str]) -> str:
     """Suggest the nearest names; if none is close, list all of them."""
     names = sorted(set(known))
     return nearest(name, names) or f"choose from: {', '.join(names) or 'none is known'}"
+
+
+def set_flag(name: str, text: str) -> str:
+    """Return ``--set NAME=text`` as it is typed in a shell.
+
+    >>> set_flag("POOL", "cls"), set_flag("TITLE", "two words")
+    ('--set POOL=cls', "--set 'TITLE=two words'")
+    """
+    return f"--set {shlex.quote(f'{name}={text}')}"
+
+
+def gin_text_flag(name: str, text: str) -> str:
+    """Return ``--gin.NAME`` with a text, which a shell must leave in gin's quotes.
+
+    >>> print(gin_text_flag("POOL", "cls"))
+    --gin.POOL="'cls'"
+    """
+    literal = repr(text)
+    plain = literal.startswith("'") and not set(literal) & set('\\$`!"')
+    return f'--gin.{name}="{literal}"' if plain else shlex.quote(f"--gin.{name}={literal}")

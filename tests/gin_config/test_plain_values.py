@@ -1,11 +1,13 @@
 """``--set NAME=value``: text as it is written, everything else as in gin, by the type of what is set."""
 
+import shlex
 from typing import Any
 
 import bakery
 import pytest
 from bakery import PLAIN, Loaf, Oven
 
+from t5x_like.cli.main import split_overrides
 from t5x_like.gin_config.configuration import load, load_one
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
@@ -115,6 +117,23 @@ def test_a_wrong_value_is_explained_with_its_type_and_the_recipes_value(flag: st
     with pytest.raises(UserError) as caught:
         built(flag)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["x", "two words", "it's", "$HOME", 'a "b"'])
+def test_a_hint_typed_into_a_shell_sets_the_text(text: str) -> None:
+    with pytest.raises(UserError) as quoted:
+        built(f"STREET={text!r}")
+    set_hint, gin_hint = quoted.value.hint.removeprefix("write ").split(", or in gin's own syntax ")
+    for hint in (set_hint, gin_hint):
+        (override,), _ = split_overrides(shlex.split(hint))
+        configuration = load(["run.gin"], ["NAME='rye'", override], roots=[bakery.Bakery])
+        assert configuration.value.street == text
+
+
+def test_bare_words_in_gins_syntax_get_a_hint_that_a_shell_takes() -> None:
+    with pytest.raises(UserError) as bare:
+        load(["run.gin"], ["STREET=two words"], roots=[bakery.Bakery])
+    assert bare.value.hint == "text needs quotes: --gin.STREET=\"'two words'\", or --set 'STREET=two words'"
 
 
 def test_of_several_settings_the_last_counts_and_messages_name_the_recipes_own_value() -> None:
