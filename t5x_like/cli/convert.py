@@ -304,6 +304,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             opened.params,
             target,
             fields=opened.fields,
+            special_ids=exported_tokenizer.exported_ids(opened),
             classes=opened.class_names,
             companions=exported_tokenizer.exported_tokenizer(opened),
             card=model_card.card_of(source, step=step, license=arguments.license or ""),

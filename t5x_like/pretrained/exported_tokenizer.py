@@ -1,4 +1,4 @@
-"""Tokenizer files of an export, from which transformers' ``AutoTokenizer`` gives the ids that the model reads."""
+"""Tokenizer files and special ids of an export, with which transformers reads and writes as the model was trained."""
 
 import json
 import warnings
@@ -40,15 +40,9 @@ def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
     except ValueError as error:
         warnings.warn(f"transformers can't read the tokenizer of this export: {error}", stacklevel=2)
         return files
-    ids = {name: getattr(tokenizer.special, name) for name in _ROLES}
-    if _reads_pairs(checkpoint):
-        definition["post_processor"] = _template_of_pairs(checkpoint, tokenizer)
-        known = ids_of(tokenizer)
-        ids |= {name: getattr(known, name) for name in ("cls", "sep", "mask")}
-    else:
-        definition["post_processor"] = _template_of_text(checkpoint, tokenizer)
-        ids["bos"] = ids["bos"] if checkpoint.begin_id is None else checkpoint.begin_id
-    ids["unk"] = tokenizer.special.unknown
+    template = _template_of_pairs if _reads_pairs(checkpoint) else _template_of_text
+    definition["post_processor"] = template(checkpoint, tokenizer)
+    ids = {**_trained_ids(checkpoint, tokenizer), "unk": tokenizer.special.unknown}
     configuration |= {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
@@ -61,6 +55,33 @@ def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
     return files | {
         name: json.dumps(content, ensure_ascii=False, indent=2).encode() for name, content in contents.items()
     }
+
+
+def exported_ids(checkpoint: Checkpoint) -> dict[str, int | None] | None:
+    """Return the special ids of a run's tokenizer by role; ``None`` for what was not trained here, or has no tokenizer.
+
+    ``decoder_start`` is among them for an encoder-decoder. Ids that the tokenizer lacks are ``None``.
+
+    Args:
+      checkpoint: The model to export.
+    """
+    tokenizer = checkpoint.found_tokenizer
+    if tokenizer is None or not was_trained_here(checkpoint.directory):
+        return None
+    ids = _trained_ids(checkpoint, tokenizer)
+    if checkpoint.family == "encoder_decoder":
+        start = checkpoint.start_id if checkpoint.writes else checkpoint.config.parts.decoder_start_token_id
+        ids["decoder_start"] = start
+    return ids
+
+
+def _trained_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int | None]:
+    """Return the special ids that a run was trained with, by role."""
+    ids = {name: getattr(tokenizer.special, name) for name in _ROLES}
+    if _reads_pairs(checkpoint):
+        known = ids_of(tokenizer)
+        return ids | {name: getattr(known, name) for name in ("cls", "sep", "mask")}
+    return ids if checkpoint.begin_id is None else ids | {"bos": checkpoint.begin_id}
 
 
 def _reads_pairs(checkpoint: Checkpoint) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.inference.decodable import as_ids
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
@@ -221,6 +222,7 @@ def write_hugging_face(
     directory: PathLike,
     *,
     fields: Mapping[str, Any] | None = None,
+    special_ids: Mapping[str, int | None] | None = None,
     classes: Sequence[str] = (),
     companions: Mapping[str, bytes] | None = None,
     card: ModelCard | None = None,
@@ -237,6 +239,7 @@ def write_hugging_face(
       params: its weights. Of weights that stay on disk, only one at a time is in memory.
       directory: new or empty.
       fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
+      special_ids: ids of the model's tokenizer by role, such as ``pad``, where ``fields`` are not those of its file.
       classes: names of the head's classes, in the order of its scores.
       companions: contents of other files by name, such as the tokenizer's.
       json_files: further files by their paths in the directory.
@@ -259,7 +262,7 @@ def write_hugging_face(
     try:
         weights = write_weights(table, params)
         write_safetensors(temporary, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
-        merged = _merged_fields(architecture, config, fields or {}) | {"torch_dtype": dtype}
+        merged = _merged_fields(architecture, config, fields or {}, special_ids) | {"torch_dtype": dtype}
         if classes:
             merged |= fields_of_classes(classes)
         write_json(temporary / "config.json", merged)
@@ -305,11 +308,23 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
     return fields
 
 
-def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
+def _merged_fields(
+    architecture: Architecture,
+    config: Any,
+    theirs: Mapping[str, Any],
+    special_ids: Mapping[str, int | None] | None,
+) -> dict[str, Any]:
     ours = architecture.to_hugging_face(config)
-    if theirs:
-        ours = {name: value for name, value in ours.items() if name not in SPECIAL_ID_FIELDS}
-    kept = {name: theirs[name] for name in SPECIAL_ID_FIELDS if name in theirs}
+    if special_ids is not None:
+        ids = {f"{role}_token_id": number for role, number in special_ids.items()}
+        kept = {name: number for name, number in ids.items() if name in ours or name in SPECIAL_ID_FIELDS}
+    elif theirs:
+        ours = {name: value for name, value in ours.items() if not name.endswith("_token_id")}
+        kept = {name: value for name, value in theirs.items() if name.endswith("_token_id")}
+    else:
+        kept = _ids_above(architecture, ours)
+    # An id on which the model itself depends is that of its configuration.
+    kept |= {name: getattr(config, name) for name in kept if hasattr(config, name)}
     classes = theirs.get("architectures") or ()
     keeps_type = _is_same_model(architecture, ours, theirs.get("model_type"))
     if keeps_type:
@@ -322,6 +337,21 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
     if len(theirs.get("id2label") or ()) != ours.get("num_labels"):
         others = {name: value for name, value in others.items() if name not in ("id2label", "label2id")}
     return {**others, **ours, **kept}
+
+
+def _ids_above(architecture: Architecture, ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Return null for the usual special ids of an architecture that lie above the vocabulary.
+
+    Args:
+      architecture: That of the model.
+      ours: Fields of its ``config.json``.
+    """
+    usual = {**architecture.special_ids, **{name: ours[name] for name in SPECIAL_ID_FIELDS if name in ours}}
+    return {
+        name: None
+        for name, ids in usual.items()
+        if any(number >= ours["vocab_size"] for number in as_ids(ids))
+    }
 
 
 def _is_same_model(architecture: Architecture, ours: Mapping[str, Any], model_type: str | None) -> bool:

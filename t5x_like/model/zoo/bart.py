@@ -52,7 +52,13 @@ BART = published(
             "extra_pos_embeddings": 2,
         },
         ignored=(*BART_LIKE_IGNORED, "force_bos_token_to_be_generated"),
-        written={"bos_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1},
+        written={
+            "bos_token_id": 0,
+            "decoder_start_token_id": 2,
+            "eos_token_id": 2,
+            "pad_token_id": 1,
+            "forced_eos_token_id": None,
+        },
         default_task="sequence_to_sequence_lm",
         # Without classes in the file there are 3: entailment, neutral, contradiction.
         read=lambda fields, values: {

@@ -285,7 +285,14 @@ MODERNBERT = published(
                 "position_embedding_type",
             ),  # left over in published files; nothing reads them
         ),
-        written={"pad_token_id": 0},
+        # transformers' defaults are ids of the published vocabulary, and wrong for any other.
+        written={
+            "pad_token_id": 0,
+            "bos_token_id": None,
+            "eos_token_id": None,
+            "cls_token_id": None,
+            "sep_token_id": None,
+        },
         read=_read,
         write=_write,
     ),

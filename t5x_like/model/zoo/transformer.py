@@ -68,7 +68,12 @@ TRANSFORMER = published(
             "static_position_embeddings": True,
         },
         ignored=BART_LIKE_IGNORED,
-        written={"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0},
+        written={
+            "decoder_start_token_id": 0,
+            "eos_token_id": 1,
+            "pad_token_id": 0,
+            "forced_eos_token_id": None,
+        },
         default_task="sequence_to_sequence_lm",
         read=_shares_its_table,
         write=lambda config: {"decoder_vocab_size": config.vocab_size},

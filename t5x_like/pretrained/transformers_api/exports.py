@@ -4,7 +4,7 @@ from typing import Any
 
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
-from t5x_like.pretrained.exported_tokenizer import exported_tokenizer
+from t5x_like.pretrained.exported_tokenizer import exported_ids, exported_tokenizer
 from t5x_like.pretrained.gguf_export import GgufType, write_gguf
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.model_card import ModelCard, card_of
@@ -34,12 +34,12 @@ def export_hugging_face(
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
     """
-    fields, companions, sentences, card = {}, {}, None, ModelCard(license=license)
+    fields, ids, companions, sentences, card = {}, None, {}, None, ModelCard(license=license)
     if isinstance(model, Pretrained):
         opened = model.checkpoint
         card = card_of(opened.directory, step=opened.step, license=license)
         fields, sentences = model.fields, model.sentence_embedding
-        companions = model.companions | exported_tokenizer(opened)
+        ids, companions = exported_ids(opened), model.companions | exported_tokenizer(opened)
         model, config = model.model, model.config
     if config is None:
         raise ValueError(
@@ -50,6 +50,7 @@ def export_hugging_face(
         parameters.split(model)[1],
         directory,
         fields=fields,
+        special_ids=ids,
         companions=companions,
         card=card,
         json_files={} if sentences is None else sentences.files(config.model_dim),
