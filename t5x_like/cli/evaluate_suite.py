@@ -73,7 +73,9 @@ def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
         choices=["fail", "skip"],
         help="stop at a row that can't be read, or leave it out and count it (fail)",
     )
-    add("--limit", type=positive, metavar="N", help="only the first N questions of each task")
+    add(
+        "--limit", type=positive, metavar="N", help="only N questions of each task, the same sample each time"
+    )
     add("--step", type=non_negative, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--every_checkpoint", action="store_true", help="every step that a run has")
     add(

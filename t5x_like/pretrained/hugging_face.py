@@ -33,10 +33,12 @@ from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
 from t5x_like.pretrained.model_card import ModelCard
+from t5x_like.pretrained.output_scale import common_scale, fields_of_scale, in_scale
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
 from t5x_like.pretrained.tokenizer_files import SPECIAL_ID_FIELDS
 from t5x_like.pretrained.weight_matching import Match, match
+from t5x_like.text.heads.head_format import UNSCALED
 
 # Newer or derived fields for what we write in the older form, which all versions read.
 _OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")
@@ -232,7 +234,8 @@ def write_hugging_face(
 ) -> None:
     """Write ``config.json``, safetensors and ``companions``, whole or not at all.
 
-    An adapter is merged into the weights.
+    An adapter is merged into the weights. The scale of a regression is taken over by its last layer, so that outputs
+    are the task's own numbers; in types of 16 bits they would be too coarse, and the card names the scale.
 
     Args:
       config: the model's configuration.
@@ -252,6 +255,9 @@ def write_hugging_face(
     """
     target = as_path(directory)
     config, params = merge_adapter(config, params)
+    scale = common_scale(card.scales, config, params) if card is not None and dtype == "float32" else None
+    if card is not None and scale is not None:
+        card, params = replace(card, scales={}), in_scale(params, source=scale, target=UNSCALED)
     if target.exists() and any(target.iterdir()):
         raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
     architecture = architecture_of(config)
@@ -265,6 +271,8 @@ def write_hugging_face(
         merged = _merged_fields(architecture, config, fields or {}, special_ids) | {"torch_dtype": dtype}
         if classes:
             merged |= fields_of_classes(classes)
+        if scale is not None:
+            merged |= fields_of_scale(scale)
         write_json(temporary / "config.json", merged)
         if card is not None:
             num_parameters = sum(map(math.prod, shapes.values()))

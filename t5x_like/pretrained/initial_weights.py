@@ -18,6 +18,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial
 from t5x_like.pretrained.weight_sources import known_direction, read_config
+from t5x_like.text.heads.head_format import UNSCALED, OutputScale
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +193,13 @@ def check_length(config: Any, length: int, *, what: str) -> None:
 
 
 def initial_checkpoint(
-    directory: PathLike, config: Any, *, mesh: Mesh, seed: int, classes: Sequence[str] = ()
+    directory: PathLike,
+    config: Any,
+    *,
+    mesh: Mesh,
+    seed: int,
+    classes: Sequence[str] = (),
+    scale: OutputScale = UNSCALED,
 ) -> Checkpoint:
     """Open the weights at ``directory`` for a model of ``config``, and log what ``open_initial`` changes.
 
@@ -202,6 +209,7 @@ def initial_checkpoint(
       mesh: the devices.
       seed: of heads to draw.
       classes: the class names of the tasks' head, in order.
+      scale: the scale in which the tasks' head predicts numbers.
 
     Raises:
       FileNotFoundError, ValueError: no weights, or those of another model.
@@ -212,7 +220,9 @@ def initial_checkpoint(
             f"the model of {directory} reads rows {known}, and the one to train has direction={wanted!r}; give both "
             "the same direction (DIRECTION in recipes)"
         )
-    checkpoint, notes = open_initial(directory, config=config, mesh=mesh, seed=seed, classes=classes)
+    checkpoint, notes = open_initial(
+        directory, config=config, mesh=mesh, seed=seed, classes=classes, scale=scale
+    )
     for note in notes:
         _log.warning("%s", note)
     return checkpoint

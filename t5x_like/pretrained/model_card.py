@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.pretrained.output_scale import scales_of_run
 from t5x_like.pretrained.run_weights import was_trained_here
+from t5x_like.text.heads.head_format import OutputScale
 from t5x_like.version import __version__
 
 # The Hub's tasks; it has none for the others.
@@ -34,14 +36,6 @@ class RecordedScore(NamedTuple):
     value: float
 
 
-class OutputScale(NamedTuple):
-    """Numbers that turn the standardized outputs of a regression into a table's own."""
-
-    task: str
-    mean: float
-    deviation: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """Facts for a model card that the model itself doesn't have.
@@ -54,7 +48,7 @@ class ModelCard:
       tasks: names of all training tasks.
       steps: training steps; ``None`` if unknown.
       scores: newest scores of the training's evaluations.
-      scales: scales of regressions that were trained on standardized numbers.
+      scales: scales by task of standardized outputs; empty where outputs are the tasks' own numbers.
     """
 
     name: str = "Exported model"
@@ -64,7 +58,7 @@ class ModelCard:
     tasks: tuple[str, ...] = ()
     steps: int | None = None
     scores: tuple[RecordedScore, ...] = ()
-    scales: tuple[OutputScale, ...] = ()
+    scales: Mapping[str, OutputScale] = field(default_factory=dict)
 
     def render(self, config: Any, fields: Mapping[str, Any], num_parameters: int) -> str:
         """Return the text of ``README.md``.
@@ -95,7 +89,8 @@ class ModelCard:
         if self.scales:
             lines += ["", "## Scale", "", "Outputs are standardized. The task's own numbers are:", ""]
             lines += [
-                f"- `{task}`: output * {deviation!r} + {mean!r}" for task, mean, deviation in self.scales
+                f"- `{task}`: output * {scale.deviation!r} + {scale.mean!r}"
+                for task, scale in self.scales.items()
             ]
         lines += ["", "## Use", "", "```python", f"from transformers import {classes[0]}", ""]
         lines += [f'model = {classes[0]}.from_pretrained("path/to/this/directory")', "```", ""]
@@ -127,19 +122,8 @@ def card_of(directory: PathLike, *, step: int | None = None, license: str = "") 
         tasks=tuple(dict.fromkeys(map(str, named))),
         steps=fields.get("total_steps") if step is None else step,
         scores=_recorded_scores(directory, step),
-        scales=_output_scales(fields),
+        scales=scales_of_run(directory),
     )
-
-
-def _output_scales(fields: Mapping[str, Any]) -> tuple[OutputScale, ...]:
-    scales: dict[str, OutputScale] = {}
-    for name in fields:
-        if match := re.fullmatch(r"(tasks\.\d+)\.head\.deviation", name):
-            task = str(fields[f"{match[1]}.name"])
-            mean, deviation = float(fields[f"{match[1]}.head.mean"]), float(fields[name])
-            if (mean, deviation) != (0.0, 1.0):
-                scales[task] = OutputScale(task, mean, deviation)
-    return tuple(scales.values())
 
 
 def _model_name(path: str) -> str:

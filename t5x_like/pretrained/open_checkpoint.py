@@ -19,10 +19,12 @@ from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
+from t5x_like.pretrained.output_scale import as_trained
 from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_sizes
+from t5x_like.text.heads.head_format import UNSCALED, OutputScale
 from t5x_like.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
@@ -111,6 +113,7 @@ def open_initial(
     step: int | None = None,
     seed: int = 0,
     classes: Sequence[str] = (),
+    scale: OutputScale = UNSCALED,
     finite: bool = True,
 ) -> tuple[Checkpoint, list[str]]:
     """Open weights to train a model from; also returns what was changed, a line each.
@@ -126,6 +129,7 @@ def open_initial(
       step: a step of a run; its newest good one if not given.
       seed: of heads to draw.
       classes: the class names of the tasks' head, in order.
+      scale: the scale in which the tasks' head predicts numbers. An exported regression is put into it.
       finite: refuse weights that are NaN or infinite.
 
     Raises:
@@ -142,6 +146,7 @@ def open_initial(
             step=step,
             seed=seed,
             classes=classes,
+            scale=scale,
             finite=finite,
         )
         params = found.params
@@ -163,6 +168,7 @@ def open_initial(
     if any("heads/scores/" in note for note in notes):
         return checkpoint, notes
     params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes, str(directory))
+    params = as_trained(params, checkpoint.fields, scale)
     return replace(checkpoint, params=params), [*notes, *([note] if note else [])]
 
 

@@ -16,8 +16,10 @@ from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
+from t5x_like.pretrained.output_scale import as_trained
 from t5x_like.text.batches.head_source import classes_for
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.heads.head_format import UNSCALED, OutputScale
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.training.losses.distillation import Distillation
 
@@ -53,7 +55,13 @@ class Teacher(NamedTuple):
 
 
 def open_teacher(
-    distillation: Distillation, model: Any, *, mesh: Mesh, classes: Sequence[str], model_dir: str
+    distillation: Distillation,
+    model: Any,
+    *,
+    mesh: Mesh,
+    classes: Sequence[str],
+    scale: OutputScale = UNSCALED,
+    model_dir: str,
 ) -> Teacher:
     """Open a teacher that ``check_teacher`` has accepted. It computes in the student's type.
 
@@ -62,6 +70,7 @@ def open_teacher(
       model: the student's configuration.
       mesh: the devices.
       classes: the class names of the tasks' head, in order.
+      scale: the scale in which the tasks' head predicts numbers.
       model_dir: the student's run. If that has begun, it continues with the same weights.
 
     Raises:
@@ -83,6 +92,7 @@ def open_teacher(
     params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes, where)
     if note is not None:
         log.warning("%s", note)
+    params = as_trained(params, checkpoint.fields, scale)
     return Teacher(distillation, checkpoint.graphdef, params, checkpoint.step, checkpoint.identity)
 
 

@@ -24,7 +24,7 @@ from t5x_like.pretrained.initial_weights import (
 )
 from t5x_like.pretrained.open_checkpoint import open_frozen, with_features
 from t5x_like.text import registry
-from t5x_like.text.batches.head_source import classes_for, head_for
+from t5x_like.text.batches.head_source import classes_for, head_for, scale_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.batch_ramp import RampLoader, RampSchedule
@@ -90,6 +90,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         model,
         mesh=mesh,
         classes=classes_for(experiment.train),
+        scale=scale_for(experiment.train),
         model_dir=experiment.model_dir,
     )
     recorded = None
@@ -266,8 +267,14 @@ def starting_state(
         return new_state(plan, model, seed=seed), 0, None
     origin: dict[str, Any] = {}
     if start_from:
-        classes = classes_for(experiment.train)
-        checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
+        checkpoint = initial_checkpoint(
+            start_from,
+            model,
+            mesh=mesh,
+            seed=seed,
+            classes=classes_for(experiment.train),
+            scale=scale_for(experiment.train),
+        )
         start_from, step = os.fspath(absolute(start_from)), checkpoint.step
         params = checkpoint.params
     else:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from t5x_like.cli.main import main
@@ -142,7 +143,7 @@ def test_a_checkpoint_of_each_family_goes_on_learning(
     assert code == 0, capsys.readouterr().err
 
 
-def test_predicted_numbers_have_the_scale_of_the_table(
+def test_predicted_and_exported_numbers_have_the_scale_of_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -156,6 +157,11 @@ def test_predicted_numbers_have_the_scale_of_the_table(
     rows = list(read_jsonl("runs/first/evaluation/prices_of_a_table/predictions.jsonl"))
     assert all(50_000 <= row["prediction"] <= 56_003 for row in rows)
     assert {row["target"] for row in rows} <= {50_000 + 1000.5 * each for each in range(7)}
+    assert main(["convert", "--from", "runs/first", "--to", "export", "--export", "hf"]) == 0
+    table = ["--input", "data/validation.jsonl", "--text", "review", "--output", "predicted.jsonl"]
+    assert main(["predict", "export", *table]) == 0
+    exported = [row["prediction"] for row in read_jsonl("predicted.jsonl")]
+    np.testing.assert_allclose(exported, [row["prediction"] for row in rows], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.heads import MultiLabelClassification
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -82,8 +83,19 @@ def test_a_split_that_no_task_has_is_left_to_be_complained_of() -> None:
     assert tasks_with_split("glue_ax_v002", "train") == ["glue_ax_v002"]
 
 
+def test_a_limit_takes_the_same_rows_of_the_whole_split_each_time(make_task):
+    task = make_task(60)
+    for _ in range(2):
+        questions = load_questions(task, "validation", limit=12)
+        of_head = read_questions(task, "validation", limit=12)
+        texts = [row.inputs for row in questions.rows]
+        assert [each.raw.values["inputs"] for each in of_head] == texts
+        numbers = [int(text.split()[1]) for text in texts]
+        assert numbers == [3, 12, 15, 25, 32, 35, 40, 43, 46, 48, 52, 56]
+
+
 def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
-    questions = load_questions(make_task(), "validation", limit=3)
+    questions = load_questions(make_task(3), "validation")
     assert [row.targets for row in questions.rows] == ["no", "yes", "maybe"]
     assert questions.labels == ("no", "yes", "maybe")
     tokenizer = open_tokenizer("bytes", 100)

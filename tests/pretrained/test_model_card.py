@@ -88,13 +88,13 @@ def test_an_earlier_step_has_no_later_scores(tmp_path, step, scores):
     assert card.steps == step
 
 
-def test_the_card_of_a_regression_names_the_scale_of_its_outputs(tmp_path):
+def test_the_card_names_the_scales_of_regressions_that_share_a_layer(tmp_path):
     standardized = {"tasks.0.head.mean": 0.505417, "tasks.0.head.deviation": 1.51369}
     plain = {"tasks.1.head.mean": 0.0, "tasks.1.head.deviation": 1.0}
     card = card_of(write_run(tmp_path / "mine", **standardized, **plain))
-    assert card.scales == (("one", 0.505417, 1.51369),)
+    assert card.scales == {"one": (0.505417, 1.51369), "two": (0.0, 1.0)}
     body = card.render(GPT2, {"model_type": "gpt2"}, 1)
-    assert "- `one`: output * 1.51369 + 0.505417\n" in body
+    assert "- `one`: output * 1.51369 + 0.505417\n- `two`: output * 1.0 + 0.0\n" in body
     assert "## Scale" not in card_of(write_run(tmp_path / "other", **plain)).render(
         GPT2, {"model_type": "gpt2"}, 1
     )

@@ -19,7 +19,7 @@ _WITHOUT_EFFECT = frozenset(
     "return_dict return_dict_in_generate output_scores output_hidden_states output_attentions use_cache "
     "initializer_range gradient_checkpointing chunk_size_feed_forward torchscript use_bfloat16 "
     # what heads of classes need, which is read elsewhere
-    "id2label label2id num_labels problem_type finetuning_task".split()
+    "id2label label2id num_labels problem_type finetuning_task regression_scale".split()
 )
 
 # Fields that any configuration may have and that would change the model, with the values that don't.

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from t5x_like.batch import Batch
@@ -15,7 +14,7 @@ from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
-from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.tasks.rows import RowPolicy, sample_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
@@ -193,7 +192,7 @@ def load_questions(task: str, split: str, *, inputs_length: int, limit: int | No
       task: Name of the task.
       split: Split to read.
       inputs_length: Maximum row length in tokens.
-      limit: Number of rows to load; None loads all.
+      limit: Number of rows, as for ``read_questions``; None loads all.
 
     Raises:
       ValueError: Unknown task or split, no head reads the task, bad rows, or none.
@@ -213,7 +212,7 @@ def read_questions(
     Args:
       definition: Task.
       split: Split to read.
-      limit: Number of rows to read; None reads all.
+      limit: Number of rows, the same sample of the split each time; None reads all.
       policy: Counter of skipped rows.
 
     Raises:
@@ -223,7 +222,7 @@ def read_questions(
         raise ValueError(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
-    read = list(islice(definition.head_rows(split, policy), limit))
+    read = sample_of(definition.head_rows(split, policy), limit)
     if not read:
         raise definition.none_usable(split, policy)
     return read

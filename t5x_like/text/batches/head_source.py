@@ -10,7 +10,7 @@ from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import OpenedTask, StoredSource
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.head_format import Head, HeadFormat
+from t5x_like.text.heads.head_format import UNSCALED, Head, HeadFormat, OutputScale
 from t5x_like.text.objectives.objective import Example
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
@@ -109,6 +109,16 @@ def classes_for(config: LoaderConfig) -> tuple[str, ...]:
     """
     formats = _formats_for(config)
     return formats[0].class_names if formats else ()
+
+
+def scale_for(config: LoaderConfig) -> OutputScale:
+    """Return the scale of the head that the tasks of a loader need; that of plain numbers if they differ.
+
+    Raises:
+      ValueError: As ``head_for``.
+    """
+    scales = {each.output_scale for each in _formats_for(config)}
+    return scales.pop() if len(scales) == 1 else UNSCALED
 
 
 def _formats_for(config: LoaderConfig) -> list[HeadFormat]:

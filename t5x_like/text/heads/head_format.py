@@ -38,6 +38,21 @@ class Head(NamedTuple):
     problem_type: Literal["multi_label"] | None = None
 
 
+class OutputScale(NamedTuple):
+    """Scale of a head's outputs: a predicted number is ``output * deviation + mean``.
+
+    Attributes:
+      mean: Number that is added.
+      deviation: Number by which outputs are multiplied before.
+    """
+
+    mean: float = 0.0
+    deviation: float = 1.0
+
+
+UNSCALED = OutputScale()
+
+
 class Probabilities(NamedTuple):
     """Probabilities of a row's prediction.
 
@@ -156,6 +171,11 @@ class HeadFormat(ABC):
     def class_names(self) -> tuple[str, ...]:
         """Names of the classes in the order of the head's outputs; empty if it predicts something else."""
         return ()
+
+    @property
+    def output_scale(self) -> OutputScale:
+        """Scale of a number that is predicted."""
+        return UNSCALED
 
     @property
     def usual_num_choices(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow
+from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow, OutputScale
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.row_cells import as_text, class_of, columns_in, filled
 from t5x_like.text.metrics import pearson_corrcoef
@@ -147,6 +147,11 @@ class Regression(HeadFormat):
         del rows, word_starts
         values = (float(row[0]) * self.deviation + self.mean for row in scores)
         return [float(np.clip(value, self.lowest, self.highest)) for value in values]
+
+    @property
+    def output_scale(self) -> OutputScale:
+        """Implement ``HeadFormat``."""
+        return OutputScale(self.mean, self.deviation)
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:

@@ -1,13 +1,32 @@
 """Rows of files: good ones with their place, bad ones with the reason."""
 
+import heapq
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from t5x_like.message_sentences import sentence
 from t5x_like.text.templates import RowValues
 
 RowT = TypeVar("RowT")
+AnyT = TypeVar("AnyT")
+
+
+def sample_of(rows: Iterable[AnyT], limit: int | None) -> list[AnyT]:
+    """Return rows of a sample in their order, always the same ones; rows that are sorted by label keep its shares.
+
+    Args:
+      rows: Rows, which are read to the end.
+      limit: Size of the sample; None for all.
+    """
+    if limit is None:
+        return list(rows)
+    generator = random.Random(0)
+    # Numbers differ, so that rows themselves are never compared.
+    drawn = ((generator.random(), number, row) for number, row in enumerate(rows))
+    return [row for _, _, row in sorted(heapq.nsmallest(limit, drawn), key=itemgetter(1))]
 
 
 class Row(NamedTuple):
