@@ -10,18 +10,13 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import get_args
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import shipped_directory
-from t5x_like.projects.column_guess import Kind
+from t5x_like.projects.column_guess import KINDS_ABOUT, Kind
 from t5x_like.projects.project_folder import check_folder, commands_of, new_folder, readme
 
-_TASKS = {
-    "text": "reads a text and writes another (T5)",
-    "classify": "assigns a text to a class (an encoder with a head, BERT)",
-    "pretrain": "learns from plain text (T5's span corruption)",
-}
+_WITH_ROWS: tuple[Kind, ...] = ("text", "classify", "pretrain")  # kinds whose rows come with t5x-like
 _TEMPLATE_NAME = "my_task"
 _SPLIT_ROWS = {"train": 5000, "validation": 500, "test": 500}
 
@@ -31,11 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="the folder to make; its name is the task's")
     parser.add_argument(
         "--task",
-        choices=sorted({*_TASKS, *get_args(Kind)}),
-        help="; ".join(f"{name}: {line}" for name, line in _TASKS.items()),
+        choices=sorted(KINDS_ABOUT),
+        help="what the model does (guessed from --data). "
+        + "; ".join(f"{kind}: {about}" for kind, about in KINDS_ABOUT.items()),
     )
     table = parser.add_argument_group("your own table")
     table.add_argument("--data", metavar="FILE", help="CSV, TSV, JSONL, parquet or Arrow")
+    table.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="names of the columns of CSV or TSV without a line of names",
+    )
     table.add_argument("--text", nargs="+", default=[], metavar="COLUMN", help="the text, or two for a pair")
     table.add_argument("--label", metavar="COLUMN", help="what the model learns")
     table.add_argument("--group", metavar="COLUMN", help="rows with the same cell stay in one split")
@@ -73,6 +76,7 @@ def _from_table(folder: Path, arguments: argparse.Namespace) -> Sequence[str]:
         group=arguments.group,
         kind=arguments.task,
         checkpoint=arguments.checkpoint,
+        columns=arguments.columns,
     )
     project = project_of_table(folder.absolute().name, choices)
     print("\n".join(project.report))
@@ -83,13 +87,13 @@ def _from_table(folder: Path, arguments: argparse.Namespace) -> Sequence[str]:
 
 
 def _from_shipped_rows(folder: Path, arguments: argparse.Namespace) -> Sequence[str]:
-    for flag in ("text", "label", "group", "validation", "checkpoint"):
+    for flag in ("columns", "text", "label", "group", "validation", "checkpoint"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is for your own table; name it by --data FILE")
-    if arguments.task not in _TASKS:
+    if arguments.task not in _WITH_ROWS:
         raise UserError(
             "t5x-like new: give your table by --data FILE, or --task for a project with rows that come with t5x-like",
-            hint=f"--task is one of {', '.join(_TASKS)}",
+            hint=f"--task is one of {', '.join(_WITH_ROWS)}",
         )
     name = folder.absolute().name
     recipe = (shipped_directory("gin") / "projects" / f"{arguments.task}.gin").read_text(encoding="utf-8")
@@ -102,8 +106,8 @@ def _from_shipped_rows(folder: Path, arguments: argparse.Namespace) -> Sequence[
         for file, lines in files.items():
             (temporary / "data" / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         about = (
-            f"{_TASKS[arguments.task]}. The rows in `data/` come with t5x-like; put yours in their place, and change "
-            "the columns, labels and lengths in `recipe.gin`."
+            f"{KINDS_ABOUT[arguments.task]}. The rows in `data/` come with t5x-like; put yours in their place, and "
+            "change the columns, labels and lengths in `recipe.gin`."
         )
         (temporary / "README.md").write_text(readme(name, about, commands), encoding="utf-8")
     print(f"{folder}: recipe.gin, README.md and {', '.join(f'data/{file}' for file in files)}")

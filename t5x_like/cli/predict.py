@@ -32,6 +32,7 @@ from t5x_like.cli.prediction_tables import (
 )
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_jsonl
+from t5x_like.io.text_encoding import windows_remedy
 from t5x_like.text import registry
 
 
@@ -165,4 +166,6 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"not UTF-8 text: {error.reason}", where=f"{name}:{number}") from error
+            raise UserError(
+                f"not UTF-8 text: {error.reason}", where=f"{name}:{number}", hint=windows_remedy(name)
+            ) from error

@@ -46,7 +46,7 @@ def predict_rows(
     delimiter = arguments.delimiter or getattr(task, "delimiter", ",")
     if len(delimiter) != 1:
         raise UserError(f"--delimiter {delimiter!r}: give one character")
-    columns = tuple(getattr(task, "columns", ()))  # of files without a header line
+    columns = tuple(arguments.columns or getattr(task, "columns", ()))  # of files without a header line
     rows = table.rows(columns, delimiter)
     first = list(itertools.islice(rows, 1))
     names = list(first[0].values) if first and isinstance(first[0], RawRow) else []

@@ -14,7 +14,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _INPUT_FORMATS = (*TABLE_FORMATS, "arrow")
 _STANDARD_INPUT = "-"
-_SETTINGS = ("format", "delimiter", "text", "scores", "prediction_column", "on_bad_row")
+_SETTINGS = ("format", "delimiter", "columns", "text", "scores", "prediction_column", "on_bad_row")
 
 
 class PredictedTable(NamedTuple):
@@ -71,6 +71,12 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", choices=_INPUT_FORMATS, help="format of the table (by its name)")
     group.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of CSV (a comma)")
     group.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="NAME",
+        help="names of the columns of CSV or TSV without a line of names (the task's)",
+    )
+    group.add_argument(
         "--text",
         nargs="+",
         metavar="COLUMN",
@@ -107,6 +113,8 @@ def table_of(arguments: argparse.Namespace) -> PredictedTable | None:
         raise UserError("a table on stdin has no name; say its format: --format csv, tsv, jsonl or parquet")
     if file != _STANDARD_INPUT and not Path(file).is_file():
         raise UserError(f"--input {file}: there is no such file")
+    if arguments.columns and format not in ("csv", "tsv"):
+        raise UserError(f"--columns is for CSV and TSV without a line of names; {file} is {format}")
     output_format = "parquet" if format == "arrow" else format
     if arguments.output:
         if os.path.realpath(arguments.output) == os.path.realpath(file):

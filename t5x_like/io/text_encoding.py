@@ -35,11 +35,17 @@ def refuse_foreign(beginning: bytes, file: str) -> None:
             raise ValueError(f"{file} is a {packing} file under another name; unpack it, so that it is text")
 
 
+def windows_remedy(file: str) -> str:
+    """Return the command for a file that isn't UTF-8; Excel writes Windows-1252 in western countries."""
+    return f"if it is Windows-1252, as Excel writes: {_conversion(file, 'WINDOWS-1252')}"
+
+
+def _conversion(file: str, encoding: str) -> str:
+    return f"iconv -f {encoding} -t UTF-8 '{file}' > OTHER_FILE"
+
+
 def _wide(file: str, encoding: str, reason: str) -> str:
-    return (
-        f"{file} is {encoding} text, {reason}; UTF-8 is needed: "
-        f"iconv -f {encoding} -t UTF-8 '{file}' > OTHER_FILE"
-    )
+    return f"{file} is {encoding} text, {reason}; UTF-8 is needed: {_conversion(file, encoding)}"
 
 
 def text_of(file: str) -> str:
@@ -56,4 +62,6 @@ def text_of(file: str) -> str:
         # error.start doesn't count a byte-order mark, so it isn't an offset in content.
         before = error.object[: error.start]
         line, place = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
-        raise ValueError(f"{file}:{line}: invalid UTF-8 at byte {place} of the line") from None
+        raise ValueError(
+            f"{file}:{line}: invalid UTF-8 at byte {place} of the line; {windows_remedy(file)}"
+        ) from None

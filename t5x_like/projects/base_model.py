@@ -14,13 +14,15 @@ from t5x_like.model.zoo.t5_like import T5LikeConfig
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.run_weights import trained_with_vocabulary
 from t5x_like.pretrained.weight_sources import read_config
+from t5x_like.text.vocabularies.compare import Measures, measure_texts
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
 NUM_SENTINELS = 100  # T5's, and the default of tasks
 _MAX_UNKNOWN = 0.01  # share of unknown tokens
-_MAX_TOKENS_PER_CHARACTER = 0.5
+_LEAST_BYTES_PER_TOKEN = 2.0
+_MEASURED_TEXTS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,7 @@ class BaseModel:
       is_t5: Whether it is a T5, mT5 or LongT5.
       width: Size of its hidden states; 0 for fresh weights.
       max_length: Learned positions; None without a limit.
+      vocabulary_line: Line of a report: the vocabulary, and how well it reads the texts.
     """
 
     checkpoint: str | None
@@ -46,6 +49,7 @@ class BaseModel:
     is_t5: bool = False
     width: int = 0
     max_length: int | None = None
+    vocabulary_line: str = ""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -58,13 +62,15 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
 
     Args:
       checkpoint: A Hugging Face directory, a name on the Hub, or a run; None for fresh weights.
-      texts: Texts of the training rows.
+      texts: Texts of the training rows that the model reads or writes.
 
     Raises:
       UserError: The checkpoint can't be opened, or has no vocabulary.
     """
+    sample = texts[:: -(-len(texts) // _MEASURED_TEXTS)]
     if checkpoint is None:
-        return BaseModel(checkpoint=None, vocabulary=fitting_vocabulary(texts), max_length=512)
+        vocabulary, line = _fitting_vocabulary(sample)
+        return BaseModel(checkpoint=None, vocabulary=vocabulary, max_length=512, vocabulary_line=line)
     try:
         directory = os.fspath(local_directory(checkpoint))
         config = read_config(directory)
@@ -73,6 +79,8 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
     directory = directory if "://" in directory else os.path.abspath(directory)
     parts: Any = config.parts
     vocabulary = _vocabulary_of(directory)
+    (fit,) = measure_texts([open_tokenizer(vocabulary, 0)], sample)
+    advice = "; a checkpoint for this language would lose less" if fit.unknown_rate > _MAX_UNKNOWN else ""
     has_room = open_tokenizer(vocabulary, NUM_SENTINELS).vocab_size <= config.vocab_size
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
     return BaseModel(
@@ -88,18 +96,20 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
         is_t5=isinstance(config, T5LikeConfig),
         width=int(getattr(config, "model_dim", 0)),
         max_length=None if learned is None else learned.max_position_embeddings,
+        vocabulary_line=f"vocabulary: of the checkpoint, {_described(fit)}{advice}",
     )
 
 
-def fitting_vocabulary(texts: Sequence[str]) -> str:
-    """Return the shipped vocabulary of English, or bytes for texts that it can't read well."""
-    tokenizer = open_tokenizer(SHIPPED_VOCABULARY)
-    ids = [number for each in tokenizer.encode_all(texts[:1000]) for number in each]
-    num_characters = sum(map(len, texts[:1000]))
-    unknown = ids.count(-1 if tokenizer.special.unknown is None else tokenizer.special.unknown)
-    if unknown > _MAX_UNKNOWN * len(ids) or len(ids) > _MAX_TOKENS_PER_CHARACTER * num_characters:
-        return "bytes"
-    return SHIPPED_VOCABULARY
+def _fitting_vocabulary(texts: Sequence[str]) -> tuple[str, str]:
+    """Return the shipped vocabulary of English, or bytes for texts that it can't read well; and a report's line."""
+    (shipped,) = measure_texts([open_tokenizer(SHIPPED_VOCABULARY, 0)], texts)
+    if shipped.unknown_rate <= _MAX_UNKNOWN and shipped.bytes_per_token >= _LEAST_BYTES_PER_TOKEN:
+        return SHIPPED_VOCABULARY, f"vocabulary: {SHIPPED_VOCABULARY}, {_described(shipped)}"
+    return "bytes", f"vocabulary: bytes, as ByT5; {SHIPPED_VOCABULARY} has {_described(shipped)}"
+
+
+def _described(fit: Measures) -> str:
+    return f"{fit.unknown_rate:.1%} unknown tokens, {fit.bytes_per_token:.1f} bytes a token"
 
 
 def _vocabulary_of(directory: str) -> str:

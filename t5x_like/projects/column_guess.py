@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,6 +10,16 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.table import Column, UserTable
 
 Kind = Literal["classify", "multilabel", "regress", "tags", "answers", "text", "pretrain"]
+# Descriptions of a model, which continue "A model that".
+KINDS_ABOUT: Mapping[Kind, str] = {
+    "classify": "assigns a text to a class",
+    "multilabel": "chooses all labels that fit a text",
+    "regress": "predicts a number for a text",
+    "tags": "tags the words of a sentence",
+    "answers": "answers a question by a span of a context",
+    "text": "reads a text and writes another",
+    "pretrain": "learns from plain text",
+}
 
 _TEXT_NAMES = (
     "text", "sentence", "review", "review_text", "review_body", "content", "body", "message", "comment", "tweet",

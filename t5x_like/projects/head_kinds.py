@@ -18,7 +18,6 @@ class NumberPrediction(TaskKind):
     """A number for each text or pair of texts."""
 
     template: ClassVar[str] = HEAD_TEMPLATE
-    about: ClassVar[str] = "predicts a number for a text"
 
     def _answer(self, row: TableRow) -> str:
         cell = self._text(row, self.columns.label).strip()
@@ -73,7 +72,6 @@ class Tagging(TaskKind):
     """A tag for each word."""
 
     template: ClassVar[str] = HEAD_TEMPLATE
-    about: ClassVar[str] = "tags the words of a sentence"
 
     def read(self, row: TableRow) -> ProjectRow:
         """Implement ``TaskKind``."""
@@ -139,7 +137,6 @@ class Answers(TaskKind):
     """Answers that are spans of a context."""
 
     template: ClassVar[str] = HEAD_TEMPLATE
-    about: ClassVar[str] = "answers a question by a span of a context"
 
     def _answer(self, row: TableRow) -> dict[str, list[Any]]:
         context = self._text(row, self.columns.texts[1])

@@ -17,7 +17,6 @@ class MultiLabelPrediction(TaskKind):
     """Any number of labels for each text or pair of texts."""
 
     template: ClassVar[str] = HEAD_TEMPLATE
-    about: ClassVar[str] = "chooses all labels that fit a text"
 
     def _answer(self, row: TableRow) -> list[str]:
         labels = labels_of(self._cell(row, self.columns.label), self.columns.separator)

@@ -1,6 +1,6 @@
 """A project: a recipe, its rows and a report, made from a user's table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +10,21 @@ from t5x_like.projects.base_model import BaseModel, base_model
 from t5x_like.projects.column_guess import Kind, guess_columns
 from t5x_like.projects.kinds_by_name import KINDS, read_rows_of
 from t5x_like.projects.project_folder import commands_of, readme
-from t5x_like.projects.project_rows import ProjectRow, count_of, find_repetitions, listed
+from t5x_like.projects.project_rows import (
+    ProjectRow,
+    count_of,
+    find_repetitions,
+    listed,
+    rare_label_lines,
+    shown,
+)
 from t5x_like.projects.recipe_text import recipe_text
 from t5x_like.projects.row_split import split_rows, without_rows_of
 from t5x_like.projects.table import UserTable, read_table
 from t5x_like.projects.task_kinds import TaskKind
 
 TRAIN_FILE, VALIDATION_FILE = "data/train.jsonl", "data/validation.jsonl"
+_MOSTLY = 0.5  # share of empty cells that is reported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +39,7 @@ class TableChoices:
       group: Column whose rows with equal cells stay in one split.
       kind: Kind of the task.
       checkpoint: Weights to begin with; None for fresh ones.
+      columns: Names of the columns of CSV and TSV files without a line of names.
     """
 
     data: str
@@ -40,6 +49,7 @@ class TableChoices:
     group: str | None = None
     kind: Kind | None = None
     checkpoint: str | None = None
+    columns: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +104,14 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     Raises:
       UserError: The file, a column or the checkpoint can't be used, or there is too little to learn from.
     """
-    table = read_table(choices.data)
+    named = {*choices.texts, choices.label, choices.group} - {None}
+    table = read_table(choices.data, columns=choices.columns, named=[name for name in named if name])
     columns = guess_columns(
         table, kind=choices.kind, texts=choices.texts, label=choices.label, group=choices.group
     )
     kind = KINDS[columns.kind](columns=columns)
     rows, left_out = read_rows_of(kind, table.rows)
-    report = [_table_line(table)]
+    report = [*table.lines(), *_text_column_lines(table, columns.texts)]
     if choices.validation is None:
         _require_rows(rows, left_out)
         kind.check(rows)
@@ -108,8 +119,8 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
         split = f"split: {count_of(len(train), 'row')} of training, {len(validation):,} of validation"
         split += f", by the groups of column {columns.group!r}" if columns.group is not None else ""
     else:
-        validation_table = read_table(choices.validation)
-        report.append(_table_line(validation_table))
+        validation_table = read_table(choices.validation, columns=choices.columns)
+        report += validation_table.lines()
         for column in columns.read:
             validation_table.column(column, "column of validation")
         validation, also_left_out = read_rows_of(kind, validation_table.rows)
@@ -127,9 +138,10 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
         _require_rows(train, left_out)
         kind.check(train)
     everything = [*train, *validation]
-    base = base_model(choices.checkpoint, [text for row in train for text in row.texts])
+    base = base_model(choices.checkpoint, [text for row in train for text in kind.texts_of(row)])
     recipe = recipe_text(name, kind, base, train=train, rows=everything)
-    report += [recipe.lengths.line(columns.texts), *kind.lines(everything)]
+    report += [recipe.lengths.line(columns.texts), base.vocabulary_line, *kind.lines(everything)]
+    report += rare_label_lines(train, validation)
     if left_out or table.bad_rows:
         reasons = [*map(str, table.bad_rows), *left_out]
         report.append(f"left out: {count_of(len(reasons), 'row')}")
@@ -146,9 +158,26 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     )
 
 
-def _table_line(table: UserTable) -> str:
-    columns = listed([repr(name) for name in table.column_names], 12)
-    return f"{table.file}: {count_of(len(table.rows), 'row')} of {table.description}, columns {columns}"
+def _text_column_lines(table: UserTable, texts: Sequence[str]) -> Iterator[str]:
+    """Yield lines on columns of texts that say little.
+
+    Raises:
+      UserError: All of them have one text.
+    """
+    constant = [name for name in texts if table.columns[name].num_distinct == 1]
+    if constant == list(texts) and len(table.rows) > 1:
+        raise UserError(
+            f"column {texts[0]!r} has no text but {shown(str(table.columns[texts[0]].cells[0]))}, so nothing can be "
+            "learned from it",
+            hint="give another text=COLUMN",
+        )
+    for name in constant:
+        cell = shown(str(table.columns[name].cells[0]))
+        yield f"column {name!r} has no text but {cell}, so the model learns nothing from it"
+    for name in texts:
+        share = 1 - len(table.columns[name].cells) / len(table.rows)
+        if share > _MOSTLY:
+            yield f"column {name!r} is empty in {share:.1%} of the rows, which are left out; is it the right text?"
 
 
 def _require_rows(rows: Sequence[ProjectRow], left_out: Sequence[str]) -> None:

@@ -88,6 +88,18 @@ def find_repetitions(rows: Sequence[ProjectRow]) -> Repetitions:
     )
 
 
+def rare_label_lines(train: Sequence[ProjectRow], validation: Sequence[ProjectRow]) -> Iterator[str]:
+    """Yield lines of a report on labels that have one row, or rows of one split alone."""
+    in_training, in_validation = (
+        Counter(label for row in rows for label in row.strata) for rows in (train, validation)
+    )
+    both = in_training + in_validation
+    if single := [shown(name) for name in in_training if both[name] == 1]:
+        yield f"  with one row each, which is in training: {listed(single)}"
+    if unknown := [shown(name) for name in in_validation if not in_training[name]]:
+        yield f"  in validation alone, so that they can't be learned: {listed(unknown)}"
+
+
 def shown(text: str) -> str:
     """Return a text as a quoted line of at most 60 characters; control characters are escaped."""
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")

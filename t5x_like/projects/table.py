@@ -1,6 +1,5 @@
 """A user's table: its rows, and facts about each column."""
 
-import csv
 import functools
 import math
 from collections.abc import Sequence
@@ -10,15 +9,20 @@ from typing import Any, NamedTuple
 
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.paths import find_file
+from t5x_like.projects.project_rows import count_of, listed
 from t5x_like.text.cells import parsed_cell
 from t5x_like.text.tasks.csv_records import excel_separator
 from t5x_like.text.tasks.documents import read_documents
-from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, first_record, lines_of, read_rows
 from t5x_like.text.tasks.rows import BadRow
 
 _DELIMITERS = ",;\t|"
 _MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
 _FIRST_ROWS = 1000
+_MOST_BROKEN = 0.01  # share of rows that aren't UTF-8 in a file that is
+_NAMES_NOTE = (
+    "  its first line is a row like the others; name the columns: t5x-like new … --columns NAME NAME …"
+)
 
 
 class TableRow(NamedTuple):
@@ -91,6 +95,7 @@ class UserTable:
       rows: Usable rows.
       bad_rows: Rows that can't be read.
       column_names: Names of the columns, in order.
+      names_note: Line of a report on names that the file doesn't have; empty for others.
     """
 
     file: str
@@ -98,6 +103,13 @@ class UserTable:
     rows: Sequence[TableRow]
     bad_rows: Sequence[BadRow]
     column_names: Sequence[str]
+    names_note: str = ""
+
+    def lines(self) -> list[str]:
+        """Return lines of a report."""
+        columns = listed([repr(name) for name in self.column_names], 12)
+        line = f"{self.file}: {count_of(len(self.rows), 'row')} of {self.description}, columns {columns}"
+        return [line, *([self.names_note] if self.names_note else [])]
 
     @functools.cached_property
     def columns(self) -> dict[str, Column]:
@@ -128,32 +140,53 @@ class UserTable:
         return self.columns[name]
 
 
-def read_table(file: str) -> UserTable:
+def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] = ()) -> UserTable:
     """Read a table; the delimiter of a CSV file and whether a first line names the columns are guessed.
 
+    Args:
+      file: Path.
+      columns: Names of the columns of a CSV or TSV file without a line of names.
+      named: Columns that the user names; where the first line has one of them, it is a line of names.
+
     Raises:
-      UserError: There is no such file, its format isn't known, or it has no rows.
+      UserError: There is no such file, its format isn't known, it is in another encoding, or it has no rows.
     """
     try:
         path = find_file(file)
     except ValueError as error:
         raise UserError(str(error)) from None
-    if ending_of(path) == "txt" and "\t" not in _first_line(path)[0]:
+    is_plain = ending_of(path) == "txt" and "\t" not in _first_line(path)[0]
+    format = "txt" if is_plain else _format_of(path)
+    if columns and format not in ("csv", "tsv"):
+        raise UserError(
+            f"names of columns ({', '.join(columns)}) are for CSV and TSV without a line of names; {file} is {format}",
+            hint="leave columns out",
+        )
+    if is_plain:
         return _plain_text(file, path)
-    format = _format_of(path)
     options: dict[str, Any] = {}
+    names_note = ""
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
     if format in ("csv", "tsv"):
-        line, separator = _first_line(path)
-        delimiter = "\t" if format == "tsv" else separator or _delimiter_of(line)
+        _, separator = _first_line(path)
+        delimiter = "\t" if format == "tsv" else separator or _delimiter_of(path)
         if format == "csv":
             options["delimiter"] = delimiter
             description += "" if delimiter == "," else f" separated by {delimiter!r}"
-        if not _first_line_names_columns(path, format, options):
-            cells = line.split("\t") if format == "tsv" else next(csv.reader([line], delimiter=delimiter))
-            options["columns"] = tuple(f"column_{place}" for place in range(1, len(cells) + 1))
+        cells = first_record(path, format, delimiter=delimiter)
+        if columns or not ({*named} & {*cells} or _first_line_names_columns(path, format, options)):
+            numbered = tuple(f"column_{place}" for place in range(1, len(cells) + 1))
+            options["columns"] = tuple(columns) or numbered
             description += " without names of columns"
+            names_note = "" if columns else _NAMES_NOTE
+            if len(options["columns"]) != len(cells):
+                raise UserError(
+                    f"{count_of(len(columns), 'name')} of columns ({', '.join(columns)}) for {file}, whose first row "
+                    f"has {count_of(len(cells), 'cell')}",
+                    hint="give columns a name for each cell",
+                )
     found = list(read_rows(path, format, **options))
+    _refuse_other_encoding(found)
     rows = [TableRow(_filled(row.cells), row.place) for row in found if not isinstance(row, BadRow)]
     bad_rows = [row for row in found if isinstance(row, BadRow)]
     if not rows:
@@ -168,12 +201,25 @@ def read_table(file: str) -> UserTable:
         rows=_with_lists(rows, names),
         bad_rows=bad_rows,
         column_names=names,
+        names_note=names_note,
     )
+
+
+def _refuse_other_encoding(rows: Sequence[Any]) -> None:
+    """Refuse a file many of whose rows aren't UTF-8; leaving them out would lose all words with accents.
+
+    Raises:
+      UserError: It is in another encoding; the message says how to convert it.
+    """
+    broken = [row for row in rows if isinstance(row, BadRow) and row.reason.startswith("invalid UTF-8")]
+    if len(broken) > _MOST_BROKEN * len(rows):
+        raise UserError(str(broken[0]), hint=f"{len(broken):,} of {count_of(len(rows), 'row')} can't be read")
 
 
 def _plain_text(file: str, path: str) -> UserTable:
     """Return lines of text as a table with one column."""
     found = list(read_documents(path, separator="line", column="text"))
+    _refuse_other_encoding(found)
     return UserTable(
         file=file,
         description="plain text",
@@ -213,9 +259,16 @@ def _first_line(path: str) -> tuple[str, str | None]:
     raise UserError(f"{path} is empty", hint="nothing can be learned from it; give another file")
 
 
-def _delimiter_of(line: str) -> str:
-    """Return the character that divides a line into the most cells."""
-    return max(_DELIMITERS, key=lambda delimiter: (line.count(delimiter), delimiter == ","))
+def _delimiter_of(path: str) -> str:
+    """Return the character that divides the first record into the most cells."""
+
+    def num_cells(delimiter: str) -> int:
+        try:
+            return len(first_record(path, "csv", delimiter=delimiter))
+        except ValueError:
+            return 0
+
+    return max(_DELIMITERS, key=lambda delimiter: (num_cells(delimiter), delimiter == ","))
 
 
 def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.base_model import BaseModel
-from t5x_like.projects.column_guess import ColumnGuess
+from t5x_like.projects.column_guess import KINDS_ABOUT, ColumnGuess
 from t5x_like.projects.project_rows import ProjectRow, listed, shown
 from t5x_like.projects.run_sizes import RunSizes, TokenLengths, head_sizes, measure_lengths
 from t5x_like.projects.table import TableRow
@@ -46,13 +46,11 @@ class TaskKind(ABC):
     Attributes:
       columns: Columns of the table.
       template: File of ``gin/projects`` that is filled.
-      about: Description of the model, for its README.
     """
 
     columns: ColumnGuess
 
     template: ClassVar[str]
-    about: ClassVar[str]
 
     def __post_init__(self) -> None:
         for name in self.columns.read:
@@ -60,6 +58,15 @@ class TaskKind(ABC):
                 raise UserError(
                     f"the column {name!r} can't be named in a template; rename it without braces, '!' and ':'"
                 )
+
+    @property
+    def about(self) -> str:
+        """Description of the model, which continues "A model that"."""
+        return KINDS_ABOUT[self.columns.kind]
+
+    def texts_of(self, row: ProjectRow) -> tuple[str, ...]:
+        """Return the texts that the model reads or writes."""
+        return row.texts
 
     def read(self, row: TableRow) -> ProjectRow:
         """Return the cells that the model needs.
@@ -151,7 +158,6 @@ class Classification(TaskKind):
     """One class for each text or pair of texts."""
 
     template: ClassVar[str] = HEAD_TEMPLATE
-    about: ClassVar[str] = "assigns a text to a class"
 
     def _answer(self, row: TableRow) -> str:
         return self._text(row, self.columns.label).strip()
@@ -201,8 +207,6 @@ class Classification(TaskKind):
         yield f"label: column {self.columns.label!r}, {len(sizes)} classes: {listed(shares, _SHOWN_CLASSES - 1)}"
         if self._is_unbalanced(rows):
             yield "  unbalanced, so the first metric is macro F1, in which each class counts the same"
-        if single := [shown(name) for name, size in sizes.items() if size == 1]:
-            yield f"  with one row each, which is in training: {listed(single)}"
         folded = Counter(name.casefold() for name in sizes)
         if twins := [shown(name) for name in in_order(sizes) if folded[name.casefold()] > 1]:
             yield f"  these differ only in their case: {listed(twins, _SHOWN_CLASSES)}"

@@ -19,13 +19,16 @@ class TextToText(TaskKind):
     """A text that is written for each text."""
 
     template: ClassVar[str] = "text_from_table.gin.jinja"
-    about: ClassVar[str] = "reads a text and writes another"
 
     def _answer(self, row: TableRow) -> str:
         cell = self._cell(row, self.columns.label)
         if isinstance(cell, list) and cell and all(isinstance(each, str | int | float) for each in cell):
             return ", ".join(sorted({str(each).strip() for each in cell}))  # several labels, in one order
         return self._text(row, self.columns.label)
+
+    def texts_of(self, row: ProjectRow) -> tuple[str, ...]:
+        """Implement ``TaskKind``."""
+        return (*row.texts, row.answer)
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
         """Implement ``TaskKind``; any texts can be learned."""
@@ -91,7 +94,6 @@ class PlainTextPretraining(TaskKind):
     """Documents without labels."""
 
     template: ClassVar[str] = "pretrain_from_table.gin.jinja"
-    about: ClassVar[str] = "learns from plain text"
 
     def _answer(self, row: TableRow) -> str:
         del row

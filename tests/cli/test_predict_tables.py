@@ -182,6 +182,24 @@ def test_a_table_separated_by_semicolons_is_read_as_new_reads_it(home, capsys):
     assert capsys.readouterr().out.splitlines()[0] == "body;label;prediction;probability"
 
 
+def test_columns_without_names_are_named_by_a_flag(home, capsys):
+    (home / "nameless.csv").write_text("7,Ann saw Bo\n8,he left .\n")
+    flags = ["predict", "run", "--input", "nameless.csv", "--columns", "id", "body"]
+    assert main(flags) == 0
+    assert [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()] == [
+        ["7", "Ann saw Bo"],
+        ["8", "he left ."],
+    ]
+    assert main([*flags[:3], "rows.jsonl", *flags[4:], "--format", "jsonl"]) == 2
+
+
+def test_another_encoding_is_refused_with_the_command_that_converts_it(home, capsys):
+    (home / "windows.csv").write_bytes("body,label\nAnn saw Bö,yes\n".encode("cp1252"))
+    assert main(["predict", "run", "--input", "windows.csv"]) == 2
+    assert "windows.csv:2: invalid UTF-8" in (printed := capsys.readouterr().err)
+    assert "iconv -f WINDOWS-1252 -t UTF-8 'windows.csv' > OTHER_FILE" in printed
+
+
 def test_a_file_is_never_predicted_by_its_name(home, capsys):
     (home / "my table.csv").write_text("body\nAnn\n")
     (home / "lines.txt").write_text("body\nAnn\n")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path, json_value
-from t5x_like.io.text_encoding import refuse_foreign
+from t5x_like.io.text_encoding import refuse_foreign, windows_remedy
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
 from t5x_like.text.tasks.csv_records import excel_separator, named_columns, refuse_equal_names, split_csv
@@ -94,14 +94,35 @@ def read_raw_rows(
     if format == "jsonl":
         rows = _parse_jsonl(lines)
     else:
-        cells = _split_tsv(lines) if format == "tsv" else split_csv(lines.with_bytes(), file, delimiter)
-        rows = _with_columns(file, cells, columns, format)
+        rows = _with_columns(file, _records(lines, format, delimiter), columns, format)
     found = False
     for row in rows:
         found = True
         yield row
     if not found and lines.is_blank:
         yield BadRow("the file is empty", file)
+
+
+def first_record(file: str, format: str, *, delimiter: str = ",") -> list[str]:
+    """Return the cells of the first record of a TSV or CSV file, which may be names of columns.
+
+    Args:
+      file: Path.
+      format: "csv" or "tsv".
+      delimiter: Character between the cells of a CSV file.
+
+    Raises:
+      ValueError: It can't be read, or there is none.
+    """
+    for _, cells in _records(_Lines(file), format, delimiter):
+        if isinstance(cells, BadRow):
+            raise ValueError(str(cells))
+        return cells
+    raise ValueError(f"{file} is empty")
+
+
+def _records(lines: "_Lines", format: str, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
+    return _split_tsv(lines) if format == "tsv" else split_csv(lines.with_bytes(), lines.file, delimiter)
 
 
 def ending_of(file: str) -> str:
@@ -174,7 +195,8 @@ def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
     try:
         text = line.decode("utf-8").rstrip("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        return BadRow(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
+        reason = f"invalid UTF-8 at byte {error.start} of the line; {windows_remedy(file)}"
+        return BadRow(reason, f"{file}:{number}")
     if "\0" in text:
         _warn_of_nul(file, f"{file}:{number}")
     return text

@@ -1,6 +1,6 @@
 """Comparison of vocabularies by the tokens that a text needs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -68,14 +68,24 @@ def measure(
     Raises:
       ValueError: Bad text; the message names file and line.
     """
+    return measure_texts(tokenizers, Corpus(inputs, max_bytes=_MAX_BYTES, progress=progress))
+
+
+def measure_texts(tokenizers: Sequence[Tokenizer], texts: Iterable[str]) -> list[Measures]:
+    """Encode texts once with each vocabulary, a few thousand at a time.
+
+    Args:
+      tokenizers: Vocabularies to compare.
+      texts: Lines or other short texts.
+    """
     counts = [[0, 0] for _ in tokenizers]
     num_words = num_bytes = 0
-    lines = iter(Corpus(inputs, max_bytes=_MAX_BYTES, progress=progress))
-    while texts := list(islice(lines, _LINES_AT_ONCE)):
-        num_words += sum(len(text.split()) for text in texts)
-        num_bytes += sum(len(text.encode("utf-8")) for text in texts)
+    lines = iter(texts)
+    while part := list(islice(lines, _LINES_AT_ONCE)):
+        num_words += sum(len(text.split()) for text in part)
+        num_bytes += sum(len(text.encode("utf-8")) for text in part)
         for count, tokenizer in zip(counts, tokenizers, strict=True):
-            for ids in tokenizer.encode_all(texts):
+            for ids in tokenizer.encode_all(part):
                 count[0] += len(ids)
                 count[1] += (
                     ids.count(tokenizer.special.unknown) if tokenizer.special.unknown is not None else 0
