@@ -123,7 +123,7 @@ class FineTunedModel:
         return results[name].scores
 
     def _table(self, file: str, columns: Sequence[str]) -> UserTable:
-        table = read_table(file)
+        table = read_table(file, named=columns)
         for column in columns:
             table.column(column, "column of data")
         return table

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+import t5x_like
 from t5x_like.cli.main import main
-from t5x_like.io.files import read_json
+from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.hugging_face import write_hugging_face
@@ -40,6 +41,24 @@ def test_the_last_layer_takes_over_the_scale_once(weights: parameters.Parameters
         np.testing.assert_allclose(after[KERNEL], before[KERNEL] * 2000, rtol=1e-6)
         np.testing.assert_allclose(after[BIAS], before[BIAS] * 2000 + 50_000, rtol=1e-6)
     assert "## Scale" not in Path(first, "README.md").read_text()
+
+
+@pytest.mark.parametrize("writes", ["convert", "export_hugging_face"])
+def test_a_run_is_exported_with_the_scale_of_its_task(
+    weights: parameters.Parameters, tmp_path: Path, writes: str
+) -> None:
+    run, out = str(tmp_path / "run"), str(tmp_path / "out")
+    write_hugging_face(CONFIG, weights, tmp_path / "published")
+    assert main(["convert", "--from", str(tmp_path / "published"), "--to", run]) == 0
+    head = {"tasks.0.head.mean": SCALE.mean, "tasks.0.head.deviation": SCALE.deviation}
+    write_json(Path(run, "config.json"), {"tasks.0.name": "prices", **head})
+    if writes == "convert":
+        assert main(["convert", "--from", run, "--to", out, "--export", "hf"]) == 0
+    else:
+        t5x_like.export_hugging_face(t5x_like.from_pretrained(run), out)
+    after, before = parameters.flatten(open_checkpoint(out).params), parameters.flatten(weights)
+    np.testing.assert_allclose(after[BIAS], before[BIAS] * 2000 + 50_000, rtol=1e-6)
+    assert read_json(Path(out, "config.json"), dict)["regression_scale"] == SCALE._asdict()
 
 
 @pytest.mark.parametrize(
