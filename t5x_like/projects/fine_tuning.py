@@ -16,7 +16,8 @@ from t5x_like.projects.column_guess import Kind
 from t5x_like.projects.kinds_by_name import read_rows_of
 from t5x_like.projects.project import TRAIN_FILE, VALIDATION_FILE, TableChoices, project_of_table
 from t5x_like.projects.project_folder import check_folder, new_folder
-from t5x_like.projects.table import UserTable, read_table
+from t5x_like.projects.table import UserTable
+from t5x_like.projects.table_file import read_table
 from t5x_like.projects.task_kinds import TaskKind
 from t5x_like.text.tasks.row_files import names_table
 from t5x_like.text.tasks.rows import RawRow

@@ -9,7 +9,8 @@ import pytest
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.column_guess import ColumnGuess, guess_columns
-from t5x_like.projects.table import UserTable, read_table
+from t5x_like.projects.table import UserTable
+from t5x_like.projects.table_file import read_table
 
 TEXTS = [f"a text about thing number {number} with several words" for number in range(24)]
 LABELS = ["good", "bad", "fair"] * 8

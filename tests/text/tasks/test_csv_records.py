@@ -6,7 +6,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from t5x_like.projects.table import read_table
+from t5x_like.projects.table_file import read_table
 from t5x_like.text.tasks.row_files import read_rows
 from t5x_like.text.tasks.rows import BadRow
 

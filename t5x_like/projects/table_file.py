@@ -1,0 +1,209 @@
+"""A user's file as a table: its format, separator, names of columns and encoding are found out."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.paths import find_file
+from t5x_like.projects.project_rows import count_of
+from t5x_like.projects.table import TableRow, UserTable, is_number
+from t5x_like.text.cells import parsed_cell
+from t5x_like.text.tasks.csv_records import excel_separator
+from t5x_like.text.tasks.documents import read_documents
+from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, first_record, lines_of, read_rows
+from t5x_like.text.tasks.rows import BadRow
+
+_DELIMITERS = ",;\t|"
+_MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
+_FIRST_ROWS = 1000
+_MOST_BROKEN = 0.01  # share of rows that aren't UTF-8 in a file that is
+_NAMES_NOTE = (
+    "  its first line is a row like the others; name the columns: t5x-like new … --columns NAME NAME …"
+)
+
+
+def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] = ()) -> UserTable:
+    """Read a table; the delimiter of a CSV file and whether a first line names the columns are guessed.
+
+    Args:
+      file: Path.
+      columns: Names of the columns of a CSV or TSV file without a line of names.
+      named: Columns that the user names; where the first line has one of them, it is a line of names.
+
+    Raises:
+      UserError: There is no such file, its format isn't known, it is in another encoding, or it has no rows.
+    """
+    try:
+        path = find_file(file)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    is_plain = ending_of(path) == "txt" and "\t" not in _first_line(path)[0]
+    format = "txt" if is_plain else _format_of(path)
+    if columns and format not in ("csv", "tsv"):
+        raise UserError(
+            f"names of columns ({', '.join(columns)}) are for CSV and TSV without a line of names; {file} is {format}",
+            hint="leave columns out",
+        )
+    if is_plain:
+        return _plain_text(file, path)
+    options: dict[str, Any] = {}
+    names_note = ""
+    description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
+    if format in ("csv", "tsv"):
+        _, separator = _first_line(path)
+        delimiter = "\t" if format == "tsv" else separator or _delimiter_of(path)
+        if format == "csv":
+            options["delimiter"] = delimiter
+            description += "" if delimiter == "," else f" separated by {delimiter!r}"
+        cells = first_record(path, format, delimiter=delimiter)
+        if columns or not ({*named} & {*cells} or _first_line_names_columns(path, format, options)):
+            numbered = tuple(f"column_{place}" for place in range(1, len(cells) + 1))
+            options["columns"] = tuple(columns) or numbered
+            description += " without names of columns"
+            names_note = "" if columns else _NAMES_NOTE
+            if len(options["columns"]) != len(cells):
+                raise UserError(
+                    f"{count_of(len(columns), 'name')} of columns ({', '.join(columns)}) for {file}, whose first row "
+                    f"has {count_of(len(cells), 'cell')}",
+                    hint="give columns a name for each cell",
+                )
+    found = list(read_rows(path, format, **options))
+    _refuse_other_encoding(found)
+    rows = [TableRow(_filled(row.cells), row.place) for row in found if not isinstance(row, BadRow)]
+    bad_rows = [row for row in found if isinstance(row, BadRow)]
+    if not rows:
+        reason = str(bad_rows[0]) if bad_rows else f"{file}: there are names of columns and no row"
+        raise UserError(reason, hint="nothing can be learned from it; give another file")
+    names = list(options.get("columns", ())) or list(
+        dict.fromkeys(name for row in rows for name in row.cells)
+    )
+    return UserTable(
+        file=file,
+        description=description,
+        rows=_with_lists(rows, names),
+        bad_rows=bad_rows,
+        column_names=names,
+        names_note=names_note,
+    )
+
+
+def _refuse_other_encoding(rows: Sequence[Any]) -> None:
+    """Refuse a file many of whose rows aren't UTF-8; leaving them out would lose all words with accents.
+
+    Raises:
+      UserError: It is in another encoding; the message says how to convert it.
+    """
+    broken = [row for row in rows if isinstance(row, BadRow) and row.reason.startswith("invalid UTF-8")]
+    if len(broken) > _MOST_BROKEN * len(rows):
+        raise UserError(str(broken[0]), hint=f"{len(broken):,} of {count_of(len(rows), 'row')} can't be read")
+
+
+def _plain_text(file: str, path: str) -> UserTable:
+    """Return lines of text as a table with one column."""
+    found = list(read_documents(path, separator="line", column="text"))
+    _refuse_other_encoding(found)
+    return UserTable(
+        file=file,
+        description="plain text",
+        rows=[TableRow({"text": row.text}, row.place) for row in found if not isinstance(row, BadRow)],
+        bad_rows=[row for row in found if isinstance(row, BadRow)],
+        column_names=["text"],
+    )
+
+
+def _format_of(path: str) -> str:
+    ending = ending_of(path)
+    known = {"txt": "tsv", "tab": "tsv"}.get(ending, ending)
+    if known in FORMATS:
+        return known
+    hint = {
+        "xlsx": "save the sheet as CSV",
+        "xls": "save the sheet as CSV",
+        "ods": "save the sheet as CSV",
+    }.get(ending, "convert it, or give the file the ending of its format")
+    raise UserError(
+        f"{path}: tables are CSV, TSV, JSONL, parquet or Arrow by their ending, not {ending or 'without one'!r}",
+        hint=hint,
+    )
+
+
+def _first_line(path: str) -> tuple[str, str | None]:
+    """Return the first line with cells, and the character between them if Excel's line ``sep=;`` names it."""
+    separator = None
+    for number, line in lines_of(path):
+        text = decode_line(line, path, number)
+        if isinstance(text, BadRow):
+            raise UserError(f"{text}. The first line must be readable")
+        if number == 1 and (separator := excel_separator(text)):
+            continue
+        if text:
+            return text, separator
+    raise UserError(f"{path} is empty", hint="nothing can be learned from it; give another file")
+
+
+def _delimiter_of(path: str) -> str:
+    """Return the character that divides the first record into the most cells."""
+
+    def num_cells(delimiter: str) -> int:
+        try:
+            return len(first_record(path, "csv", delimiter=delimiter))
+        except ValueError:
+            return 0
+
+    return max(_DELIMITERS, key=lambda delimiter: (num_cells(delimiter), delimiter == ","))
+
+
+def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -> bool:
+    """Return whether the first line looks like names: short, no numbers, and not found again in their columns."""
+    try:
+        rows = [
+            row
+            for row in islice(read_rows(path, format, **options), _FIRST_ROWS)
+            if not isinstance(row, BadRow)
+        ]
+    except ValueError as error:
+        # Two cells with the same text, as in a table of pairs without names.
+        if "same name" in str(error):
+            return False
+        raise UserError(str(error)) from None
+    if not rows:
+        return True
+    names = list(rows[0].cells)
+    return not any(
+        len(name) > _MAX_NAME or is_number(name) or any(row.cells[name] == name for row in rows)
+        for name in names
+    )
+
+
+def _filled(cells: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: cell
+        for name, cell in cells.items()
+        if cell is not None and not (isinstance(cell, str) and not cell.strip())
+    }
+
+
+def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:
+    """Return the rows with parsed lists and records, in columns that hold nothing else."""
+    for name in names:
+        cells = [row.cells[name] for row in rows if name in row.cells]
+        if not cells or not all(_may_be_parsed(cell) for cell in cells):
+            continue
+        parsed = [_parsed(cell) for cell in cells]
+        if any(value is None for value in parsed):
+            continue
+        waiting = iter(parsed)
+        for row in rows:
+            if name in row.cells:
+                row.cells[name] = next(waiting)
+    return rows
+
+
+def _may_be_parsed(cell: Any) -> bool:
+    return not isinstance(cell, str) or (cell.strip()[:1] in "[{" and cell.strip()[-1:] in "]}")
+
+
+def _parsed(cell: Any) -> Any:
+    """Return the list or record that a cell is; None for other text."""
+    return parsed_cell(cell) if isinstance(cell, str) else cell
