@@ -325,7 +325,9 @@ def _merged_fields(
     ours = architecture.to_hugging_face(config)
     if special_ids is not None:
         ids = {f"{role}_token_id": number for role, number in special_ids.items()}
-        kept = {name: number for name, number in ids.items() if name in ours or name in SPECIAL_ID_FIELDS}
+        kept: dict[str, Any] = {
+            name: number for name, number in ids.items() if name in ours or name in SPECIAL_ID_FIELDS
+        }
     elif theirs:
         ours = {name: value for name, value in ours.items() if not name.endswith("_token_id")}
         kept = {name: value for name, value in theirs.items() if name.endswith("_token_id")}

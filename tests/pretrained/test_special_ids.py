@@ -1,5 +1,7 @@
 """Ids that pad, begin and end texts: those of config.json or those that transformers takes, and their effect."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import SpecialIds, special_ids_of
 from t5x_like.pretrained.transformers_api import decoder_call
 from t5x_like.pretrained.transformers_api.call import Context
-from t5x_like.pretrained.transformers_api.generation import padding_of, visible
+from t5x_like.pretrained.transformers_api.generation import Prompts, padding_of, visible
 
 LLAMA = LlamaConfig(vocab_size=9, model_dim=4, mlp_dim=4, num_heads=2, num_layers=1)
 WITH_PADDING, WITHOUT_PADDING = SpecialIds(0, 0, 1), SpecialIds(0, 0, 1, knows_padding=False)
@@ -68,3 +70,16 @@ def test_no_ids_are_written_that_were_not_read(tmp_path, ids):
     write_hugging_face(LLAMA, params, tmp_path / "out", fields=theirs)
     written = read_json(tmp_path / "out" / "config.json")
     assert {name: value for name, value in written.items() if name.endswith("token_id")} == ids
+
+
+@pytest.mark.parametrize(
+    ("prompt", "in_encoder", "positions", "number"),
+    [(5, False, 2048, 20), (25, False, 2048, 20), (5, False, 16, 11), (25, True, 64, 20), (5, True, 9, 8)],
+)
+def test_without_a_length_as_many_tokens_are_written_as_by_transformers(
+    prompt, in_encoder, positions, number
+):
+    ids = np.ones((1, prompt), np.int32)
+    config = dataclasses.replace(LLAMA, max_position_embeddings=positions)
+    prompts = Prompts(ids, np.ones_like(ids), in_encoder)
+    assert prompts.num_new_tokens(config, max_new_tokens=None, max_length=None) == number

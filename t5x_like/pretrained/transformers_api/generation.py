@@ -12,6 +12,7 @@ from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token
 
 # Every new length of the inputs compiles anew; rounded up, nearby lengths share one compiled program.
 _INPUT_LENGTH_MULTIPLE = 32
+_DEFAULT_NEW_TOKENS = 20  # of transformers, where neither arguments nor files set a length
 
 
 class Prompts(NamedTuple):
@@ -32,8 +33,8 @@ class Prompts(NamedTuple):
         """Tokens that the decoder has before it writes, padding included."""
         return 1 if self.in_encoder else self.ids.shape[1]
 
-    def num_new_tokens(self, config: Any, *, max_new_tokens: int | None, max_length: int) -> int:
-        """Return the number of tokens to write.
+    def num_new_tokens(self, config: Any, *, max_new_tokens: int | None, max_length: int | None) -> int:
+        """Return the number of tokens to write; without a limit as many as transformers.
 
         Args:
           config: the model's configuration, for its positions.
@@ -45,6 +46,9 @@ class Prompts(NamedTuple):
         """
         if max_new_tokens is not None:
             check_length(max_new_tokens)
+        if max_length is None:
+            max_length = self.num_before + _DEFAULT_NEW_TOKENS
+            max_length = min(max_length, getattr(config, "max_position_embeddings", None) or max_length)
         number = max_length - self.num_before if max_new_tokens is None else max_new_tokens
         if number < 1:
             raise ValueError(

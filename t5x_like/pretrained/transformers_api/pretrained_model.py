@@ -206,8 +206,9 @@ class Pretrained(OpenModel):
         Args:
           input_ids: prompts, [B, M], or a text or list of texts. A decoder without any begins with its ``bos`` token.
           attention_mask: 1 where a token is real, [B, M]; without it, padding is not attended to. Made for texts.
-          max_new_tokens: the most to generate for each row; 64 for texts without ``max_length``.
-          max_length: the same, counting the prompt or the start token; 20 for ids without ``max_new_tokens``.
+          max_new_tokens: the most to generate for each row; without ``max_length`` 64 for texts, and for ids 20 or as
+            many as there are positions for.
+          max_length: the same, counting the prompt or the start token.
           num_beams: more than 1 for beam search; 1 if no file says otherwise.
           length_penalty: of beam search.
           early_stopping: of beam search.
@@ -276,7 +277,7 @@ class Pretrained(OpenModel):
         num_new = prompts.num_new_tokens(
             self.config,
             max_new_tokens=max_new_tokens,
-            max_length=20 if max_length is None else max_length,
+            max_length=max_length,
         )
         if (fewest := logits_settings.get("min_new_tokens")) is not None and fewest > num_new:
             raise ValueError(
