@@ -1,6 +1,10 @@
 """Configuration classes: frozen dataclasses that refuse values of a wrong type when they are built."""
 
 import functools
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
@@ -70,10 +74,31 @@ def check_fields(config: Any, path: str) -> None:
         _fit(f"{path}.{part.name}", value, annotations.get(part.name, Any))
 
 
+@contextmanager
+def dropping_unused(where: object) -> Iterator[None]:
+    """Take fields that ``refuse_unused`` refuses out of configurations that are built in the block, with one warning.
+
+    Records of runs are read so. They hold what had no effect when the run was made, and a trained run stays usable.
+
+    Args:
+      where: The record, for the warning.
+    """
+    dropped: list[str] = []
+    token = _DROPPED.set(dropped)
+    try:
+        yield
+    finally:
+        _DROPPED.reset(token)
+    if dropped:
+        listed = ", ".join(dict.fromkeys(dropped))
+        warnings.warn(f"{where} has options that had no effect, and are left out: {listed}", stacklevel=3)
+
+
 def refuse_unused(config: Any, *names: str, because: str, advice: str = "leave it out") -> None:
     """Refuse fields that have another value than their default, where nothing reads them.
 
-    Seeds are exempt: one seed is often given for draws that only some settings make.
+    Seeds are exempt: one seed is often given for draws that only some settings make. In ``dropping_unused`` the fields
+    get their defaults instead.
 
     Args:
       config: a dataclass.
@@ -84,15 +109,23 @@ def refuse_unused(config: Any, *names: str, because: str, advice: str = "leave i
     Raises:
       ValueError: a field differs from its default.
     """
+    dropped = _DROPPED.get()
     for each in fields(config):
         value = getattr(config, each.name)
-        if each.name in names and value != _default_of(each):
+        if each.name not in names or value == _default_of(each):
+            continue
+        if dropped is None:
             raise ValueError(f"{each.name}={value!r} has no effect: {because}; {advice}")
+        object.__setattr__(config, each.name, _default_of(each))
+        dropped.append(f"{type(config).__name__}.{each.name}={value!r}")
 
 
 def _default_of(part: Field[Any]) -> Any:
     return part.default if part.default_factory is MISSING else part.default_factory()
 
+
+# Fields that were left out while a record is read; None elsewhere.
+_DROPPED: ContextVar[list[str] | None] = ContextVar("_DROPPED", default=None)
 
 _CHECKED: set[type] = set()  # those that check themselves when they are built
 

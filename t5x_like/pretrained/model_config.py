@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, get_args, get_type_hints
 
+from t5x_like.config_class import dropping_unused
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model.zoo.architectures import ARCHITECTURES, architecture_named, architecture_of
@@ -17,7 +18,7 @@ def write_model_config(directory: PathLike, config: Any) -> None:
 
 
 def read_model_config(directory: PathLike) -> Any:
-    """Read the configuration that ``write_model_config`` wrote.
+    """Read the configuration that ``write_model_config`` wrote. Options without effect are left out, with a warning.
 
     Raises:
       ValueError: no such file, or not a model that this version knows.
@@ -27,7 +28,7 @@ def read_model_config(directory: PathLike) -> Any:
         raise ValueError(f"{path} is missing: {directory} is not a run directory")
     fields = read_json(path, dict)
     model_type = fields.pop(_MODEL_TYPE, None)
-    with refusing_damage(path):
+    with refusing_damage(path), dropping_unused(path):
         if architecture_named(model_type) is None:
             raise ValueError(f"{path}: there is no model {model_type!r} in this version")
         return _restored(None, {_MODEL_TYPE: model_type, **fields})

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from t5x_like.io.files import as_path, read_json, write_bytes, write_json, write_text
+from t5x_like.io.files import PathLike, as_path, read_json, write_bytes, write_json, write_text
 from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
@@ -13,7 +13,7 @@ from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.text.batches.head_source import classes_for
 from t5x_like.text.vocabularies.opening import contents_of
 from t5x_like.training.experiment import Experiment, describe, differences
-from t5x_like.training.run_record import write_experiment
+from t5x_like.training.run_record import read_experiment, write_experiment
 
 
 def refuse_another_run(experiment: Experiment) -> None:
@@ -25,13 +25,22 @@ def refuse_another_run(experiment: Experiment) -> None:
     home = as_path(experiment.model_dir)
     if not (home / "config.json").exists():
         return
-    lines = differences(read_json(home / "config.json", dict), describe(experiment))
-    if lines:
+    described = describe(experiment)
+    lines = differences(read_json(home / "config.json", dict), described)
+    if lines and not _is_of_record(home, described):
         raise ValueError(
             f"{home} holds a run of another configuration; nothing was changed there:\n  "
             + "\n  ".join(lines)
             + "\nGive another MODEL_DIR, or run with that configuration."
         )
+
+
+def _is_of_record(home: PathLike, described: dict[str, Any]) -> bool:
+    """Return whether a configuration is that of the run's record, without the options that had no effect."""
+    try:
+        return not differences(describe(read_experiment(home)), described)
+    except (ValueError, TypeError):  # no record, or one that this version can't build
+        return False
 
 
 def claim(

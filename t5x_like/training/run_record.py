@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from t5x_like.config_class import dropping_unused
 from t5x_like.configuration_names import (
     config_function,
     is_config_class,
@@ -66,7 +67,8 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
       ValueError: not a run, or a value that can't be built here; the message says which.
     """
     fields = _fields(directory)
-    with refusing_damage(as_path(directory) / _FILE):
+    path = as_path(directory) / _FILE
+    with refusing_damage(path), dropping_unused(path):
         return Experiment(
             **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
         )
@@ -177,7 +179,8 @@ def _fields(directory: PathLike) -> dict[str, Any]:
 
 def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
     try:
-        return from_data(fields[name])
+        with dropping_unused(as_path(directory) / _FILE):
+            return from_data(fields[name])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{as_path(directory) / _FILE}, {name}: {error}") from error
 

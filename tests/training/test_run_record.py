@@ -11,10 +11,12 @@ import pytest
 
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_json, write_json
+from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment, Intervals, describe
 from t5x_like.training.hooks import Every
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.run_record import (
     from_data,
     read_experiment,
@@ -97,6 +99,27 @@ def test_a_function_of_a_library_is_recorded_and_asks_for_trust_when_it_is_read(
     data = to_data(pytest.importorskip)
     with pytest.raises(ValueError, match=r"if you trust it, name it \(module=_pytest\."):
         from_data(data)
+
+
+def test_a_run_with_an_option_that_is_refused_today_continues_without_it(tmp_path: Path) -> None:
+    model = ModernBertConfig(
+        vocab_size=8, model_dim=8, mlp_dim=8, num_heads=2, num_layers=2, global_attn_every_n_layers=1
+    )
+    given = replace(tiny_experiment(tmp_path, model_dir=str(tmp_path), total_steps=3), model=model)
+    write_experiment(tmp_path, given)
+    fields = read_json(tmp_path / "experiment.json")
+    fields["model"]["local_attention"] = 4
+    write_json(tmp_path / "experiment.json", fields)
+    write_json(tmp_path / "config.json", describe(given) | {"model.local_attention": 4})
+    with pytest.warns(UserWarning, match=r"left out: ModernBertConfig\.local_attention=4$"):
+        assert read_experiment(tmp_path) == given
+    with pytest.warns(UserWarning, match="had no effect"):
+        refuse_another_run(given)
+    with (
+        pytest.warns(UserWarning, match="had no effect"),
+        pytest.raises(ValueError, match=r"holds a run of another configuration(.|\n)*seed"),
+    ):
+        refuse_another_run(replace(given, seed=7))
 
 
 def test_what_cannot_be_recorded_is_needed_by_nobody_else(tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ class Qwen2Config(LlamaLikeConfig):
     max_position_embeddings: int = 32_768
 
     def __post_init__(self) -> None:
+        if self.sliding_window is not None and self.max_window_layers >= self.num_layers:
+            layers = f"max_window_layers={self.max_window_layers} of num_layers={self.num_layers}"
+            advice = "lower max_window_layers, or set sliding_window=None"
+            because = f"{layers} leaves no layer with a window"
+            refuse_unused(self, "sliding_window", because=because, advice=advice)
         if self.sliding_window is None:
             refuse_unused(self, "max_window_layers", because="no layer has a window (sliding_window is None)")
-        elif self.max_window_layers >= self.num_layers:
-            raise ValueError(
-                f"sliding_window={self.sliding_window} has no effect: max_window_layers={self.max_window_layers} of "
-                f"num_layers={self.num_layers} leaves no layer with a window; lower it, or set sliding_window=None"
-            )
         super().__post_init__()
 
     def sliding_window_of(self, layer: int) -> int | None:
