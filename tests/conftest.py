@@ -5,7 +5,9 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,17 @@ _hook = install_import_hook(["t5x_like.model", "t5x_like.inference"], "beartype.
 import hypothesis  # noqa: E402
 import jax  # noqa: E402 - after its flags are set
 import jaxtyping  # noqa: E402
+
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def _jaxtyped_once(*, typechecker: Any) -> Callable[[Any], Any]:
+    """Leave functions inside functions unchecked: they would be decorated at every call, a tenth of all time."""
+    decorate = _jaxtyped(typechecker=typechecker)
+    return lambda each: each if "<locals>" in getattr(each, "__qualname__", "") else decorate(each)
+
+
+jaxtyping.jaxtyped = _jaxtyped_once
 
 from t5x_like.text import registry  # noqa: E402
 

@@ -1,5 +1,6 @@
 """A model's weights as a plain nested dict: their shapes, axis names, trained and frozen parts."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -55,6 +56,17 @@ def axes_of(model: nnx.Module) -> Axes:
 
 def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
     """Return structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model, without allocating it."""
+    try:
+        hash(config)
+    except TypeError:  # a user's own configuration, with a list in it
+        return _abstract.__wrapped__(config)
+    graphdef, shapes, axes = _abstract(config)
+    return graphdef, unflatten(flatten(shapes)), unflatten(flatten(axes))
+
+
+# A run asks for the same structure about ten times, and each answer takes as long as building the model.
+@functools.lru_cache(maxsize=16)
+def _abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
     model = jax.eval_shape(config.build, jax.random.key(0))
     graphdef, shapes = split(model)
     return graphdef, shapes, axes_of(model)
