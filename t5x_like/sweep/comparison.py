@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import NamedTuple
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 
 
 @config_class
@@ -80,6 +80,9 @@ class Comparison:
                 f"published has scores of {', '.join(map(repr, unknown))}, and the settings are "
                 f"{', '.join(map(repr, names))}"
             )
+        if not self.published:
+            because = "there are no published scores"
+            refuse_unused(self, "published_lowest", "source", because=because, advice="give published")
         _check_second_run(self.settings, self.then)
         if full is not None:
             _check_second_run(self.settings if full.settings is None else full.settings, full.then)
@@ -119,6 +122,8 @@ class Comparison:
             settings=settings,
             ensembles=ensembles,
             published=published,
+            published_lowest=self.published_lowest and bool(published),
+            source=self.source if published else "",
             then=then,
             metric=metric,
             full_size=None,

@@ -28,13 +28,14 @@ class DuplicateSpans:
 
     Attributes:
       num_sentences: Sentences in a span.
-      split_sentences: Split text into sentences by Punkt (``split_sentences``); False takes lines instead.
+      split_sentences: Split text into sentences by Punkt (``split_sentences``), and at the marks that end sentences in
+        other scripts, such as Chinese; False takes lines instead.
       min_sentences: Fewest sentences that must remain in a document from which a span was removed.
       min_words: Fewest words (separated by whitespace) that must remain in such a document.
     """
 
     NAME: ClassVar[str] = "dedupe-spans"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     BY_HASH_ALONE: ClassVar[bool] = True
 
     num_sentences: int = 3
@@ -86,7 +87,7 @@ class DuplicateSpans:
             return Dropped("filtered:empty")
         if self.min_words > 0 and len(text.split()) < self.min_words:
             return Dropped("filtered:too_few_words")
-        if not has_sentences(text, self.min_sentences):
+        if not has_sentences(text, self.min_sentences) and len(_ends(text)) < self.min_sentences:
             return Dropped("filtered:too_few_sentences")
         return page._replace(text=text)
 
@@ -102,13 +103,20 @@ def _ends(text: str) -> list[int]:
     ends: list[int] = []
     end = 0
     for sentence in split_sentences(text):
-        end = text.index(sentence, end) + len(sentence)
-        if ends and not has_words(sentence):
-            ends[-1] = end
-        else:
-            ends.append(end)
+        start = text.index(sentence, end)
+        for part in _OTHER_SENTENCE.findall(sentence):
+            end = start = start + len(part)
+            if ends and not has_words(part):
+                ends[-1] = end
+            else:
+                ends.append(end)
     return ends
 
+
+# Marks that end a sentence in scripts that Punkt's English doesn't know, with or without a space after them: Chinese,
+# Japanese, Devanagari, Urdu, Arabic, Armenian, Ethiopic, Burmese and Khmer. Closing quotes and brackets belong to it.
+_OTHER_MARK = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u061f\u0589\u1362\u1367\u104b\u17d4]"
+_OTHER_SENTENCE = re.compile(rf"(?s:.+?{_OTHER_MARK}+[\"')\]\u2018-\u201d\u300d\u300f\uff09\u3011]*|.+)")
 
 # As in the normalizers of CCNet (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove.
 _ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

@@ -1,5 +1,6 @@
 """Pretraining tasks: a corpus, from plain files or built by ``t5x-like corpus build``, and an objective."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Literal
@@ -159,7 +160,8 @@ def corpus_tasks(
 ) -> tuple[PretrainingTask | Mixture, ...]:
     """Return a pretraining task for each of several corpora, and their mixture: a recipe's ``TASKS``.
 
-    Files without ``{corpus}`` are one corpus: a single task that has the mixture's name.
+    Files without ``{corpus}`` are one corpus: a single task that has the mixture's name. The log says then that the
+    rates of several ``corpora`` have no effect.
 
     >>> settings = {"vocabulary": "bytes", "objective": SpanCorruption(), "validation_files": "{corpus}/validation.txt"}
     >>> tasks = corpus_tasks(
@@ -188,6 +190,14 @@ def corpus_tasks(
         return PretrainingTask(name=name, vocabulary=vocabulary, files=files, objective=objective)
 
     if not placed:
+        if len(corpora) > 1:
+            logging.getLogger(__name__).warning(
+                "corpora and temperature have no effect: the files are one corpus, without the %d of %s; to mix "
+                "several, write %s into the paths of the files",
+                len(corpora),
+                ", ".join(corpora),
+                _CORPUS,
+            )
         return (task(mixture),)
     if len(placed) == 1:
         raise ValueError(

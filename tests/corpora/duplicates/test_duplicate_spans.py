@@ -96,3 +96,26 @@ def test_a_span_needs_a_sentence():
         ValueError, match=r"DuplicateSpans\.num_sentences is 0; a span has 1 or more, in T5's paper 3"
     ):
         DuplicateSpans(num_sentences=0)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "rest"),
+    [
+        ("今天天气很好。我们去公园吧！你来吗？", "他说：「好。」然后他走了。没有人知道。"),
+        ("वह घर गया। उसने खाना खाया। फिर वह सोया। ", "राम आया। सीता गई। सब खुश थे।"),
+        ("ذهب أحمد إلى البيت۔ أكل الطعام۔ ثم نام۔ ", "هل جاء علي؟ نعم جاء۔ وذهب أيضا۔"),
+    ],
+    ids=["Chinese", "Hindi", "Arabic"],
+)
+def test_sentences_of_other_scripts_are_found(repeated, rest):
+    pages = [Page(url="first", text=repeated), Page(url="second", text=repeated + rest)]
+    assert texts(DuplicateSpans(), pages) == {"first": repeated, "second": rest}
+
+
+def test_a_quote_stays_with_its_sentence():
+    rule = DuplicateSpans(num_sentences=1, min_sentences=0)
+    pages = [
+        Page(url="first", text="他说：「好。」然后他走了。"),
+        Page(url="second", text="然后他走了。没有。"),
+    ]
+    assert texts(rule, pages)["second"] == "没有。"

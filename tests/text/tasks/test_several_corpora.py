@@ -35,8 +35,13 @@ def test_corpora_without_rates_are_mixed_by_their_sizes() -> None:
     assert mixture.rates.rate(10**8) == 10**4, "no limit"
 
 
-def test_files_without_a_place_for_the_name_are_one_corpus() -> None:
-    (task,) = made(train_files="train.txt", validation_files="validation.txt")
+def test_files_without_a_place_for_the_name_are_one_corpus(caplog: pytest.LogCaptureFixture) -> None:
+    one = {"train_files": "train.txt", "validation_files": "validation.txt"}
+    (task,) = made(**one)
+    assert "no effect: the files are one corpus, without the 2 of web, books; to mix several" in caplog.text
+    caplog.clear()
+    assert made(**one, corpora=("web",)) == (task,)
+    assert not caplog.text
     assert (task.name, task.files["train"]) == ("both", "train.txt")
     with pytest.raises(ValueError, match=r"\{corpus\} is in the files of train only .* write it into both"):
         made(validation_files="validation.txt")
