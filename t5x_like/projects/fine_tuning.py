@@ -14,8 +14,9 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import PathLike, write_jsonl
 from t5x_like.projects.column_guess import Kind
 from t5x_like.projects.kinds_by_name import read_rows_of
-from t5x_like.projects.project import TRAIN_FILE, VALIDATION_FILE, TableChoices, project_of_table
+from t5x_like.projects.project import TableChoices, project_of_table
 from t5x_like.projects.project_folder import check_folder, new_folder
+from t5x_like.projects.recipe_text import TRAIN_FILE, VALIDATION_FILE
 from t5x_like.projects.table import UserTable
 from t5x_like.projects.table_file import read_table
 from t5x_like.projects.task_kinds import TaskKind

@@ -18,13 +18,12 @@ from t5x_like.projects.project_rows import (
     rare_label_lines,
     shown,
 )
-from t5x_like.projects.recipe_text import recipe_text
+from t5x_like.projects.recipe_text import TRAIN_FILE, VALIDATION_FILE, recipe_text
 from t5x_like.projects.row_split import split_rows, without_rows_of
 from t5x_like.projects.table import UserTable
 from t5x_like.projects.table_file import read_table
 from t5x_like.projects.task_kinds import TaskKind
 
-TRAIN_FILE, VALIDATION_FILE = "data/train.jsonl", "data/validation.jsonl"
 _MOSTLY = 0.5  # share of empty cells that is reported
 
 

@@ -10,6 +10,14 @@ from pathlib import Path
 
 from t5x_like.gin_config.user_error import UserError
 
+# Sentences of a README about a part of a command.
+_AFTER = {
+    "config validate": "`t5x-like config validate` finds what doesn't fit before anything is trained.",
+    "train": "The same `t5x-like train` again continues a run that was stopped.",
+    "--output": "`t5x-like predict --output` writes a table with the predictions as further columns; give it your own.",
+    "convert": "`t5x-like convert` writes a directory that transformers opens.",
+}
+
 
 def check_folder(folder: Path) -> None:
     """Check that a project can be written.
@@ -57,8 +65,7 @@ def readme(name: str, about: str, commands: Sequence[str]) -> str:
       commands: Commands to run in the folder.
     """
     written = "\n".join(commands)
+    after = [line for command, line in _AFTER.items() if any(command in each for each in commands)]
     return (
-        f"# {name}\n\nA model that {about}\n\nIn this folder:\n\n```\n{written}\n```\n\n"
-        "`t5x-like config validate` finds what doesn't fit before anything is trained. The same `t5x-like train` again "
-        "continues a run that was stopped.\n"
+        f"# {name}\n\nA model that {about}\n\nIn this folder:\n\n```\n{written}\n```\n\n{' '.join(after)}\n"
     )

@@ -13,6 +13,7 @@ from t5x_like.projects.project_rows import ProjectRow
 from t5x_like.projects.run_sizes import TokenLengths
 from t5x_like.projects.task_kinds import TaskKind
 
+TRAIN_FILE, VALIDATION_FILE = "data/train.jsonl", "data/validation.jsonl"
 _LINE = 110  # characters
 
 
@@ -66,8 +67,8 @@ def recipe_text(
         "vocabulary": base.vocabulary,
         "num_sentinels": None if base.num_sentinels == NUM_SENTINELS else base.num_sentinels,
         "hardware": "cpu" if jax.default_backend() == "cpu" else "gpu",
-        "train_file": "data/train.jsonl",
-        "validation_file": "data/validation.jsonl",
+        "train_file": TRAIN_FILE,
+        "validation_file": VALIDATION_FILE,
         "sizes": choices.sizes,
         "epochs": choices.epochs,
         **choices.values,
@@ -90,16 +91,19 @@ def literal(value: Any) -> str:
 
 
 def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str]:
-    recipe = "--gin_file=recipe.gin"
+    recipe, run = "--gin_file=recipe.gin", "runs/first"
     commands = [
         f"t5x-like tasks show {name} {recipe}",
-        f"t5x-like config validate {recipe} --model_dir runs/first",
-        f"t5x-like train {recipe} --model_dir runs/first",
+        f"t5x-like config validate {recipe} --model_dir {run}",
+        f"t5x-like train {recipe} --model_dir {run}",
     ]
-    if not kind.columns.label:
-        return commands
-    return [
-        *commands,
-        "t5x-like evaluate --checkpoint runs/first --split validation",
-        f"t5x-like predict --checkpoint runs/first --task {name} --input {kind.input_argument(rows[0])}",
-    ]
+    if kind.columns.label:
+        # A table keeps its columns, so a new one needs a name of its own.
+        is_free = {"prediction", "probability"}.isdisjoint(rows[0].cells)
+        column = "" if is_free else " --prediction_column predicted"
+        commands += [
+            f"t5x-like evaluate --checkpoint {run} --split validation",
+            f"t5x-like predict --checkpoint {run} --task {name} --input {kind.input_argument(rows[0])}",
+            f"t5x-like predict {run} --input {VALIDATION_FILE} --output predicted.jsonl{column}",
+        ]
+    return [*commands, f"t5x-like convert --from {run} --to export --export hf"]

@@ -1,11 +1,12 @@
 """Each kind of new project runs as its own README says."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from t5x_like.cli.main import main
+from t5x_like.cli.main import main, parser_of
 from t5x_like.io.files import read_json
 
 # Fewer and smaller steps than the recipes', which are the same otherwise.
@@ -34,6 +35,9 @@ def test_a_new_project_runs_by_its_own_commands(
     commands = re.findall(r"^t5x-like (.+)$", readme, flags=re.MULTILINE)
     assert [command.split()[0] for command in commands][:3] == ["tasks", "config", "train"]
     assert all(f"  t5x-like {command}\n" in printed for command in commands)
+    for command in commands:
+        verb, *flags = shlex.split(command)
+        parser_of(verb).parse_args(flags)
 
     sets = [f"--set={flag}" for flag in (*SMALL, *FLAGS[task])]
     recipe = ["--gin_file=recipe.gin", "--model_dir", "runs/first", *sets]
@@ -48,6 +52,12 @@ def test_a_new_project_runs_by_its_own_commands(
         assert capsys.readouterr().out.count("\n") == 1
         assert main(["evaluate", "--checkpoint", "runs/first", "--set", "LIMIT=4"]) == 0
         assert name in capsys.readouterr().out
+        (table,) = (command for command in commands if "--output" in command)
+        _keep(Path(shlex.split(table)[3]), 20)
+        assert main(shlex.split(table)) == 0
+        assert "\tprediction" in Path("predicted.tsv").read_text().splitlines()[0]
+    assert main(shlex.split(commands[-1])) == 0
+    assert Path("export/config.json").is_file()
 
 
 def _keep(file: Path, number: int) -> None:

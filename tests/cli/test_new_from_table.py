@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,14 @@ def test_a_classifier_of_a_csv_file_trains_evaluates_and_predicts(
     scores = read_json("runs/first/evaluation/scores.json")["tasks"]["reviews_of_a_table"]
     assert scores["examples"] == len(splits[1])
     capsys.readouterr()
-    command = re.findall(r"^t5x-like (predict .+)$", (folder / "README.md").read_text(), flags=re.MULTILINE)
-    assert len(command) == 1
-    assert (
-        main(["predict", "--checkpoint", "runs/first", "--task", "reviews_of_a_table", "--input", "a king"])
-        == 0
-    )
+    readme = (folder / "README.md").read_text()
+    text, table, export = re.findall(r"^t5x-like ((?:predict|convert) .+)$", readme, flags=re.MULTILINE)
+    assert main(shlex.split(text)) == 0
     assert capsys.readouterr().out.strip() in ("good", "bad")
+    assert main(shlex.split(table)) == 0
+    assert [row["review"] for row in read_jsonl("predicted.jsonl")] == [row["review"] for row in splits[1]]
+    assert main(shlex.split(export)) == 0
+    assert read_json("export/config.json")["model_type"] == "modernbert"
 
 
 def test_a_pair_of_texts_with_its_own_validation_file(

@@ -1,6 +1,8 @@
 """Each kind of table becomes a recipe that would train, with fresh weights and from checkpoints."""
 
 import json
+import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t5x_like.cli.main import main
+from t5x_like.cli.main import main, parser_of
 from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 from tests.cli.table_words import WORDS
@@ -80,6 +82,32 @@ def checkpoint(folder: Path, model: str, **settings: Any) -> str:
     return str(target)
 
 
+def check_commands(project: Path, printed: str, *, is_labeled: bool) -> None:
+    """Check that the commands are the README's too, that their flags exist, and that they read files that are there."""
+    commands = re.findall(r"^  t5x-like (.+)$", printed, flags=re.MULTILINE)
+    readme = (project / "README.md").read_text()
+    assert commands == re.findall(r"^t5x-like (.+)$", readme, flags=re.MULTILINE)
+    verbs = ["tasks", "config", "train", *["evaluate", "predict", "predict"] * is_labeled, "convert"]
+    assert [command.split()[0] for command in commands] == verbs
+    for command in commands:
+        verb, *flags = shlex.split(command)
+        parser_of(verb).parse_args(flags)
+    if is_labeled:
+        table = re.search(r"predict runs/first --input (\S+) --output predicted.jsonl\n", printed)
+        assert table
+        assert (project / table[1]).is_file()
+    assert ("writes a table with the predictions" in readme) == is_labeled
+
+
+def test_a_new_column_has_another_name_than_those_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path, lambda row: {"review": sentence(row), "prediction": row % 7 + 0.5})
+    assert main(["new", "predictions_of_a_table", "--data", file]) == 0
+    assert "--output predicted.jsonl --prediction_column predicted\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("row", "shown", "written"),
     [
@@ -104,8 +132,10 @@ def test_a_table_of_each_kind_becomes_a_valid_recipe(
     monkeypatch.chdir(tmp_path)
     name = f"table_of_{row.__name__}"
     assert main(["new", name, "--data", write(tmp_path, row)]) == 0, capsys.readouterr().err
-    assert shown in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert shown in printed
     assert written in (tmp_path / name / "recipe.gin").read_text()
+    check_commands(tmp_path / name, printed, is_labeled=row is not documents)
     monkeypatch.chdir(name)
     code = main(["config", "validate", "--gin_file=recipe.gin", "--model_dir", "runs/first"])
     assert code == 0, capsys.readouterr().err
