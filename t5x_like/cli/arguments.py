@@ -133,7 +133,7 @@ def as_ensemble(configured: Any, arguments: argparse.Namespace) -> Any:
     return replace(configured, ensemble=tuple(arguments.ensemble), ensemble_mean=arguments.ensemble_mean)
 
 
-def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:
+def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | int | None) -> None:
     """Complete the gin flags: values of a run's record, then ``template``, with ``macros`` that are given.
 
     The run's ``config.gin`` is not read: it is a copy for people.

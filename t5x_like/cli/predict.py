@@ -31,7 +31,6 @@ from t5x_like.cli.prediction_tables import (
     table_settings,
 )
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.io.files import write_jsonl
 from t5x_like.io.text_encoding import windows_remedy
 from t5x_like.text import registry
 
@@ -67,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max_new_tokens", type=positive, metavar="N", help="longest written answer in tokens"
     )
+    parser.add_argument(
+        "--method",
+        choices=["generate", "rank"],
+        help="write an answer, or rank the task's labels by their likelihood (as the run was evaluated)",
+    )
     add_table_arguments(parser)
 
 
@@ -90,10 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
     is_run = bool(arguments.gin_file) or (Path(arguments.checkpoint) / "experiment.json").is_file()
     if is_run:
         return _run_of_task(arguments, table)
-    if arguments.task or arguments.ensemble or arguments.overrides:
+    if arguments.task or arguments.ensemble or arguments.overrides or arguments.method:
         raise UserError(
-            f"{arguments.checkpoint} is no run, there is no experiment.json in it; --task, --ensemble and --set are "
-            "for runs"
+            f"{arguments.checkpoint} is no run, there is no experiment.json in it; --task, --ensemble, --method and "
+            "--set are for runs"
         )
     return _predicted_rows().predict_rows(arguments, table, _lines(arguments) if table is None else ())
 
@@ -104,8 +108,11 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
     if is_recorded and not arguments.task:
         arguments.task = _own_task(arguments)
     checkpoint = arguments.checkpoint
-    use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
+    length = _answer_length(checkpoint) if is_recorded else None
+    use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task, TARGETS_LENGTH=length)
     prediction: Any = load_configuration(arguments, PREDICTION).value
+    if arguments.method:
+        prediction = replace(prediction, method=arguments.method)
     if is_recorded:
         prediction = prediction.as_evaluated(read_experiment_field(checkpoint, "evaluations"))
     for name in ("inputs_length", "batch_size"):
@@ -115,21 +122,20 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
         generation = replace(prediction.generation, max_new_tokens=arguments.max_new_tokens)
         prediction = replace(prediction, generation=generation)
     prediction = as_ensemble(prediction, arguments)
-    if table is not None:
-        return _predicted_rows().predict_rows(arguments, table, (), prediction)
-    predictions = _predicted_rows().predict(prediction, _lines(arguments))
-    if arguments.output:
-        write_jsonl(arguments.output, (prediction._asdict() for prediction in predictions))
-        return 0
-    for prediction in predictions:
-        print(prediction.prediction, flush=True)
-    return 0
+    lines = _lines(arguments) if table is None else ()
+    return _predicted_rows().predict_rows(arguments, table, lines, prediction)
 
 
 def _predicted_rows() -> Any:
     from t5x_like.cli import predicted_rows  # imports JAX
 
     return predicted_rows
+
+
+def _answer_length(run: str) -> int:
+    from t5x_like.training.evaluate import own_answer_length  # imports JAX
+
+    return own_answer_length(run)
 
 
 def _own_task(arguments: argparse.Namespace) -> str:

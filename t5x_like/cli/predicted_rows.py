@@ -1,14 +1,15 @@
-"""Predictions of ``t5x-like predict`` for tables, and for lines by checkpoints that are no runs. Imports JAX."""
+"""Predictions of ``t5x-like predict`` for tables and lines. Imports JAX."""
 
 import argparse
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t5x_like.cli.prediction_tables import PredictedTable
 from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
-from t5x_like.evaluation.saved_runs import predict, row_predictor
+from t5x_like.evaluation.row_predictors import RowPredictor
+from t5x_like.evaluation.saved_runs import predict_lines, row_predictor
 from t5x_like.evaluation.table_predictions import TablePrediction, predict_table
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.inference.generator import GenerationConfig
@@ -20,8 +21,6 @@ from t5x_like.pretrained.weight_sources import identity_of, is_run
 from t5x_like.text import registry
 from t5x_like.text.tasks.rows import RawRow
 
-__all__ = ["predict", "predict_rows"]
-
 
 def predict_rows(
     arguments: argparse.Namespace,
@@ -29,7 +28,7 @@ def predict_rows(
     lines: Iterable[str],
     prediction: Any = None,
 ) -> int:
-    """Predict a table, or lines with a checkpoint that is no run.
+    """Predict a table, or lines.
 
     Args:
       arguments: The flags.
@@ -38,7 +37,7 @@ def predict_rows(
       prediction: ``RunPrediction`` of a run; None for other checkpoints.
     """
     if table is None:
-        return _predict_lines(arguments, lines)
+        return _predict_lines(arguments, lines, prediction)
     task: Any = None
     if prediction is not None:
         registry.register(prediction.tasks)
@@ -61,6 +60,7 @@ def predict_rows(
                 hint=nearest(name, names),
             )
     predictor, renamed, weights = _opened(arguments, table, names, prediction)
+    _refuse_length_of_nothing(arguments, predictor)
     settings = TablePrediction(
         format=table.output_format,
         columns=renamed,
@@ -148,20 +148,25 @@ def _identity(checkpoint: str, step: int | None) -> str:
     return f"{checkpoint}, step {step}, {identity_of(checkpoint, step)}"
 
 
-def _predict_lines(arguments: argparse.Namespace, lines: Iterable[str]) -> int:
+def _refuse_length_of_nothing(arguments: argparse.Namespace, predictor: RowPredictor) -> None:
+    if arguments.max_new_tokens is not None and not predictor.writes:
+        raise UserError(
+            f"--max_new_tokens has no effect: {arguments.checkpoint or 'the run'} writes no answers, it chooses them; "
+            "leave it out"
+        )
+
+
+def _predict_lines(arguments: argparse.Namespace, lines: Iterable[str], prediction: Any) -> int:
     """Print the predictions of lines, or write them as JSONL."""
-    predictor = _checkpoint_predictor(arguments, _open(arguments.checkpoint), 1)
-
-    def predictions() -> Iterator[dict[str, str]]:
-        waiting = iter(lines)
-        while batch := list(itertools.islice(waiting, predictor.batch_size)):
-            rows = [predictor.read_line(line) for line in batch]
-            for row, found in zip(rows, predictor.predict(rows), strict=True):
-                yield {"input": predictor.input_text(row), "prediction": found.text}
-
+    if prediction is None:
+        predictor = _checkpoint_predictor(arguments, _open(arguments.checkpoint), 1)
+    else:
+        predictor = row_predictor(prediction)
+    _refuse_length_of_nothing(arguments, predictor)
+    predictions = predict_lines(predictor, lines)
     if arguments.output:
-        write_jsonl(arguments.output, predictions())
+        write_jsonl(arguments.output, (each._asdict() for each in predictions))
         return 0
-    for each in predictions():
-        print(each["prediction"], flush=True)
+    for each in predictions:
+        print(each.prediction, flush=True)
     return 0

@@ -52,7 +52,8 @@ def checkpoint_predictor(
             raise ValueError(
                 f"{name} is a language model without a head for rows ({type(opened.config).__name__} for "
                 f"{opened.config.task!r}), and an encoder writes no texts; fine-tune it on a table first: t5x-like new "
-                f"DIR --data FILE --checkpoint {name}"
+                f"DIR --data FILE --checkpoint {name}. An export of an encoder that writes has lost its form of rows "
+                "(LoaderConfig.masked_targets); predict with its run"
             )
         if num_texts != 1:
             raise ValueError(f"{name} writes a text for one text; name one column")

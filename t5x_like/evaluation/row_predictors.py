@@ -75,6 +75,11 @@ class RowPredictor(Protocol):
         """True if predictions have probabilities."""
         ...
 
+    @property
+    def writes(self) -> bool:
+        """True if predictions are texts that the model generates."""
+        ...
+
     def read(self, values: Mapping[str, Any]) -> Any:
         """Return a row as the model reads it; a label is not needed and ignored.
 
@@ -146,6 +151,11 @@ class HeadRowPredictor:
     def has_probabilities(self) -> bool:
         """Implement ``RowPredictor``."""
         return not self.definition.head_format().predicts_number
+
+    @property
+    def writes(self) -> bool:
+        """Implement ``RowPredictor``."""
+        return False
 
     def read(self, values: Mapping[str, Any]) -> LabeledRow:
         """Implement ``RowPredictor``."""
@@ -251,6 +261,11 @@ class TextRowPredictor:
     def has_probabilities(self) -> bool:
         """Implement ``RowPredictor``."""
         return self.method == "rank"
+
+    @property
+    def writes(self) -> bool:
+        """Implement ``RowPredictor``."""
+        return self.method == "generate"
 
     def read(self, values: Mapping[str, Any]) -> str:
         """Implement ``RowPredictor``."""

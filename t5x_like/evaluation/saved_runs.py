@@ -27,6 +27,8 @@ from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask
 
+_TARGETS_LENGTH = 64  # of runs that were never evaluated
+
 
 @config_class
 class RunEvaluation:
@@ -107,8 +109,9 @@ class RunPrediction:
       inputs_length: Tokens of an input.
       batch_size: Lines in a batch.
       generation: Decoding settings.
-      method: "generate" decodes an output; "rank" predicts the most likely of the task's labels.
-      targets_length: Tokens of a label that is ranked.
+      method: "generate" decodes an output; "rank" predicts the most likely of the task's labels. None is that of the
+        run's evaluation, or "generate".
+      targets_length: Tokens of a label that is ranked; None is that of the run's evaluation, or 64.
       spans: Search for answer spans.
       step: Step of the run; its newest good one by default.
       mesh: Devices.
@@ -122,30 +125,35 @@ class RunPrediction:
     inputs_length: int = 512
     batch_size: int = 16
     generation: GenerationConfig = field(default_factory=GenerationConfig)
-    method: Literal["generate", "rank"] = "generate"
-    targets_length: int = 64
+    method: Literal["generate", "rank"] | None = None
+    targets_length: int | None = None
     spans: SpanSearch = field(default_factory=SpanSearch)
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
     def __post_init__(self) -> None:
         _refuse_mean_of_one(self)
+        if self.method == "rank" and not self.generation.is_greedy:
+            raise ValueError(
+                "generation has no effect: method=rank generates nothing; leave its beams or temperature out"
+            )
 
     def as_evaluated(self, evaluations: Sequence[TaskEvaluation | HeadEvaluation]) -> "RunPrediction":
-        """Return the prediction with the settings of a run's first evaluation; its own decoding remains."""
+        """Return the prediction with the settings of a run's first evaluation, where it has none of its own."""
         if not evaluations:
             return self
         evaluation = evaluations[0]
         if isinstance(evaluation, HeadEvaluation):
+            if self.spans != SpanSearch():
+                return self
             names = ("max_answer_length", "null_score_diff_threshold", "n_best")
             spans = replace(self.spans, **{name: getattr(evaluation, name) for name in names})
             return replace(self, spans=spans)
-        generation = self.generation
-        if not generation.has_own_decoding:
+        method, generation = self.method or evaluation.method, self.generation
+        if method == "generate" and not generation.has_own_decoding:
             generation = replace(evaluation.generation, max_new_tokens=generation.max_new_tokens)
-        return replace(
-            self, method=evaluation.method, targets_length=evaluation.targets_length, generation=generation
-        )
+        targets_length = self.targets_length or evaluation.targets_length
+        return replace(self, method=method, targets_length=targets_length, generation=generation)
 
 
 def _refuse_mean_of_one(run: RunEvaluation | RunPrediction) -> None:
@@ -164,9 +172,13 @@ class Prediction(NamedTuple):
 
 def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     """Yield a prediction for each line, batch by batch; models with a head use it."""
-    predictor = row_predictor(run)
+    yield from predict_lines(row_predictor(run), lines)
+
+
+def predict_lines(predictor: RowPredictor, lines: Iterable[str]) -> Iterator[Prediction]:
+    """Yield a prediction for each line, batch by batch."""
     lines = iter(lines)
-    while batch := list(islice(lines, run.batch_size)):
+    while batch := list(islice(lines, predictor.batch_size)):
         rows = [predictor.read_line(line) for line in batch]
         for row, found in zip(rows, predictor.predict(rows), strict=True):
             yield Prediction(predictor.input_text(row), found.text)
@@ -185,6 +197,10 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     opened = _open(run, mesh)
     definition: Any = registry.task(run.task)
     if not opened.writes:
+        if run.method is not None:
+            raise ValueError(
+                f"method={run.method} has no effect: {run.checkpoint} predicts by its head; leave it out"
+            )
         if not run.generation.is_greedy:
             raise ValueError(
                 f"generation has no effect: {run.checkpoint} predicts by its head; leave its beams or temperature out"
@@ -200,7 +216,10 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
         )
     model = _text_model(opened.config, mesh, run.task, definition)
     length = run.inputs_length + (model.begin_id is not None)
-    answer = run.targets_length if run.method == "rank" else run.generation.max_new_tokens
+    method, targets_length = run.method or "generate", run.targets_length or _TARGETS_LENGTH
+    if method == "rank" and not getattr(definition, "answers", ()):
+        raise ValueError(f"task {run.task!r} has open answers, there is nothing to rank; use method=generate")
+    answer = targets_length if method == "rank" else run.generation.max_new_tokens
     model.check_length(
         opened.config, prompt=length, answer=answer, what=f"task {run.task!r}, with its answers,"
     )
@@ -213,12 +232,15 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
         task=run.task,
         definition=definition if isinstance(definition, PairsTask) else None,
         word=str if definition is None else definition.word_question,
-        method=run.method,
-        targets_length=run.targets_length,
+        method=method,
+        targets_length=targets_length,
     )
 
 
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
-    if hasattr(definition, "vocabulary"):
-        return TextModel.as_trained(config, mesh, definition.tokenizer)
-    return TextModel.as_trained(config, mesh, seqio_codec(task))
+    if not hasattr(definition, "vocabulary"):
+        return TextModel.as_trained(config, mesh, seqio_codec(task))
+    model = TextModel.as_trained(config, mesh, definition.tokenizer)
+    # A decoder of plain text continues a prompt. After an end it would begin another document.
+    continues = model.is_decoder and not isinstance(definition, PairsTask)
+    return replace(model, ends_prompts=False) if continues else model

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from t5x_like.inference.scorer import (
     scoring_batch,
 )
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.ensemble import first_member
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.pretrained.initial_weights import check_length
@@ -77,6 +78,7 @@ class TextModel:
       ends_prompts: Prompts and answers end with an end of sequence, as in fine-tuning. Encoder-decoders always need it.
       is_encoder: True for encoders that write.
       depends_on_places: See ``StackConfig``; such encoders can't score answers.
+      max_positions: Learned positions of a decoder, for prompt and answer together; None if nothing limits them.
     """
 
     graphdef: Any
@@ -90,6 +92,7 @@ class TextModel:
     ends_prompts: bool
     is_encoder: bool = False
     depends_on_places: bool = False
+    max_positions: int | None = None
 
     def __post_init__(self) -> None:
         named = {"start_id": self.start_id, "begin_id": self.begin_id, "end_ids": self.end_ids}
@@ -125,6 +128,7 @@ class TextModel:
             mesh=mesh,
             vocab_size=config.vocab_size,
             is_decoder=family not in ("encoder", "encoder_decoder"),
+            max_positions=_learned_positions(model, config),
             tokenizer=tokenizer,
             start_id=start,
             end_ids=(end,),
@@ -143,6 +147,7 @@ class TextModel:
             mesh=model.mesh,
             vocab_size=model.config.vocab_size,
             is_decoder=is_decoder,
+            max_positions=_learned_positions(model.model, model.config),
             tokenizer=model.tokenizer,
             start_id=model.start_id,
             end_ids=model.end_ids,
@@ -175,6 +180,7 @@ class TextModel:
         the answer.
         """
         texts = [prompter.write(prompt) for prompt in prompts]
+        length = min(length, self.max_positions or length)
         return [
             self._fit(prompter, prompt, text, ids, length)
             for prompt, text, ids in zip(prompts, texts, self.tokenizer.encode_all(texts), strict=True)
@@ -239,7 +245,7 @@ class TextModel:
         limit: int,
         stop_ids: Sequence[int] = (),
     ) -> list[str]:
-        """Generate a text for each prompt, up to an end of sequence.
+        """Generate a text for each prompt, up to an end of sequence or a decoder's last learned position.
 
         Args:
           params: Weights.
@@ -252,10 +258,13 @@ class TextModel:
         for prompt in prompts:
             check_token_ids(prompt, "a prompt", self.vocab_size)
         check_token_ids(list(stop_ids), "stop_ids", self.vocab_size)
+        most = [self._num_new(len(prompt), config) for prompt in prompts]
+        if config.num_beams > 1:  # beams beyond the positions, whose scores are NaN, would displace good ones
+            config = replace(config, max_new_tokens=min(most))
         ids = self._generator(
             params, prompts, config, end_ids=(*self.end_ids, *stop_ids), batch_size=batch_size, limit=limit
         )
-        return [self.tokenizer.decode(row) for row in ids]
+        return [self.tokenizer.decode(row[:length]) for row, length in zip(ids, most, strict=True)]
 
     def score(
         self, params: Any, requests: Sequence[LikelihoodRequest], *, batch_size: int, limit: int
@@ -292,6 +301,12 @@ class TextModel:
             )
         return Likelihoods(*(column[: len(requests)] for column in self.scorer(params, batch)))
 
+    def _num_new(self, num_before: int, config: GenerationConfig) -> int:
+        """Return the tokens that may follow a prompt; the last one of a text is read nowhere and needs no position."""
+        if self.max_positions is None:
+            return config.max_new_tokens
+        return min(config.max_new_tokens, self.max_positions + 1 - num_before)
+
     @functools.cached_property
     def _generator(self) -> Generator:
         return Generator(self.graphdef, self.mesh, is_decoder=self.is_decoder, start_id=self.start_id)
@@ -300,3 +315,12 @@ class TextModel:
     def scorer(self) -> Scorer:
         """Compiled scorer of batches."""
         return Scorer(self.graphdef, self.mesh, vocab_size=self.vocab_size)
+
+
+def _learned_positions(model: Any, config: Any) -> int | None:
+    """Return the learned positions of a decoder's rows; None for other models, and where positions aren't learned."""
+    if family_of(first_member(model)) != "decoder":
+        return None
+    embeddings = getattr(first_member(model).config, "embeddings", None)
+    learned = getattr(embeddings, "positions", None)
+    return None if learned is None else learned.max_position_embeddings - num_virtual_tokens(config)

@@ -86,6 +86,18 @@ def own_prediction(run: PathLike, task: str) -> RunPrediction:
         task=task,
         tasks=read_recorded(run, "tasks"),
         inputs_length=train.source_length,
-        generation=GenerationConfig(max_new_tokens=train.targets_length),
+        generation=GenerationConfig(max_new_tokens=own_answer_length(run)),
     )
     return prediction.as_evaluated(read_recorded(run, "evaluations"))
+
+
+def own_answer_length(run: PathLike) -> int:
+    """Return the longest written answer in tokens, which a decoder's rows have after the input.
+
+    Raises:
+      ValueError: not a run.
+    """
+    evaluations = read_recorded(run, "evaluations")
+    if evaluations and isinstance(evaluations[0], TaskEvaluation):
+        return evaluations[0].generation.max_new_tokens
+    return read_recorded(run, "train").targets_length

@@ -126,6 +126,18 @@ def test_a_runs_own_evaluation_reads_sources_of_the_rows_length(tuned, tmp_path)
     assert scores["there"].scores["sequence_accuracy"] > 90
 
 
+def test_an_export_names_the_run_that_writes(tuned, tmp_path, capsys):
+    run, _ = tuned
+    export, table = str(tmp_path / "export"), tmp_path / "rows.csv"
+    table.write_text("text\ne f\n")
+    assert main(["convert", "--from", str(run), "--to", export, "--export", "hf"]) == 0
+    assert main(["predict", export, "--input", str(table)]) == 2
+    assert (
+        "has lost its form of rows (LoaderConfig.masked_targets); predict with its run"
+        in capsys.readouterr().err
+    )
+
+
 def test_commands_write_with_sources_of_the_rows_length(tuned, tmp_path, capsys):
     run, _ = tuned
     flags = ["--checkpoint", str(run), "--output_dir", str(tmp_path / "own"), "--split", "validation"]
