@@ -61,6 +61,7 @@ def predict_rows(
             )
     predictor, renamed, weights = _opened(arguments, table, names, prediction)
     _refuse_length_of_nothing(arguments, predictor)
+    _require_texts(table, names, [renamed.get(each, each) for each in predictor.input_columns])
     settings = TablePrediction(
         format=table.output_format,
         columns=renamed,
@@ -83,6 +84,20 @@ def predict_rows(
     if arguments.output:
         print(f"{counts.num_rows:,} rows written to {arguments.output}")
     return 0
+
+
+def _require_texts(table: PredictedTable, names: Sequence[str], needed: Sequence[str]) -> None:
+    """Refuse a table whose line of names has no column of a text; it may be a row.
+
+    Raises:
+      UserError: It has none.
+    """
+    if table.format in ("csv", "tsv") and names and needed and not {*names} & {*needed}:
+        raise UserError(
+            f"{table.name} has no column {' and '.join(map(repr, needed))}; the columns are {', '.join(names)}",
+            hint="say which column is the text by --text COLUMN; if the first line is a row, name the columns by "
+            "--columns NAME NAME …",
+        )
 
 
 def _print(text: str) -> None:

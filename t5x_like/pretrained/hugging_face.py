@@ -234,8 +234,8 @@ def write_hugging_face(
 ) -> None:
     """Write ``config.json``, safetensors and ``companions``, whole or not at all.
 
-    An adapter is merged into the weights. The scale of a regression is taken over by its last layer, so that outputs
-    are the task's own numbers; in types of 16 bits they would be too coarse, and the card names the scale.
+    An adapter is merged into the weights. The last layer of a regression takes over its scale, so that outputs are the
+    task's own numbers. In 16 bits they would be too coarse, and without a bias it can't; the card names the scale.
 
     Args:
       config: the model's configuration.

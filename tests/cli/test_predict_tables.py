@@ -186,6 +186,10 @@ def test_a_table_separated_by_semicolons_is_read_as_new_reads_it(home, capsys):
 
 def test_columns_without_names_are_named_by_a_flag(home, capsys):
     (home / "nameless.csv").write_text("7,Ann saw Bo\n8,he left .\n")
+    assert main(["predict", "run", "--input", "nameless.csv"]) == 2
+    refused = capsys.readouterr().err
+    assert "nameless.csv has no column 'body'; the columns are 7, Ann saw Bo" in refused
+    assert "--columns NAME NAME" in refused
     assert main(["predict", "run", "--input", "nameless.csv", "--columns", "id", "body"]) == 0
     assert [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()] == [
         ["7", "Ann saw Bo"],

@@ -81,7 +81,11 @@ def test_several_files_and_patterns_make_one_split(tmp_path):
 BAD_ROWS = {
     "short.tsv": (b"text\tlabel\nsun\t1\nrain\n", 3, "1 columns, where 2 are expected (text, label)"),
     "long.tsv": (b"text\tlabel\nsun\t1\nrain\t0\t0\n", 3, "3 columns"),
-    "utf8.tsv": (b"text\tlabel\nsun\t1\nr\xe9in\t0\n", 3, "invalid UTF-8 at byte 1 of the line"),
+    "utf8.tsv": (
+        b"text\tlabel\nsun\t1\nr\xe9in\t0\n",
+        3,
+        "invalid UTF-8 at byte 1 of the line; if it is Windows-1252, as Excel writes: iconv -f WINDOWS-1252 -t UTF-8",
+    ),
     "label.tsv": (b"text\tlabel\nsun\t1\nrain\t7\n", 3, "label_words has no word for label='7'"),
     "short.csv": (b'text,label\n"sun\nsun",1\nrain\n', 4, "1 columns"),
     "open.csv": (b'text,label\nsun,1\n"rain,0\n', 3, "never closed"),
