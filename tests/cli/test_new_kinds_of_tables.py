@@ -15,9 +15,8 @@ from t5x_like.cli.main import main, parser_of
 from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 from tests.cli.table_words import WORDS
+from tests.cli.untrained_runs import SMALL_MODERNBERT, write_run
 from tests.references import ROOT
-
-FEW = ["TRAIN_STEPS=2", "WARMUP_STEPS=1", "BATCH_SIZE=8", "EVALUATE_EVERY_STEPS=0", "SAVE_EVERY_STEPS=2"]
 
 
 def sentence(number: int, length: int = 6) -> str:
@@ -174,15 +173,13 @@ def test_a_checkpoint_of_each_family_goes_on_learning(
 
 
 def test_predicted_and_exported_numbers_have_the_scale_of_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     file = write(tmp_path, lambda row: {"review": sentence(row), "price": 50_000 + 1000.5 * (row % 7)})
     assert main(["new", "prices_of_a_table", "--data", file, "--label", "price"]) == 0
     monkeypatch.chdir("prices_of_a_table")
-    sets = [f"--set={flag}" for flag in FEW]
-    assert main(["train", "--gin_file=recipe.gin", "--model_dir", "runs/first", *sets]) == 0
-    capsys.readouterr()
+    write_run(Path("recipe.gin"), Path("runs/first"), SMALL_MODERNBERT)
     assert main(["evaluate", "--checkpoint", "runs/first"]) == 0
     rows = list(read_jsonl("runs/first/evaluation/prices_of_a_table/predictions.jsonl"))
     assert all(50_000 <= row["prediction"] <= 56_003 for row in rows)

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.evaluation.table_predictions import predict_table
 from t5x_like.io.files import read_jsonl
 from t5x_like.projects.fine_tuning import FineTunedModel
+from t5x_like.projects.project import TableChoices
+from t5x_like.training.evaluate import evaluate
 from tests.cli.test_new_kinds_of_tables import (
     answers,
     checkpoint,
@@ -23,9 +27,15 @@ from tests.cli.test_new_kinds_of_tables import (
     translations,
     write,
 )
+from tests.cli.untrained_runs import SMALL_MODERNBERT, SMALL_T5, project_with_run, share_predictors
 
-FEW = {"TRAIN_STEPS": 2, "WARMUP_STEPS": 1, "EVALUATE_EVERY_STEPS": 0, "SAVE_EVERY_STEPS": 2}
-KINDS = {row.__name__: row for row in (numbers, tags, answers, translations)}
+
+def pairs(row: int) -> dict[str, Any]:
+    return {"premise": sentence(row), "hypothesis": sentence(row + 1, 4), "label": ["no", "yes"][row % 2]}
+
+
+KINDS = {row.__name__: row for row in (numbers, tags, answers, translations, pairs)}
+WITHOUT_PROBABILITIES = ("numbers", "translations")
 TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
@@ -39,13 +49,22 @@ def _in_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _shared_predictors() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share_predictors(patch)
+        yield
+
+
 @pytest.fixture(scope="module", params=list(KINDS))
 def model(request: pytest.FixtureRequest, home: Path) -> FineTunedModel:
-    """A model of each kind after two steps."""
+    """A model of each kind with fresh weights."""
     folder = home / request.param
     folder.mkdir()
-    train = write(folder, KINDS[request.param])
-    return t5x_like.fine_tune(None, train=train, directory=home / f"table_with_{request.param}", settings=FEW)
+    choices = TableChoices(data=write(folder, KINDS[request.param]))
+    writes = request.param == "translations"
+    settings = {"METRICS": ("sequence_accuracy",), **SMALL_T5} if writes else SMALL_MODERNBERT
+    return project_with_run(home / f"table_with_{request.param}", choices, settings)
 
 
 def kind_of(model: FineTunedModel) -> str:
@@ -95,7 +114,7 @@ def test_all_formats_have_the_same_predictions_with_or_without_a_label(model: Fi
     assert model.predict(rows) == model.predict("a.jsonl") == predictions
     assert model.predict(unlabeled[0]) == predictions[0]
     added = [name for name in expected[0] if name not in rows[0]]
-    assert added == (["prediction", "probability"] if kind in ("tags", "answers") else ["prediction"])
+    assert added == ["prediction"] + ["probability"] * (kind not in WITHOUT_PROBABILITIES)
     for ending in TABLE_FORMATS:
         table = write_table(f"unlabeled.{ending}", unlabeled)
         assert main(["predict", model.run, "--input", table, "--output", f"predicted.{ending}"]) == 0
@@ -112,7 +131,7 @@ def test_scores_of_all_answers_are_given_where_there_are_any(
     kind = kind_of(model)
     table = write_table("scored.jsonl", [KINDS[kind](number) for number in range(40, 43)])
     code = main(["predict", model.run, "--input", table, "--output", "scores.jsonl", "--scores"])
-    if kind in ("numbers", "translations"):
+    if kind in WITHOUT_PROBABILITIES:
         assert code == 2
         assert "this model predicts a number or writes a text" in capsys.readouterr().err
         assert not Path("scores.jsonl").exists()
@@ -123,6 +142,8 @@ def test_scores_of_all_answers_are_given_where_there_are_any(
             assert {each["label"]: each["score"] for each in row["scores"]}[row["prediction"]] == row[
                 "probability"
             ]
+        elif kind == "pairs":
+            assert row["probability"] == row["scores"][row["prediction"]]
         else:
             shares = [word[tag] for word, tag in zip(row["scores"], row["prediction"], strict=True)]
             assert shares == row["probability"]
@@ -143,9 +164,9 @@ def test_a_killed_command_loses_and_doubles_no_row_of_a_parquet_table(
     model: FineTunedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("t5x_like.evaluation.table_predictions._BATCHES_AT_ONCE", 1)
-    rows = [KINDS[kind_of(model)](number) | {"id": number} for number in range(1, 26)]
+    rows = [KINDS[kind_of(model)](number) | {"id": number} for number in range(1, 41)]
     table = write_table("whole.parquet", rows)
-    command = ["predict", model.run, "--input", table, "--batch_size=8"]
+    command = ["predict", model.run, "--input", table]
     assert main([*command, "--output", "whole_out.parquet"]) == 0
 
     def killed(*arguments: Any, **options: Any) -> Any:
@@ -167,7 +188,7 @@ def test_a_killed_command_loses_and_doubles_no_row_of_a_parquet_table(
     assert not Path("killed.parquet").exists()
     assert main([*command, "--output", "killed.parquet"]) == 0
     assert read_table("killed.parquet") == read_table("whole_out.parquet")
-    assert [row["id"] for row in read_table("killed.parquet")] == list(range(1, 26))
+    assert [row["id"] for row in read_table("killed.parquet")] == list(range(1, 41))
 
 
 BLANK = {
@@ -175,6 +196,7 @@ BLANK = {
     "tags": ({"tokens": []}, "column 'tokens' is empty"),
     "answers": ({"question": "", "context": ""}, "columns 'question', 'context' are empty"),
     "translations": ({"source": ""}, "column 'source' is empty"),
+    "pairs": ({"premise": "", "hypothesis": " "}, "columns 'premise', 'hypothesis' are empty"),
 }
 
 
@@ -200,6 +222,22 @@ def test_bad_rows_are_named_by_file_line_and_column_and_nothing_is_written(
         assert not Path("good.jsonl").exists()
     assert main([*command, "--on_bad_row", "skip"]) == 0
     assert [row[column] for row in read_table("good.jsonl")] == [first[column], KINDS[kind](42)[column]]
+
+
+def test_the_commands_of_a_project_predict_as_its_evaluation_and_export_the_model(
+    model: FineTunedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model.project)
+    readme = Path("README.md").read_text().replace("runs/first", "run")
+    line, table, export = re.findall(r"^t5x-like ((?:predict|convert) .+)$", readme, flags=re.MULTILINE)
+    for command in (line, table, export):
+        assert main(shlex.split(command)) == 0
+    evaluate(model.run, batch_size=16)
+    evaluated = list(read_jsonl(f"run/evaluation/{model.task}/predictions.jsonl"))
+    for row, right in zip(read_table("predicted.jsonl"), evaluated, strict=True):
+        number = isinstance(right["prediction"], float)
+        assert row["prediction"] == (pytest.approx(right["prediction"]) if number else right["prediction"])
+    assert Path("export/model.safetensors").is_file()
 
 
 @pytest.mark.parametrize("name", ["bert_mlm", "bert_pretraining"])

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import sys
+from itertools import product
+from pathlib import Path
 
 import jax
 import pyarrow as pa
@@ -13,9 +15,11 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.evaluation.row_predictors import HeadRowPredictor
 from t5x_like.io.files import read_jsonl
-from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.frozen_weights import fresh_params
 from t5x_like.pretrained.hugging_face import write_hugging_face
+from tests.cli.untrained_runs import share_predictors, write_run
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ann", "saw", "Bo", "he", "left", "."]
 RECIPE = """
@@ -39,23 +43,42 @@ TEXTS = ["Ann saw Bo", "he left .", "saw Bo", "Ann, he", "left"]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with a tiny BERT with a head of two classes, and a run that was fine-tuned from it."""
+    """A folder with a tiny BERT with a head of two classes, and a run that begins with it."""
     folder = tmp_path_factory.mktemp("home")
-    sizes = {"model_dim": 16, "mlp_dim": 32, "num_heads": 2, "num_layers": 1, "max_position_embeddings": 64}
-    config = BertConfig(vocab_size=len(WORDS), task="sequence_classification", num_labels=2, **sizes)
-    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], folder / "bert")
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        task="sequence_classification",
+        num_labels=2,
+        model_dim=16,
+        mlp_dim=32,
+        num_heads=2,
+        num_layers=1,
+        max_position_embeddings=64,
+    )
+    params = fresh_params(config, mesh=MeshConfig(data=1).build(jax.local_devices()[:1]), seed=3)
+    # Fresh weights are so small that all texts have one class.
+    write_hugging_face(config, jax.tree.map(lambda leaf: leaf * 25, params), folder / "bert")
     (folder / "bert/vocab.txt").write_text("\n".join(WORDS) + "\n")
-    rows = [[f"{text} {other}", "yes" if "Ann" in text else "no"] for text in TEXTS for other in TEXTS]
+    rows = [
+        [" ".join(texts), "yes" if "Ann" in texts[0] else "no"]
+        for texts in product(TEXTS, TEXTS, (".", "he"))
+    ]
     with open(folder / "rows.csv", "w", newline="") as file:
         csv.writer(file).writerows([["body", "label"], *rows])
     (folder / "own.gin").write_text(RECIPE)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        flags = ["--set", "INITIAL_CHECKPOINT=bert", "--model_dir", "run", "--set", "TRAIN_STEPS=60"]
-        sizes = ["WARMUP_STEPS=0", "BATCH_SIZE=8", "INPUTS_LENGTH=32", "LEARNING_RATE=0.01"]
-        assert main(["train", "--gin_file=own.gin", *flags, *(f"--set={size}" for size in sizes)]) == 0
-        assert main(["evaluate", "--checkpoint=run"]) == 0
+        settings = {"INITIAL_CHECKPOINT": "bert", "INPUTS_LENGTH": 32, "TRAIN_STEPS": 1, "WARMUP_STEPS": 0}
+        write_run(Path("own.gin"), Path("run"), settings)
+        assert main(["evaluate", "--checkpoint=run", "--set=EVALUATION_BATCH_SIZE=16"]) == 0
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_predictors():
+    with pytest.MonkeyPatch.context() as patch:
+        share_predictors(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +105,7 @@ def test_a_table_comes_back_with_the_predictions_of_evaluate(home):
     assert [(row["body"], row["label"]) for row in rows] == [
         (r["body"], r["label"]) for r in rows_of("rows.csv")
     ]
+    assert {row["prediction"] for row in rows} == {"no", "yes"}
     evaluated = list(read_jsonl(home / "run/evaluation/own/predictions.jsonl"))
     assert [row["prediction"] for row in rows] == [row["prediction"] for row in evaluated]
     for row in rows:
@@ -91,7 +115,7 @@ def test_a_table_comes_back_with_the_predictions_of_evaluate(home):
 
 
 def test_a_killed_command_continues_to_the_same_bytes(home, monkeypatch, capsys):
-    command = ["predict", "run", "--input", "rows.csv", "--batch_size=8"]
+    command = ["predict", "run", "--input", "rows.csv"]
     monkeypatch.setattr("t5x_like.evaluation.table_predictions._BATCHES_AT_ONCE", 1)
     assert main([*command, "--output", "whole.csv"]) == 0
     predict, calls = HeadRowPredictor.predict, []
@@ -110,7 +134,7 @@ def test_a_killed_command_continues_to_the_same_bytes(home, monkeypatch, capsys)
     assert "half.csv.partial holds a part of a table" in capsys.readouterr().err
     calls.extend([0] * 3)
     assert main([*command, "--output", "half.csv"]) == 0
-    assert calls[-2:] == [8, 1]  # only the pieces that were missing
+    assert calls[-2:] == [16, 2]  # only the pieces that were missing
     assert (home / "half.csv").read_bytes() == (home / "whole.csv").read_bytes()
 
 
@@ -215,10 +239,10 @@ def test_a_file_is_never_predicted_by_its_name(home, capsys):
 
 def test_another_treatment_of_bad_rows_continues_a_stopped_table(home, monkeypatch, capsys):
     monkeypatch.setattr("t5x_like.evaluation.table_predictions._BATCHES_AT_ONCE", 1)
-    (home / "late.csv").write_text("body\n" + "Ann\n" * 8 + '""\nhe\n')
-    command = ["predict", "run", "--input", "late.csv", "--output", "late_out.csv", "--batch_size=8"]
+    (home / "late.csv").write_text("body\n" + "Ann\n" * 16 + '""\nhe\n')
+    command = ["predict", "run", "--input", "late.csv", "--output", "late_out.csv"]
     assert main(command) == 2
-    assert "late.csv:10: column 'body' is empty; there is nothing to predict" in capsys.readouterr().err
+    assert "late.csv:18: column 'body' is empty; there is nothing to predict" in capsys.readouterr().err
     assert not (home / "late_out.csv").exists()
     assert main([*command, "--on_bad_row", "skip"]) == 0
-    assert [row["body"] for row in rows_of("late_out.csv")] == ["Ann"] * 8 + ["he"]
+    assert [row["body"] for row in rows_of("late_out.csv")] == ["Ann"] * 16 + ["he"]

@@ -23,12 +23,9 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.evaluate import evaluate
 from t5x_like.training.run_record import read_recorded
 from tests.cli.test_new_kinds_of_tables import checkpoint, documents, sentence, translations, write
-from tests.cli.untrained_runs import project_with_run, share_predictors
+from tests.cli.untrained_runs import SMALL_T5, project_with_run, share_predictors
 from tests.references import ROOT
 
-SMALL_T5 = {
-    f"T5Config.{name}": 1 for name in ("num_heads", "num_encoder_layers", "num_decoder_layers")
-} | dict.fromkeys(("T5Config.model_dim", "T5Config.mlp_dim", "T5Config.head_dim"), 8)
 BATCH = ["--batch_size=8"]
 # Of as many tokens each, so that single texts share a compiled program.
 TEXTS = [sentence(0).replace(" ", "\n", 1), sentence(1).replace(" ", "\n"), sentence(2)]

@@ -21,6 +21,18 @@ from t5x_like.training.run_directory import claim
 from t5x_like.training.train import with_model
 
 STEP = 1
+# Sizes of models that compile and predict in a moment.
+SMALL_MODERNBERT = {
+    f"ModernBertConfig.{name}": size
+    for name, size in {"model_dim": 16, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}.items()
+}
+SMALL_T5 = {
+    f"T5Config.{name}": size
+    for name, size in {
+        **dict.fromkeys(("model_dim", "mlp_dim", "head_dim"), 8),
+        **dict.fromkeys(("num_heads", "num_encoder_layers", "num_decoder_layers"), 1),
+    }.items()
+}
 
 
 def write_run(recipe: Path, run: Path, settings: dict[str, Any]) -> None:
