@@ -100,10 +100,14 @@ def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str
     if kind.columns.label:
         # A table keeps its columns, so a new one needs a name of its own.
         is_free = {"prediction", "probability"}.isdisjoint(rows[0].cells)
-        column = "" if is_free else " --prediction_column predicted"
+        predict = "t5x-like predict {run} --input {file} --output predicted.jsonl"
+        if not is_free:
+            predict = (
+                "t5x-like predict {run} --input {file} --output predicted.jsonl --prediction_column predicted"
+            )
         commands += [
             f"t5x-like evaluate --checkpoint {run} --split validation",
             f"t5x-like predict --checkpoint {run} --task {name} --input {kind.input_argument(rows[0])}",
-            f"t5x-like predict {run} --input {VALIDATION_FILE} --output predicted.jsonl{column}",
+            predict.format(run=run, file=VALIDATION_FILE),
         ]
     return [*commands, f"t5x-like convert --from {run} --to export --export hf"]
