@@ -290,6 +290,20 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configurat
     )
 
 
+def parameters_set(arguments: argparse.Namespace, owner: str) -> set[str]:
+    """Return the parameters of a class that ``--set`` and ``--gin.`` give a value.
+
+    Args:
+      arguments: The flags.
+      owner: Name of the class, such as "GenerationConfig".
+    """
+    names = [
+        each.name if isinstance(each, Setting) else each.partition("=")[0] for each in arguments.overrides
+    ]
+    parts = [name.strip().rpartition(".") for name in names]
+    return {parameter for where, _, parameter in parts if where.rpartition(".")[2] == owner}
+
+
 def undefined_macros(arguments: argparse.Namespace) -> list[str]:
     """Return the macros that the gin files require and neither they nor the flags define."""
     return required_macros(arguments.gin_file, _overrides(arguments), search_paths=_search_paths(arguments))

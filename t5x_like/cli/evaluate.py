@@ -20,6 +20,7 @@ from t5x_like.cli.arguments import (
     add_ensemble_arguments,
     as_ensemble,
     load_configuration,
+    parameters_set,
     read_experiment_field,
     use_saved_run,
 )
@@ -83,7 +84,7 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
     use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
     evaluation: Any = load_configuration(arguments, EVALUATION).value
     if is_recorded:
-        evaluations = _own_evaluations(arguments.checkpoint, evaluation.evaluations[0])
+        evaluations = _own_evaluations(arguments, evaluation.evaluations[0])
         evaluation = replace(evaluation, evaluations=evaluations)
     evaluation = as_ensemble(evaluation, arguments)
     # This imports JAX.
@@ -103,17 +104,26 @@ def _evaluates_head(checkpoint: str) -> bool:
     return ":HeadEvaluation" in record.read_text(encoding="utf-8", errors="replace")
 
 
-def _own_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:
+def _own_evaluations(arguments: argparse.Namespace, template: Any) -> tuple[Any, ...]:
     """Return the run's own evaluations, which may be of other tasks than it was trained on.
 
     Args:
-      checkpoint: The run.
-      template: Gives the split, the batch size and the limit, and decoding that flags change. It is the evaluation
-        of a run that has none.
+      arguments: The flags.
+      template: Gives the split, the batch size and the limit, and what flags set. It is the evaluation of a run
+        without one.
     """
-    given = {name: getattr(template, name) for name in ("split", "batch_size", "limit")}
-    if hasattr(template, "generation") and template.generation.has_own_decoding:
-        given["generation"] = template.generation
-    found = read_experiment_field(checkpoint, "evaluations")
-    own = tuple(replace(each, **given) for each in found if isinstance(each, type(template)))
+    chosen = parameters_set(arguments, type(template).__name__) - {"generation"}
+    given = {name: getattr(template, name) for name in ("split", "batch_size", "limit", *chosen)}
+    decoding = parameters_set(arguments, "GenerationConfig") if hasattr(template, "generation") else set()
+
+    def own_evaluation(each: Any) -> Any:
+        if not decoding:
+            return replace(each, **given)
+        length = {} if "max_new_tokens" in decoding else {"max_new_tokens": each.generation.max_new_tokens}
+        base = each.generation if decoding == {"max_new_tokens"} else template.generation
+        new = {name: getattr(template.generation, name) for name in decoding}
+        return replace(each, **given, generation=replace(base, **{**new, **length}))
+
+    found = read_experiment_field(arguments.checkpoint, "evaluations")
+    own = tuple(own_evaluation(each) for each in found if isinstance(each, type(template)))
     return own or (template,)

@@ -21,6 +21,7 @@ from t5x_like.cli.arguments import (
     as_ensemble,
     import_users_modules,
     load_configuration,
+    parameters_set,
     read_experiment_field,
     use_saved_run,
 )
@@ -108,13 +109,15 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
     if is_recorded and not arguments.task:
         arguments.task = _own_task(arguments)
     checkpoint = arguments.checkpoint
+    keeps_decoding = bool(parameters_set(arguments, "GenerationConfig") - {"max_new_tokens"})
     length = _answer_length(checkpoint) if is_recorded else None
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task, TARGETS_LENGTH=length)
     prediction: Any = load_configuration(arguments, PREDICTION).value
     if arguments.method:
         prediction = replace(prediction, method=arguments.method)
     if is_recorded:
-        prediction = prediction.as_evaluated(read_experiment_field(checkpoint, "evaluations"))
+        evaluations = read_experiment_field(checkpoint, "evaluations")
+        prediction = prediction.as_evaluated(evaluations, keeps_decoding=keeps_decoding)
     for name in ("inputs_length", "batch_size"):
         if getattr(arguments, name) is not None:
             prediction = replace(prediction, **{name: getattr(arguments, name)})

@@ -138,8 +138,15 @@ class RunPrediction:
                 "generation has no effect: method=rank generates nothing; leave its beams or temperature out"
             )
 
-    def as_evaluated(self, evaluations: Sequence[TaskEvaluation | HeadEvaluation]) -> "RunPrediction":
-        """Return the prediction with the settings of a run's first evaluation, where it has none of its own."""
+    def as_evaluated(
+        self, evaluations: Sequence[TaskEvaluation | HeadEvaluation], *, keeps_decoding: bool = False
+    ) -> "RunPrediction":
+        """Return the prediction with the settings of a run's first evaluation, where it has none of its own.
+
+        Args:
+          evaluations: Evaluations of the run.
+          keeps_decoding: The decoding is chosen, also where it is the default one.
+        """
         if not evaluations:
             return self
         evaluation = evaluations[0]
@@ -150,7 +157,7 @@ class RunPrediction:
             spans = replace(self.spans, **{name: getattr(evaluation, name) for name in names})
             return replace(self, spans=spans)
         method, generation = self.method or evaluation.method, self.generation
-        if method == "generate" and not generation.has_own_decoding:
+        if method == "generate" and not (keeps_decoding or generation.has_own_decoding):
             generation = replace(evaluation.generation, max_new_tokens=generation.max_new_tokens)
         targets_length = self.targets_length or evaluation.targets_length
         return replace(self, method=method, targets_length=targets_length, generation=generation)
