@@ -14,14 +14,15 @@ from tests.references import free_port, xla_flags
 def start(
     model_dir: Path, total_steps: int, *, num_devices: int = 1, mesh: Sequence[str] = (), **environment: str
 ) -> subprocess.Popen:
-    """The same step is compiled once for all programs that write beside each other."""
-    cache = {
+    """Programs that write beside each other compile a step once, without XLA's slow optimizations."""
+    compilation = {
         "JAX_COMPILATION_CACHE_DIR": str(model_dir.parent / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
     return subprocess.Popen(
         [sys.executable, tiny_run.__file__, str(model_dir), str(total_steps), *mesh],
-        env=os.environ | {"XLA_FLAGS": xla_flags(num_devices)} | cache | environment,
+        env=os.environ | {"XLA_FLAGS": xla_flags(num_devices)} | compilation | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from dataclasses import replace
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.model import parameters
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.pretrained.hugging_face import write_hugging_face
@@ -62,19 +63,24 @@ def lines(run) -> list[dict]:
     return [line for line in read_jsonl(run / "metrics.jsonl") if line["split"] == "train"]
 
 
-def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, task):
-    every_step = {"log_every_steps": 1, "evaluate_every_steps": 0, "save_every_steps": 5}
-    base = distilled(task, teacher, "whole")
-    base = replace(base, intervals=replace(base.intervals, **every_step))
-    whole = train(base)
+@pytest.fixture(scope="module")
+def whole(teacher, task) -> Experiment:
+    """The experiment of a student that has learned from its teacher, uninterrupted."""
+    base = distilled(task, teacher, "whole", total_steps=10)
+    intervals = replace(base.intervals, log_every_steps=1, evaluate_every_steps=0, save_every_steps=5)
+    base = replace(base, intervals=intervals)
+    assert train(base).step == 10
+    return base
+
+
+def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, whole):
     logged = lines(teacher / "whole")
     assert logged[-1]["soft_sequence_loss"] < logged[0]["soft_sequence_loss"]
     assert {"encoder_cosine_loss", "loss"} <= logged[0].keys()
     assert "soft_target_loss" not in logged[0]
-    parts = replace(base, model_dir=str(teacher / "parts"))
-    train(replace(parts, total_steps=10))
-    again = train(replace(parts, total_steps=20))
-    assert again.step == whole.step == 20
+    parts = replace(whole, model_dir=str(teacher / "parts"))
+    train(replace(parts, total_steps=5))
+    assert train(parts).step == 10
     kept = ("loss", "soft_sequence_loss", "encoder_cosine_loss", "gradient_norm")
     for ours, theirs in zip(lines(teacher / "parts"), logged, strict=True):
         assert {name: ours[name] for name in kept} == {name: theirs[name] for name in kept}
@@ -83,19 +89,19 @@ def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, task)
         np.testing.assert_array_equal(leaf, b[path])
     record = read_json(teacher / "whole" / "teacher.json")
     assert (record["teacher"], record["step"]) == (str(teacher / "teacher"), 40)
-    assert not any("teacher" in name for name in read_json(teacher / "whole" / "20" / "leaves.json"))
+    assert not any("teacher" in name for name in read_json(teacher / "whole" / "10" / "leaves.json"))
 
 
-def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(teacher, task):
-    base = distilled(task, teacher, "changing", total_steps=5)
-    train(base)
-    record = read_json(teacher / "changing" / "teacher.json")
-    (teacher / "changing" / "teacher.json").write_text(json.dumps({**record, "identity": "other"}))
+def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(teacher, whole, tmp_path):
+    shutil.copytree(teacher / "whole", tmp_path / "changing")
+    longer = replace(whole, model_dir=str(tmp_path / "changing"), total_steps=15)
+    record = read_json(tmp_path / "changing" / "teacher.json")
+    write_json(tmp_path / "changing" / "teacher.json", {**record, "identity": "other"})
     with pytest.raises(ValueError, match=r"has other weights than when .*changing was started"):
-        train(replace(base, total_steps=10))
-    (teacher / "changing" / "teacher.json").write_text(json.dumps({**record, "step": 999}))
+        train(longer)
+    write_json(tmp_path / "changing" / "teacher.json", {**record, "step": 999})
     with pytest.raises((ValueError, FileNotFoundError), match="999"):
-        train(replace(base, total_steps=10))
+        train(longer)
 
 
 @pytest.mark.slow
@@ -123,11 +129,9 @@ def test_kept_predictions_train_as_computed_ones(teacher, task):
         train(replace(other, distillation=replace(kept, temperature=3.0), model_dir=str(teacher / "hot")))
 
 
-def test_a_run_without_its_teacher_is_another_run(teacher, task):
-    base = distilled(task, teacher, "changed", total_steps=2)
-    train(base)
+def test_a_run_without_its_teacher_is_another_run(whole):
     with pytest.raises(ValueError, match=r"distillation.teacher: the run has '.*', you ask for 'nothing'"):
-        train(replace(base, distillation=None, total_steps=4))
+        train(replace(whole, distillation=None, total_steps=15))
 
 
 def test_teachers_that_do_not_fit_are_refused_with_what_differs(teacher, task, tmp_path, published):

@@ -32,7 +32,7 @@ from t5x_like.training.train import train
 from t5x_like.word_vectors.character_table import character_table
 
 WORDS = ("one", "two", "three", "four", "five", "six")
-STEPS = 60
+STEPS = 45
 MODEL = ElmoConfig(
     vocab_size=128,
     model_dim=16,

@@ -42,6 +42,7 @@ BERT = BertConfig(
     max_position_embeddings=16,
     task="masked_lm",
 )
+STEPS = 200
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def tuned(tmp_path_factory):
         ),
         tasks=(there, back, both),
         model_dir=str(folder / "run"),
-        total_steps=300,
+        total_steps=STEPS,
         evaluations=(
             TaskEvaluation(
                 mixture="there_and_back",
@@ -92,7 +93,7 @@ def tuned(tmp_path_factory):
         ),
         optimizer=AdamW(learning_rate=Constant(value=0.003)),
         loss=LossConfig(z_loss=0.0),
-        intervals=Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=300),
+        intervals=Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=STEPS),
     )
     return folder / "run", train(run)
 
@@ -101,7 +102,7 @@ def test_both_directions_are_learned_and_written(tuned):
     run, finished = tuned
     for task in ("there", "back"):
         assert finished.last[f"evaluation/{task}"]["sequence_accuracy"] > 90
-    lines = (run / "evaluations/step_300/there/predictions.jsonl").read_text().splitlines()
+    lines = (run / f"evaluations/step_{STEPS}/there/predictions.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["prediction"] == "e e"
 
 
@@ -152,7 +153,7 @@ def test_commands_write_with_sources_of_the_rows_length(tuned, tmp_path, capsys)
     assert "task 'back', with its answers, is read with --inputs_length=18" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("method", [None, "generate", "rank"])
+@pytest.mark.parametrize("method", [None, "rank"])
 def test_a_suite_takes_what_the_encoder_writes(tuned, tmp_path, method):
     run, _ = tuned
     suite = SuiteEvaluation(

@@ -1,5 +1,6 @@
 """Ensembles: the mean of several runs' probabilities or logits, in scores, in generated text and in heads."""
 
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
+from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import read_json
+from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import Ensemble, mean_of_sigmoids, mean_scores
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from tests.integration import tiny_run
@@ -101,12 +104,14 @@ def test_scores_of_places_are_averaged_among_the_real_ones():
 
 @pytest.fixture(scope="module")
 def runs(directory):
-    """Two runs of other seeds, which have learned to name first letters a little."""
-    found = []
-    for seed in SEEDS[:2]:
-        found.append(str(directory / f"member_{seed}"))
-        tiny_run.run(directory, model_dir=found[-1], total_steps=4, seed=seed)
-    return found
+    """A run, and another with the weights of another seed."""
+    first, other = (str(directory / f"member_{seed}") for seed in SEEDS[:2])
+    tiny_run.run(directory, model_dir=first, total_steps=1, seed=SEEDS[0])
+    shutil.copytree(first, other, ignore=shutil.ignore_patterns("1"))
+    params = parameters.split(jax.jit(tiny_run.MODEL.build)(jax.random.key(SEEDS[1])))[1]
+    with Checkpoints(other) as checkpoints:
+        checkpoints.save(1, {"params": params})
+    return [first, other]
 
 
 def test_an_ensemble_is_evaluated_and_asked(runs, directory, tmp_path, capsys):
