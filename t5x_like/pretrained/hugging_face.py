@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.inference.decodable import as_ids
@@ -42,6 +43,8 @@ from t5x_like.text.heads.head_format import UNSCALED
 
 # Newer or derived fields for what we write in the older form, which all versions read.
 _OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")
+
+_POSITIONS = "embedding/positions/table"
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,7 @@ def write_hugging_face(
       ValueError: ``directory`` is there and not empty, or the model has an adapter that can't be merged.
     """
     target = as_path(directory)
-    config, params = merge_adapter(config, params)
+    config, params = _padded_by((special_ids or {}).get("pad"), *merge_adapter(config, params))
     scale = common_scale(card.scales, config, params) if card is not None and dtype == "float32" else None
     if card is not None and scale is not None:
         card, params = replace(card, scales={}), in_scale(params, source=scale, target=UNSCALED)
@@ -287,6 +290,24 @@ def write_hugging_face(
         temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _padded_by(pad: int | None, config: Any, params: Any) -> tuple[Any, Any]:
+    """Return a model whose table of positions begins after ``pad``, where it depends on the id of padding.
+
+    transformers counts positions of the tokens that are not padding. With another id, real tokens would be left out.
+
+    Args:
+      pad: The tokenizer's id; ``None`` where it has none.
+      config: The model's configuration.
+      params: Its weights.
+    """
+    if pad is None or getattr(config, "pad_token_id", pad) == pad:
+        return config, params
+    moved, flat = replace(config, pad_token_id=pad), parameters.flatten(params)
+    table = np.asarray(flat[_POSITIONS])[config.embeddings.positions.offset :]
+    unused = np.zeros((moved.embeddings.positions.offset, table.shape[1]), table.dtype)
+    return moved, parameters.unflatten({**flat, _POSITIONS: np.concatenate([unused, table])})
 
 
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:

@@ -14,12 +14,13 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.exported_tokenizer import exported_ids
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
 from tests.model.zoo.tiny_models import TINY
 
 PIECES = ["a", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(60))]
 # transformers ties the widths of these models to one another.
 MODELS = TINY | {name: replace(TINY[name], mlp_dim=128) for name in ("gpt", "glm_orig")}
+POSITIONS = "embedding/positions/table"
 ROLES = ("pad", "bos", "eos")
 
 
@@ -88,8 +89,6 @@ def test_a_run_is_exported_with_the_special_ids_of_its_tokenizer(
     expected = {role: getattr(special, role) for role in ROLES}
     if checkpoint.family == "decoder":
         expected["bos"] = checkpoint.begin_id  # what the run's texts begin with
-    if hasattr(checkpoint.config, "pad_token_id"):  # on which the rows of its position table depend
-        expected["pad"] = checkpoint.config.pad_token_id
     assert {role: fields[f"{role}_token_id"] for role in ROLES} == expected
     if checkpoint.family == "encoder_decoder":
         assert fields["decoder_start_token_id"] == checkpoint.start_id
@@ -108,3 +107,19 @@ def test_a_head_that_reads_the_input_again_keeps_its_first_id(run: Path, tmp_pat
     size = 259 if "bytes" in run.name else len(PIECES)
     config = replace(TINY["bart"], vocab_size=size, task="sequence_classification")
     assert written(opened(run, config), tmp_path / "export")["decoder_start_token_id"] == 2
+
+
+def test_positions_follow_the_padding_of_the_runs_tokenizer(run: Path, tmp_path: Path) -> None:
+    size = 259 if "bytes" in run.name else len(PIECES)
+    for usual in (1, 4):
+        checkpoint = opened(run, replace(MODELS["roberta"], vocab_size=size, pad_token_id=usual))
+        flat = parameters.flatten(checkpoint.params)
+        rows = np.random.default_rng(0).normal(size=flat[POSITIONS].shape).astype(np.float32)
+        params = parameters.unflatten({**flat, POSITIONS: rows})
+        written(replace(checkpoint, params=params), tmp_path / str(usual))
+        read = find_hugging_face(tmp_path / str(usual))
+        pad = checkpoint.tokenizer.special.pad
+        assert pad is not None
+        assert read.config == replace(checkpoint.config, pad_token_id=pad)
+        found = np.asarray(parameters.flatten(read.read())[POSITIONS])
+        np.testing.assert_array_equal(found[pad + 1 :], rows[usual + 1 :])
