@@ -15,6 +15,8 @@ from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.exported_tokenizer import exported_ids
 from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
+from t5x_like.pretrained.transformers_api import encoder_call
+from t5x_like.pretrained.transformers_api.call import Context
 from tests.model.zoo.tiny_models import TINY
 
 PIECES = ["a", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(60))]
@@ -123,3 +125,13 @@ def test_positions_follow_the_padding_of_the_runs_tokenizer(run: Path, tmp_path:
         assert read.config == replace(checkpoint.config, pad_token_id=pad)
         found = np.asarray(parameters.flatten(read.read())[POSITIONS])
         np.testing.assert_array_equal(found[pad + 1 :], rows[usual + 1 :])
+
+
+def test_a_run_counts_positions_by_the_padding_of_its_tokenizer(run: Path) -> None:
+    size = 259 if "bytes" in run.name else len(PIECES)
+    config = replace(MODELS["roberta"], vocab_size=size, pad_token_id=4)
+    checkpoint = opened(run, config)
+    pad = checkpoint.special_ids.pad
+    ids = np.array([[5, 4, 6, pad]])
+    inputs = encoder_call.read({"input_ids": ids}, Context(config, checkpoint.special_ids))
+    assert inputs["position_ids"].tolist() == [[0, 1, 2, -1]]

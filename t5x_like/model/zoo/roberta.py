@@ -101,4 +101,5 @@ ROBERTA = bert_like(
     ),
     weights=_weights,
     model_types=("roberta", "xlm-roberta"),
+    special_ids={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
 )

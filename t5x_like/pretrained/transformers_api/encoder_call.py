@@ -42,7 +42,8 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     }
     read_ids(given, tables, inputs)
     if learned is not None:
-        _read_positions(inputs, learned.offset, getattr(config, "pad_token_id", None))
+        counts = hasattr(config, "pad_token_id")
+        _read_positions(inputs, learned.offset, context.special_ids.pad if counts else None)
     return inputs
 
 
