@@ -99,12 +99,12 @@ def measure(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
         started, started_cpu = time.perf_counter(), time.process_time()
         finished = train(experiment)
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
-    (validation,) = experiment.validations
+    (validation,) = experiment.data.validations
     return {
         "losses": losses_and_baselines(name, finished.last[f"validation/{name}"], validation),
         "accuracy": round(finished.last[f"validation/{name}"]["accuracy"], 4),
-        "steps": experiment.total_steps,
-        "seed": experiment.seed,
+        "steps": experiment.run.total_steps,
+        "seed": experiment.run.seed,
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu_seconds, 1),
     }

@@ -14,7 +14,6 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -27,9 +26,10 @@ from t5x_like.cli.main import split_overrides
 from t5x_like.gin_config.configuration import load
 from t5x_like.gin_config.statements import Setting
 from t5x_like.io.files import write_json
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.metrics import add
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 
 _FIRST_STEPS = 20  # not timed
@@ -53,7 +53,7 @@ def main() -> None:
     for _ in range(arguments.rounds):
         seconds["protected"].append(timed(recipe, arguments.steps))
         with without_protections():
-            bare = replace(recipe, loss_spikes=None, watchdog=None)
+            bare = recipe.with_fields(loss_spikes=None, watchdog=None)
             seconds["bare"].append(timed(bare, arguments.steps))
     result = about() | {
         "recipe": arguments.gin_file,
@@ -87,11 +87,10 @@ class Stopwatch(Hook):
 
 def timed(recipe: Experiment, steps: int) -> float:
     """Return the seconds of a new run."""
-    shutil.rmtree(recipe.model_dir, ignore_errors=True)
+    shutil.rmtree(recipe.run.model_dir, ignore_errors=True)
     stopwatch = Stopwatch()
     intervals = Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=50)
-    run = replace(
-        recipe,
+    run = recipe.with_fields(
         total_steps=steps,
         intervals=intervals,
         validations=(),

@@ -8,7 +8,6 @@ of a batch ramp count by their rows. Recipes whose entries ``--output`` has with
 
 import argparse
 import multiprocessing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.planning.chips import CHIPS
 from t5x_like.planning.step_plan import abstract_batch, model_flops, resolved
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.start.fresh_weights import FreshWeights
 
 FOLDER = Path("gin/recipes")
 RECIPES = sorted(
@@ -70,19 +70,19 @@ def built(name: str) -> Experiment:
 
 def size_of(experiment: Experiment) -> dict[str, int]:
     """Return rows of a full batch, steps, and rows of all steps."""
-    batch_size, steps = experiment.train.batch_size, experiment.total_steps
+    batch_size, steps = experiment.data.train.batch_size, experiment.run.total_steps
     return {"batch_size": batch_size, "total_steps": steps, "rows": total_rows(experiment)}
 
 
 def total_rows(experiment: Experiment) -> int:
     """Return the rows of all batches, which a ramp makes smaller at first."""
-    batch_size, parts = experiment.train.batch_size, experiment.num_microbatches
-    ramp = experiment.batch_size_ramp
+    batch_size, parts = experiment.data.train.batch_size, experiment.data.num_microbatches
+    ramp = experiment.data.batch_size_ramp
     missing = 0
     if ramp is not None:
         growing = ramp.growing_steps(batch_size, parts)
-        missing = sum(min(step, experiment.total_steps) for step in growing) * (batch_size // parts)
-    return batch_size * experiment.total_steps - missing
+        missing = sum(min(step, experiment.run.total_steps) for step in growing) * (batch_size // parts)
+    return batch_size * experiment.run.total_steps - missing
 
 
 def counted(name: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def counted(name: str) -> dict[str, Any]:
     # A loop over microbatches would be traced once.
     whole: dict[str, Any] = {"num_microbatches": 1, "batch_size_ramp": None}
     recipe = built(name)
-    experiment = resolved(replace(recipe, start_from=None, mesh=MeshConfig(data=1), **whole))
+    experiment = resolved(recipe.with_fields(start=FreshWeights(), mesh=MeshConfig(data=1), **whole))
     mesh = experiment.mesh.build(jax.local_devices()[:1])
     step_flops = model_flops(experiment, mesh, abstract_batch(experiment, mesh))
     model: Any = experiment.model

@@ -37,7 +37,7 @@ def main() -> None:
     overrides, plain = split_overrides(sys.argv[1:])
     arguments = parser.parse_args(plain)
     experiment = resolved(load(arguments.gin_file, overrides, roots=[EXPERIMENT]).value)
-    data = experiment.train
+    data = experiment.data.train
     model: Any = experiment.model
     batch = random_batch(empty_row(data), batch_size=data.batch_size, vocab_size=model.vocab_size)
     result = {
@@ -54,8 +54,8 @@ def main() -> None:
         batch,
         experiment.mesh.build(),
         num_steps=arguments.steps,
-        loss=experiment.loss,
-        num_microbatches=experiment.num_microbatches,
+        loss=experiment.method.loss,
+        num_microbatches=experiment.data.num_microbatches,
         num_tasks=len(registry.names_of_tasks(data.mixture)),
     )
     print(json.dumps(result, indent=2))

@@ -23,6 +23,7 @@ from t5x_like.planning.program_counts import count
 from t5x_like.planning.roofline import operation_seconds
 from t5x_like.planning.traced_flops import computed_once, traced_flops
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
@@ -97,7 +98,7 @@ def compile_step(
 
     def step_of(model: Any) -> tuple[StatePlan, Any]:
         plan = plan_state(model, optimizer, mesh, num_tasks=num_tasks, batch_size=len(batch.loss_weights))
-        return plan, train_step(plan, loss, seed=0, num_microbatches=num_microbatches)
+        return plan, train_step(plan, Supervised(loss=loss), seed=0, num_microbatches=num_microbatches)
 
     plan, step = step_of(model)
     counted, counted_step = step_of(computed_once(model))

@@ -132,7 +132,11 @@ def train_gpt2(folder: Path, text: WordText, seeds: Sequence[int]) -> dict[str, 
             f"TRAIN_STEPS={MODEL_STEPS}",
             f"SEED={seed}",
         ]
-        macros += [] if kind == "fresh" else [f"experiment.Experiment.word_vectors='{folder}/{kind}.txt'"]
+        macros += (
+            []
+            if kind == "fresh"
+            else [f"pretrained_inputs.PretrainedInputs.word_vectors='{folder}/{kind}.txt'"]
+        )
         last = train(load([RECIPE], macros, roots=[Experiment]).value).last["validation/king_james"]
         found["runs"][f"{kind}, seed {seed}"] = {
             "embeddings": kind,

@@ -66,16 +66,22 @@ if TYPE_CHECKING:
     from t5x_like.training.batch_ramp import BatchSizeRamp, BatchSizeStages
     from t5x_like.training.early_stopping import EarlyStopping
     from t5x_like.training.evaluate import evaluate
-    from t5x_like.training.experiment import Experiment, Intervals
+    from t5x_like.training.experiment import Experiment
     from t5x_like.training.hooks import Every, Hook, RunProgress
     from t5x_like.training.loop import Finished
     from t5x_like.training.loss_spikes import LossSpikes
     from t5x_like.training.losses import LossConfig
-    from t5x_like.training.losses.distillation import Distillation
+    from t5x_like.training.methods.distillation import Distillation
+    from t5x_like.training.methods.supervised import Supervised
     from t5x_like.training.metric_loggers import CsvLogger, MlflowLogger, WandbLogger
     from t5x_like.training.noisy_tune import NoisyTune
+    from t5x_like.training.run_config import Intervals, RunConfig
     from t5x_like.training.run_record import read_experiment
+    from t5x_like.training.start.fresh_weights import FreshWeights
+    from t5x_like.training.start.pretrained_inputs import PretrainedInputs
+    from t5x_like.training.start.pretrained_weights import PretrainedWeights
     from t5x_like.training.train import train
+    from t5x_like.training.training_data import TrainingData
     from t5x_like.training.unfreezing import GradualUnfreezing
     from t5x_like.training.watchdog import Watchdog
     from t5x_like.training.weight_average import ExponentialMovingAverage
@@ -94,12 +100,13 @@ _MODULES = {
     "Constant": "optimizers.schedules",
     "ContrastivePrefixes": "model.adapters",
     "CsvLogger": "training.metric_loggers",
-    "Distillation": "training.losses.distillation",
+    "Distillation": "training.methods.distillation",
     "EarlyStopping": "training.early_stopping",
     "Every": "training.hooks",
     "Experiment": "training.experiment",
     "ExponentialMovingAverage": "training.weight_average",
     "Factors": "optimizers.schedules",
+    "FreshWeights": "training.start.fresh_weights",
     "FineTunedModel": "projects.fine_tuning",
     "Finished": "training.loop",
     "GPT2Config": "model.zoo.gpt2",
@@ -108,7 +115,7 @@ _MODULES = {
     "HeadEvaluation": "evaluation.evaluator",
     "Hook": "training.hooks",
     "IA3": "model.adapters",
-    "Intervals": "training.experiment",
+    "Intervals": "training.run_config",
     "InverseSqrt": "optimizers.schedules",
     "Lamb": "optimizers.lamb",
     "LayerDecay": "optimizers.parameter_groups",
@@ -128,15 +135,20 @@ _MODULES = {
     "NoisyTune": "training.noisy_tune",
     "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
+    "PretrainedInputs": "training.start.pretrained_inputs",
+    "PretrainedWeights": "training.start.pretrained_weights",
     "PretrainingTask": "text.tasks.pretraining",
     "PromptTuning": "model.adapters",
+    "RunConfig": "training.run_config",
     "RunProgress": "training.hooks",
     "SentenceEmbedding": "pretrained.sentence_transformers",
     "SlantedTriangular": "optimizers.schedules",
     "SpanCorruption": "text.objectives.span_corruption",
+    "Supervised": "training.methods.supervised",
     "T5Config": "model.zoo.t5",
     "TaskEvaluation": "evaluation.evaluator",
     "TextTask": "text.tasks.text_task",
+    "TrainingData": "training.training_data",
     "WandbLogger": "training.metric_loggers",
     "WarmupStableDecay": "optimizers.schedules",
     "Watchdog": "training.watchdog",
@@ -174,6 +186,7 @@ __all__ = [
     "Factors",
     "FineTunedModel",
     "Finished",
+    "FreshWeights",
     "GPT2Config",
     "GenerationConfig",
     "GradualUnfreezing",
@@ -199,15 +212,20 @@ __all__ = [
     "NoisyTune",
     "PrefixTuning",
     "Pretrained",
+    "PretrainedInputs",
+    "PretrainedWeights",
     "PretrainingTask",
     "PromptTuning",
+    "RunConfig",
     "RunProgress",
     "SentenceEmbedding",
     "SlantedTriangular",
     "SpanCorruption",
+    "Supervised",
     "T5Config",
     "TaskEvaluation",
     "TextTask",
+    "TrainingData",
     "WandbLogger",
     "WarmupStableDecay",
     "Watchdog",

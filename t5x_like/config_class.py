@@ -12,13 +12,30 @@ from t5x_like.credentials import holds_password
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 Config = TypeVar("Config")
+_CHANGEABLE = "changeable"
 
 
 class ConfigTypeError(TypeError, ValueError):
     """A field of a configuration was given a value of a wrong type."""
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def changeable(**options: Any) -> Any:
+    """Declare a field of a configuration that may differ between a run and its continuation.
+
+    Such fields are those of hardware, logging and evaluation. All others decide what is computed.
+
+    Args:
+      **options: Those of ``dataclasses.field``.
+    """
+    return field(metadata={_CHANGEABLE: True}, **options)
+
+
+def is_changeable(part: Field[Any]) -> bool:
+    """Return whether a field was declared by ``changeable``."""
+    return bool(part.metadata.get(_CHANGEABLE))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, changeable))
 def config_class(cls: type[Config]) -> type[Config]:
     """Make a frozen dataclass with keyword arguments, whose values are checked against the fields' types.
 

@@ -52,9 +52,9 @@ from t5x_like.text.objectives.permutation_lm import PermutationLM
 from t5x_like.text.tasks.mixtures import Proportional
 from t5x_like.text.tasks.pretraining import PretrainingTask, corpus_tasks
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Intervals
 from t5x_like.training.loss_spikes import LossSpikes
-from t5x_like.training.losses.distillation import Distillation
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.run_config import Intervals
 from t5x_like.value_types import parameter_types
 
 ROOT = Path(t5x_like.__file__).parent

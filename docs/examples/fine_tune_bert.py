@@ -31,24 +31,28 @@ def experiment(
     rate = 1e-3 if head_only else 5e-5
     return t5x_like.Experiment(
         model=t5x_like.CheckpointModel(),  # the checkpoint's own, with a head for six classes
-        start_from=checkpoint,
+        start=t5x_like.PretrainedWeights(start_from=checkpoint),
         trainable=("heads/*",) if head_only else None,
-        tasks=(task,),
-        # layout="encoder": [CLS] text [SEP], and the label for the head.
-        train=t5x_like.LoaderConfig(
-            mixture=task.name, layout="encoder", batch_size=32, inputs_length=64, targets_length=2
+        data=t5x_like.TrainingData(
+            tasks=(task,),
+            # layout="encoder": [CLS] text [SEP], and the label for the head.
+            train=t5x_like.LoaderConfig(
+                mixture=task.name, layout="encoder", batch_size=32, inputs_length=64, targets_length=2
+            ),
+            evaluations=(t5x_like.HeadEvaluation(mixture=task.name, inputs_length=64, batch_size=64),),
         ),
-        evaluations=(t5x_like.HeadEvaluation(mixture=task.name, inputs_length=64, batch_size=64),),
         optimizer=t5x_like.AdamW(
             learning_rate=t5x_like.LinearWarmupLinearDecay(
                 peak=rate, warmup_steps=steps // 10, total_steps=steps
             )
         ),
-        loss=t5x_like.LossConfig(z_loss=0.0),
-        intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=200, save_every_steps=200),
-        hooks=(t5x_like.EarlyStopping(metric="evaluation/definitions/accuracy", mode="max", patience=3),),
-        model_dir=model_dir,
-        total_steps=steps,
+        method=t5x_like.Supervised(loss=t5x_like.LossConfig(z_loss=0.0)),
+        run=t5x_like.RunConfig(
+            model_dir=model_dir,
+            total_steps=steps,
+            intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=200, save_every_steps=200),
+            hooks=(t5x_like.EarlyStopping(metric="evaluation/definitions/accuracy", mode="max", patience=3),),
+        ),
     )
 
 

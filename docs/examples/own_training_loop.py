@@ -17,9 +17,9 @@ from t5x_like import (
     GPT2Config,
     LinearWarmupCosine,
     LoaderConfig,
-    LossConfig,
     MeshConfig,
     PretrainingTask,
+    Supervised,
     open_checkpoint,
 )
 from t5x_like.batch import Batch
@@ -61,7 +61,7 @@ def main(model_dir: str, steps: int) -> None:
 
     # One step is a pure function (state, batch) -> state; the state is a dict of arrays.
     step = jax.jit(
-        train_step(plan, LossConfig(), seed=0), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
+        train_step(plan, Supervised(), seed=0), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
     )
     with jax.set_mesh(mesh), Checkpoints(model_dir) as checkpoints:
         for number, batch in zip(range(1, steps + 1), loader, strict=False):

@@ -33,13 +33,17 @@ def experiment(text: str, validation: str, model_dir: str, steps: int) -> t5x_li
     data = t5x_like.LoaderConfig(mixture=task.name, batch_size=16, inputs_length=128, targets_length=32)
     return t5x_like.Experiment(
         model=MODEL,
-        tasks=(task,),
-        train=data,
-        validations=(replace(data, split="validation", shuffle=False, repeat=False),),
+        data=t5x_like.TrainingData(
+            tasks=(task,),
+            train=data,
+            validations=(replace(data, split="validation", shuffle=False, repeat=False),),
+        ),
         optimizer=t5x_like.Adafactor(learning_rate=t5x_like.InverseSqrt(base=1.0, warmup_steps=300)),
-        intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=150, save_every_steps=300),
-        model_dir=model_dir,
-        total_steps=steps,
+        run=t5x_like.RunConfig(
+            model_dir=model_dir,
+            total_steps=steps,
+            intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=150, save_every_steps=300),
+        ),
     )
 
 

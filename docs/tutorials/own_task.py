@@ -151,17 +151,25 @@ t5x_like.train(
             num_encoder_layers=1,
             num_decoder_layers=1,
         ),
-        tasks=(task,),
-        train=t5x_like.LoaderConfig(mixture="definitions", batch_size=16, inputs_length=64, targets_length=8),
-        evaluations=(
-            t5x_like.TaskEvaluation(mixture="definitions", inputs_length=64, targets_length=8, limit=300),
+        data=t5x_like.TrainingData(
+            tasks=(task,),
+            train=t5x_like.LoaderConfig(
+                mixture="definitions", batch_size=16, inputs_length=64, targets_length=8
+            ),
+            evaluations=(
+                t5x_like.TaskEvaluation(mixture="definitions", inputs_length=64, targets_length=8, limit=300),
+            ),
         ),
         optimizer=t5x_like.Adafactor(
             learning_rate=t5x_like.LinearWarmupLinearDecay(peak=0.03, warmup_steps=20, total_steps=STEPS)
         ),
-        intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=STEPS, save_every_steps=STEPS),
-        model_dir=str(folder / "run"),
-        total_steps=STEPS,
+        run=t5x_like.RunConfig(
+            model_dir=str(folder / "run"),
+            total_steps=STEPS,
+            intervals=t5x_like.Intervals(
+                log_every_steps=50, evaluate_every_steps=STEPS, save_every_steps=STEPS
+            ),
+        ),
     )
 )
 

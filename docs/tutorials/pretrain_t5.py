@@ -112,13 +112,17 @@ experiment = t5x_like.Experiment(
         num_encoder_layers=2,
         num_decoder_layers=2,
     ),
-    tasks=(task,),
-    train=data,
-    validations=(replace(data, split="validation", shuffle=False, repeat=False),),
+    data=t5x_like.TrainingData(
+        tasks=(task,),
+        train=data,
+        validations=(replace(data, split="validation", shuffle=False, repeat=False),),
+    ),
     optimizer=t5x_like.Adafactor(learning_rate=t5x_like.InverseSqrt(base=1.0, warmup_steps=60)),
-    intervals=t5x_like.Intervals(log_every_steps=20, evaluate_every_steps=40, save_every_steps=STEPS),
-    model_dir=str(folder / "run"),
-    total_steps=STEPS,
+    run=t5x_like.RunConfig(
+        model_dir=str(folder / "run"),
+        total_steps=STEPS,
+        intervals=t5x_like.Intervals(log_every_steps=20, evaluate_every_steps=40, save_every_steps=STEPS),
+    ),
 )
 t5x_like.train(experiment)
 sorted(path.name for path in (folder / "run").iterdir())

@@ -4,34 +4,31 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 
-from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.gin_config.user_error import message_of
 from t5x_like.model import parameters
-from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
-from t5x_like.pretrained.run_weights import RunWeights, steps_of
-from t5x_like.pretrained.weight_sources import checkpoint_format, find_weights
+from t5x_like.pretrained.run_weights import steps_of
+from t5x_like.pretrained.weight_sources import checkpoint_format
 from t5x_like.text import registry
 from t5x_like.text.batches.in_memory import TooManyTokens, load_in_memory
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import tasks_and_rates
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.model_checks import check_model, check_split, check_vocabulary
 from t5x_like.training.opening_lines import epoch_lines
+from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.run_directory import refuse_another_run
-from t5x_like.training.state import StatePlan, plan_state
-from t5x_like.training.train import with_model
-from t5x_like.word_vectors.initial_table import match_vectors
+from t5x_like.training.state import StatePlan
 
 # Tasks with more tokens than these are read up to here only.
 _MAX_TOKENS = 5_000_000
@@ -83,15 +80,15 @@ class _ExperimentChecks:
     def run(self, *, reads_data: bool) -> None:
         """Run all checks."""
         self.problems += _strange_rates(self.experiment)
-        self._try(registry.register, self.experiment.tasks)
+        self._try(registry.register, self.experiment.data.tasks)
         self._check_mesh()
         if self._try(self._resolve_model):
             self._try(refuse_another_run, self.experiment)
             self._try(self._check_weights)
         if reads_data:
-            for config in (self.experiment.train, *self.experiment.validations):
+            for config in (self.experiment.data.train, *self.experiment.data.validations):
                 self._try(self._check_data, config)
-            for evaluation in self.experiment.evaluations if self.num_parameters else ():
+            for evaluation in self.experiment.data.evaluations if self.num_parameters else ():
                 self._try(evaluation.evaluator, self.experiment.model, _one_device())
 
     def _try(self, check: Callable[..., Any], *arguments: Any) -> bool:
@@ -118,56 +115,27 @@ class _ExperimentChecks:
         Raises:
           ValueError: The model can't be built, or a pattern of ``trainable`` matches nothing.
         """
-        self.experiment = with_model(self.experiment)
+        self.experiment = resolve_experiment(self.experiment)
         plan = self._plan(lambda: 1.0)  # _check_data counts the steps of an epoch
         weights = (plan.abstract["params"], plan.abstract["frozen"])
         self.num_parameters = parameters.count(weights)
 
     def _plan(self, steps_per_epoch: Callable[[], float]) -> StatePlan:
-        unfreezing = self.experiment.unfreezing
-        return plan_state(
-            self.experiment.model,
-            as_optimizer(self.experiment.optimizer),
-            _one_device(),
-            num_tasks=1,
-            batch_size=self.experiment.train.batch_size,
-            trainable=self.experiment.trainable or ("*",),
-            unfreezing=unfreezing and unfreezing.in_steps(steps_per_epoch),
-            total_steps=self.experiment.total_steps,
-        )
+        return plan_experiment(self.experiment, _one_device(), num_tasks=1, steps_per_epoch=steps_per_epoch)
 
     def _check_weights(self) -> None:
         """Find the weights to start from; they are not read.
 
         Raises:
-          ValueError: There are none, or those of another model.
+          ValueError: There are none, they are another model's, or don't fit its vocabulary.
         """
-        model, start_from = self.experiment.model, self.experiment.start_from
-        resumes = absolute(self.experiment.model_dir).is_dir() and steps_of(self.experiment.model_dir)
-        if self.experiment.word_vectors and not resumes:
-            self._check_word_vectors(self.experiment.word_vectors)
-        if not start_from or resumes:
+        home = self.experiment.run.model_dir
+        if absolute(home).is_dir() and steps_of(home):  # it resumes
             return
-        found = find_weights(start_from, config=model)
-        if not isinstance(found, RunWeights):
-            found.require_heads(draw_heads=True)
-            return
-        if found.step is None and not steps_of(found.directory):
-            raise ValueError(f"{start_from} has no checkpoint; give a run that has saved one")
-        if found.saved is not None:
-            refuse_differences(_body(found.saved), _body(model), where=f"start_from: {start_from}")
-
-    def _check_word_vectors(self, file: str) -> None:
-        """Read word vectors as ``train`` does.
-
-        Raises:
-          ValueError: They can't be read, or don't fit the model or its vocabulary.
-        """
-        names, _ = tasks_and_rates(self.experiment.train)
-        model, tasks = self.experiment.model, filter(None, map(registry.task, names))
-        assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
-        for task in list(tasks)[:1]:  # the model has one vocabulary
-            self.notes.append(match_vectors(model, file, task.tokenizer).note)
+        names, _ = tasks_and_rates(self.experiment.data.train)
+        tokenizers = [task.tokenizer for task in map(registry.task, names) if task is not None]
+        tokenizer = tokenizers[0] if tokenizers else None  # the model has one vocabulary
+        self.notes += self.experiment.start.check_weights(self.experiment.model, tokenizer)
 
     def _check_data(self, config: LoaderConfig) -> None:
         """Read a split as ``train`` does, or the first tokens of large tasks.
@@ -180,17 +148,17 @@ class _ExperimentChecks:
         fits = [self._fits(name, task, config) for name, task in zip(names, tasks, strict=True)]
         if all(fits):
             with contextlib.closing(build_loader(config)) as loader:
-                if config is self.experiment.train:
-                    self.notes += epoch_lines(loader.epochs(self.experiment.total_steps))
+                if config is self.experiment.data.train:
+                    self.notes += epoch_lines(loader.epochs(self.experiment.run.total_steps))
                 if self.num_parameters:
-                    is_train = config is self.experiment.train
+                    is_train = config is self.experiment.data.train
                     unfreezing = self.experiment.unfreezing
                     if is_train and unfreezing is not None and unfreezing.every_epochs is not None:
                         self._plan(loader.steps_per_epoch)
-                    taught = self.experiment.distillation if is_train else None
-                    check_model(
-                        replace(self.experiment, train=config, validations=(), distillation=taught), loader
-                    )
+                    method = self.experiment.method
+                    method = method if is_train else Supervised(loss=method.loss)
+                    checked = self.experiment.with_fields(train=config, validations=(), method=method)
+                    check_model(checked, loader)
         elif self.num_parameters:
             model = self.experiment.model
             assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
@@ -218,12 +186,6 @@ def _one_device() -> jax.sharding.Mesh:
     return MeshConfig(data=1).build(jax.local_devices()[:1])
 
 
-def _body(config: Any) -> dict[str, Any]:
-    """Return shapes and types of a model's weights, without its heads and adapter, which may differ."""
-    flat = parameters.flatten(parameters.abstract(without_adapter(config))[1])
-    return describe({path: leaf for path, leaf in flat.items() if not path.startswith("heads/")})
-
-
 def _strange_rates(experiment: Experiment) -> Iterator[str]:
     """Yield messages about rates that no training can mean."""
     for path, value in _numbers(experiment, ""):
@@ -232,7 +194,7 @@ def _strange_rates(experiment: Experiment) -> Iterator[str]:
             yield f"{path} is {value}; give a probability of at least 0 and below 1"
         elif name.endswith("weight_decay_rate") and not 0 <= value < 1:
             yield f"{path} is {value}; give a share of at least 0 and below 1, such as 0.01"
-    learning_rate, last = as_optimizer(experiment.optimizer).learning_rate, experiment.total_steps - 1
+    learning_rate, last = as_optimizer(experiment.optimizer).learning_rate, experiment.run.total_steps - 1
     if learning_rate is None:
         return
     schedule = as_schedule(learning_rate)

@@ -198,7 +198,7 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint, then_overrides: S
     from t5x_like.training.experiment import describe, num_parameters  # imports JAX
 
     loaded = stages[-1][1]
-    if not loaded.evaluations and not (arguments.metric and loaded.validations):
+    if not loaded.data.evaluations and not (arguments.metric and loaded.data.validations):
         raise UserError(
             "the recipe scores no task on held-out rows, so there is nothing to compare",
             hint="give it evaluations, or compare a validation loss: --metric validation/TASK/loss --lowest",

@@ -2,7 +2,7 @@
 
 t5x-like train --gin_file=gin/recipes/quickstart/pretrain.gin --model_dir runs/pretrain
 t5x-like train --model_dir runs/pretrain               continue a run with its own configuration, by gin or Python
-t5x-like train --model_dir runs/pretrain --set Experiment.total_steps=2000    and with another value
+t5x-like train --model_dir runs/pretrain --set RunConfig.total_steps=2000    and with another value
 """
 
 import argparse

@@ -10,6 +10,7 @@ from t5x_like.configuration_names import is_importable, is_nameable
 from t5x_like.gin_config.statements import ImportStatement, Origin
 from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
 from t5x_like.text.seqio_extra import INSTALL, missing_library
+from t5x_like.training.earlier_runs import moved_field
 
 Target = Callable[..., Any]
 
@@ -116,11 +117,12 @@ def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
     parameters = parameters_of(target)
     if parameter in parameters or any(known.kind is known.VAR_KEYWORD for known in parameters.values()):
         return
+    moved = moved_field(target, parameter)
     raise UserError(
         f"{short_name(target)} has no parameter {parameter!r}",
         where=str(origin),
         source=origin.source,
-        hint=nearest_or_all(parameter, parameters),
+        hint=f"it is {moved} now" if moved else nearest_or_all(parameter, parameters),
     )
 
 

@@ -1,4 +1,4 @@
-"""Other values for a configuration that is built already: ``--set Experiment.total_steps=2000`` for a saved run."""
+"""Other values for a configuration that is built already: ``--set RunConfig.total_steps=2000`` for a saved run."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ from t5x_like.gin_config.imported_names import short_name
 from t5x_like.gin_config.plain_values import plain_value
 from t5x_like.gin_config.statements import BindingStatement, PlainText, macros_in, references_in
 from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
+from t5x_like.training.earlier_runs import moved_field
 from t5x_like.value_types import TypeMismatchError, parameter_types
 
 
@@ -44,12 +45,13 @@ def _owner(config: Any, binding: BindingStatement, where: str) -> type:
     found = [each for name, each in full.items() if f".{name}".endswith(f".{binding.name}")]
     if not binding.parameter or binding.scope or len(found) != 1:
         name = f"{binding.name}.{binding.parameter}" if binding.parameter else binding.name
-        hint = "name a class and its field, such as Experiment.total_steps. A record has no macros; those of a gin "
+        hint = "name a class and its field, such as RunConfig.total_steps. A record has no macros; those of a gin "
         hint += f"file can be set: --gin_file={where}/config.gin"
         raise _error(binding, f"the record of {where} has no {name!r}", nearest(name, known) or hint)
     names = {field.name for field in dataclasses.fields(found[0])}
     if binding.parameter not in names:
-        hint = nearest_or_all(binding.parameter, names)
+        moved = moved_field(found[0], binding.parameter)
+        hint = f"it is {moved} now" if moved else nearest_or_all(binding.parameter, names)
         raise _error(binding, f"{short_name(found[0])} has no field {binding.parameter!r}", hint)
     return found[0]
 

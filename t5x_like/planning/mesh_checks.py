@@ -31,20 +31,20 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
     Raises:
       ValueError: With the nearest meshes that do.
     """
-    registry.register(experiment.tasks)
+    registry.register(experiment.data.tasks)
     fitting = list(meshes(experiment, num_devices))
     try:
         sizes = experiment.mesh.sizes(num_devices)
     except ValueError as error:
         wanted = tuple(max(getattr(experiment.mesh, name), 1) for name in MESH_AXES)
         raise ValueError(f"{sentence(error)} {_suggestion(fitting, wanted)}") from None
-    rows = experiment.train.batch_size // experiment.num_microbatches
+    rows = experiment.data.train.batch_size // experiment.data.num_microbatches
     named = dict(zip(MESH_AXES, sizes, strict=True))
     if rows % math.prod(named[axis] for axis in BATCH_MESH_AXES):
         batch_sizes = shown_sizes({axis: named[axis] for axis in BATCH_MESH_AXES})
         groups = " x ".join(f"{axis} {size}" for axis, size in batch_sizes.items())
         raise ValueError(
-            f"{rows} rows of a {'micro' * (experiment.num_microbatches > 1)}batch can't be shared out evenly over "
+            f"{rows} rows of a {'micro' * (experiment.data.num_microbatches > 1)}batch can't be shared out evenly over "
             f"{groups} devices. {_suggestion(fitting, sizes)}"
         )
     for length in row_lengths(experiment):

@@ -60,8 +60,8 @@ def recipe_plan(request: PlanRequest, load: Callable[[], Experiment]) -> str:
             experiment,
             chips,
             devices,
-            num_rows=experiment.train.batch_size,
-            prompt_length=experiment.train.inputs_length,
+            num_rows=experiment.data.train.batch_size,
+            prompt_length=experiment.data.train.inputs_length,
             max_new_tokens=request.num_new_tokens,
         )
         if request.as_json:

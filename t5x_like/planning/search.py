@@ -42,7 +42,7 @@ class StepSettings(NamedTuple):
         if self.remat and self.remat != remat_of(experiment):
             model = replace(model, remat=self.remat)
         mesh = MeshConfig(**dict(zip(MESH_AXES, self.mesh, strict=True)))
-        return replace(experiment, model=model, mesh=mesh, num_microbatches=self.num_microbatches)
+        return experiment.with_fields(model=model, mesh=mesh, num_microbatches=self.num_microbatches)
 
     def __str__(self) -> str:
         mesh = mesh_text(dict(zip(MESH_AXES, self.mesh, strict=True)))
@@ -112,7 +112,7 @@ def search(
 def own_setting(experiment: Experiment, topology: Topology) -> StepSettings:
     """Return the recipe's own settings on a topology."""
     sizes = experiment.mesh.sizes(topology.num_devices)
-    return StepSettings(sizes, remat_of(experiment), experiment.num_microbatches)
+    return StepSettings(sizes, remat_of(experiment), experiment.data.num_microbatches)
 
 
 def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
@@ -121,7 +121,7 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
         own_mesh = experiment.mesh.sizes(num_devices)
     except ValueError:  # the recipe is for other devices
         own_mesh = (1, num_devices, 1, 1, 1)
-    own_remat, own_parts = remat_of(experiment), experiment.num_microbatches
+    own_remat, own_parts = remat_of(experiment), experiment.data.num_microbatches
     remats = [each for each in get_args(Remat) if each not in _NOT_RANKED or each == own_remat]
     remats = remats if _has_remat(experiment) else [""]
 
@@ -138,8 +138,8 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
     found = [
         StepSettings(mesh, remat, own_parts * factor)
         for factor in _MORE_MICROBATCHES
-        if experiment.train.batch_size % (own_parts * factor) == 0
-        for mesh in meshes(replace(experiment, num_microbatches=own_parts * factor), num_devices)
+        if experiment.data.train.batch_size % (own_parts * factor) == 0
+        for mesh in meshes(experiment.with_fields(num_microbatches=own_parts * factor), num_devices)
         for remat in remats
     ]
     return sorted(found, key=distance)
@@ -153,7 +153,10 @@ def meshes(experiment: Experiment, num_devices: int) -> Iterator[tuple[int, ...]
       num_devices: Number of devices.
     """
     divisors = [size for size in range(1, num_devices + 1) if num_devices % size == 0]
-    lengths, rows = row_lengths(experiment), experiment.train.batch_size // experiment.num_microbatches
+    lengths, rows = (
+        row_lengths(experiment),
+        experiment.data.train.batch_size // experiment.data.num_microbatches,
+    )
     max_context = max(experiment.mesh.context, max(lengths) // _MIN_TOKENS_OF_PART)
     num_experts = num_experts_of(experiment)
     experts = [size for size in divisors if size == 1 or (num_experts and num_experts % size == 0)]

@@ -11,7 +11,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from t5x_like.batch import Batch
-from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.partitioning.shard import batch_shardings
 from t5x_like.planning.chips import GIB
 from t5x_like.planning.device_program import compile_program
@@ -23,8 +22,9 @@ from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import check_split
-from t5x_like.training.state import StatePlan, plan_state
-from t5x_like.training.train import compiled_steps, ramp_schedule, with_model
+from t5x_like.training.resolution import plan_experiment, resolve_experiment
+from t5x_like.training.state import StatePlan
+from t5x_like.training.train import compiled_steps
 
 
 class MemoryUse(NamedTuple):
@@ -110,17 +110,17 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
     check_split(experiment, mesh)
     plan = state_plan(experiment, mesh)
     batch = abstract_batch(experiment, mesh)
-    last_step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
+    last_step = list(compiled_steps(experiment, plan).values())[-1]
     program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
     capacity = topology.chip.memory_bytes or None
     return StepPlan(
         topology=topology,
         mesh=mesh,
         remat=remat_of(experiment),
-        num_microbatches=experiment.num_microbatches,
-        batch_size=experiment.train.batch_size,
+        num_microbatches=experiment.data.num_microbatches,
+        batch_size=experiment.data.train.batch_size,
         num_tokens=num_tokens(batch),
-        total_steps=experiment.total_steps,
+        total_steps=experiment.run.total_steps,
         memory=MemoryUse(
             _bytes_of_parts(plan, batch), program.peak, capacity, program.largest, program.refusal
         ),
@@ -138,13 +138,13 @@ def resolved(experiment: Experiment) -> Experiment:
     Raises:
       ValueError: The recipe has a teacher, whose step is not planned.
     """
-    if experiment.distillation is not None:
+    experiment = resolve_experiment(experiment)
+    if companions := experiment.method.companions(experiment.model):
         raise ValueError(
-            "plan has no step with a teacher yet; leave distillation out (Experiment.distillation = None), and add the "
-            "teacher's weights and forward pass by hand"
+            f"plan has no step with a {' and a '.join(companions)} yet; leave it out (Experiment.method = "
+            "@supervised.Supervised()), and add its weights and forward pass by hand"
         )
-    registry.register(experiment.tasks)
-    return with_model(experiment)
+    return experiment
 
 
 def compilable(experiment: Experiment, topology: Topology) -> Experiment:
@@ -163,25 +163,26 @@ def compilable(experiment: Experiment, topology: Topology) -> Experiment:
 
 def state_plan(experiment: Experiment, mesh: Mesh) -> StatePlan:
     """Return the shapes and shardings of the training state on a mesh."""
-    return plan_state(
-        experiment.model,
-        as_optimizer(experiment.optimizer),
+    return plan_experiment(
+        experiment,
         mesh,
-        num_tasks=len(registry.names_of_tasks(experiment.train.mixture)),
-        batch_size=experiment.train.batch_size,
-        trainable=experiment.trainable or ("*",),
-        unfreezing=experiment.unfreezing,
-        total_steps=experiment.total_steps,
-        average=experiment.average,
+        num_tasks=len(registry.names_of_tasks(experiment.data.train.mixture)),
+        steps_per_epoch=_unknown_epoch,
+    )
+
+
+def _unknown_epoch() -> float:
+    raise ValueError(
+        "plan reads no data, so it can't know the steps of an epoch; give unfreezing every_steps or at_steps"
     )
 
 
 def abstract_batch(experiment: Experiment, mesh: Mesh) -> Batch:
     """Return the shapes and shardings of a training batch; rows have their full length."""
-    row = empty_row(experiment.train)
+    row = empty_row(experiment.data.train)
 
     def shape(stream: np.ndarray, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
-        dims = (experiment.train.batch_size, *stream.shape[1:])
+        dims = (experiment.data.train.batch_size, *stream.shape[1:])
         return jax.ShapeDtypeStruct(dims, stream.dtype, sharding=sharding)
 
     return jax.tree.map(shape, row, batch_shardings(row, mesh))
@@ -230,7 +231,7 @@ def model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
     """
     experiment = replace(experiment, model=computed_once(experiment.model))
     plan = state_plan(experiment, mesh)
-    step = list(compiled_steps(experiment, plan, ramp_schedule(experiment)).values())[-1]
+    step = list(compiled_steps(experiment, plan).values())[-1]
     with jax.set_mesh(mesh):
         return traced_flops(step, plan.abstract, batch)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import changeable, config_class
 from t5x_like.model.families.pretrained_features import FeatureMix, FeaturesConfig
 from t5x_like.pretrained.weight_sources import read_config
 
@@ -20,7 +20,7 @@ class CheckpointFeatures:
       mix: Mixture of all layers, as of ELMo; ``None`` for the last layer's outputs, as of CoVe.
     """
 
-    start_from: str
+    start_from: str = changeable()
     step: int | None = None
     mix: FeatureMix | None = None
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from jax.sharding import Mesh
 
-from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
@@ -45,11 +45,11 @@ class CheckpointModel:
     dropout_rate: float | None = None
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    scan_layers: bool = True
-    attention_implementation: AttentionImplementation = "plain"
+    remat: Remat = changeable(default="none")
+    scan_layers: bool = changeable(default=True)
+    attention_implementation: AttentionImplementation = changeable(default="plain")
     quantization: Quantization | None = None
-    float32_gradients: bool = False
+    float32_gradients: bool = changeable(default=False)
     adapter: AdapterConfig | None = None
     num_added_tokens: int = 0
 

@@ -1,6 +1,6 @@
 """Hooks that pass logged numbers on: to a CSV file, to Weights & Biases, to MLflow.
 
-``metrics.jsonl`` and TensorBoard's files are always written. These come on top: ``Experiment(hooks=(CsvLogger(),))``.
+``metrics.jsonl`` and TensorBoard's files are always written. These come on top: ``RunConfig(hooks=(CsvLogger(),))``.
 """
 
 import csv

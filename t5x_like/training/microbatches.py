@@ -1,37 +1,41 @@
 """Gradients of a batch that is too large for memory, summed over its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training.metrics import Totals
 
+# Name of the trained model among those that have a memory; a method's frozen models have names of their own.
+MODEL = "model"
 
-class Memories(NamedTuple):
-    """The model's memory and its teacher's; ``None`` for what has none."""
-
-    own: Memory | None = None
-    teacher: Memory | None = None
+Memories = Mapping[str, Memory | None]  # by model; ``None`` for what has none
 
 
-class Part(NamedTuple):
-    """Rows of a batch, the weights of their targets, the memories of the rows before, a teacher's predictions."""
+class Microbatch(NamedTuple):
+    """A part of a batch, or a whole one.
+
+    Attributes:
+      batch: Rows with targets.
+      weights: Weights of their targets, shaped as in the batch.
+      memories: Memories of the rows before, by model.
+      outputs: Outputs of frozen models that were computed before, by model and name.
+    """
 
     batch: Batch
     weights: jax.Array
     memories: Memories
-    recorded: Predictions | None = None
+    outputs: Mapping[str, Mapping[str, jax.Array]] = {}
 
 
 def accumulate(
-    gradient: Callable[[Any, Part, jax.Array], Any],
+    gradient: Callable[[Any, Microbatch, jax.Array], Any],
     trained: Any,
-    whole: Part,
+    whole: Microbatch,
     dropout_key: jax.Array,
     *,
     num_parts: int,
@@ -40,7 +44,7 @@ def accumulate(
     """Return the gradients, the sums to log and the memories of ``whole``, computed in ``num_parts`` parts.
 
     Args:
-      gradient: ``(trained, part, dropout_key) -> (gradients, (totals, memories))``.
+      gradient: ``(trained, microbatch, dropout_key) -> (gradients, (totals, memories))``.
       trained: the weights to differentiate by.
       whole: the batch; ``num_parts`` divides its rows.
       dropout_key: split into one for each part.
@@ -60,13 +64,13 @@ def accumulate(
         array = jnp.moveaxis(parts, 0, axis + 1)
         return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
 
-    def body(sums: Any, part: tuple[Part, jax.Array]) -> tuple[Any, Memories]:
+    def body(sums: Any, part: tuple[Microbatch, jax.Array]) -> tuple[Any, Memories]:
         gradients, (totals, memories) = gradient(trained, *part)
         return jax.tree.map(jnp.add, sums, (gradients, totals)), memories
 
-    batch, weights, recorded = jax.tree.map(split, (whole.batch, whole.weights, whole.recorded))
+    batch, weights, outputs = jax.tree.map(split, (whole.batch, whole.weights, dict(whole.outputs)))
     parts = (
-        Part(batch, weights, _of_memories(split, whole.memories), recorded),
+        Microbatch(batch, weights, _of_memories(split, whole.memories), outputs),
         jax.random.split(dropout_key, num_parts),
     )
     first = jax.eval_shape(gradient, trained, *jax.tree.map(lambda array: array[0], parts))
@@ -75,12 +79,13 @@ def accumulate(
         gradients, totals = jax.lax.fori_loop(
             0, num_filled, lambda k, sums: body(sums, jax.tree.map(lambda array: array[k], parts))[0], nothing
         )
-        return gradients, totals, Memories()
+        return gradients, totals, {}
     (gradients, totals), memories = jax.lax.scan(body, nothing, parts)
     return gradients, totals, _of_memories(join, memories)
 
 
 def _of_memories(change: Callable[..., jax.Array], memories: Memories) -> Memories:
-    return Memories(
-        *(each and Memory(states=change(each.states, axis=1), real=change(each.real)) for each in memories)
-    )
+    return {
+        name: memory and Memory(states=change(memory.states, axis=1), real=change(memory.real))
+        for name, memory in memories.items()
+    }

@@ -1,4 +1,4 @@
-"""Checks that model, data, mesh and teacher of an experiment fit each other, before an accelerator is busy."""
+"""Checks that model, data, mesh and method of an experiment fit each other, before an accelerator is busy."""
 
 import logging
 from typing import Any
@@ -10,7 +10,6 @@ from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_t
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
-from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.loader import Loader, empty_row
@@ -18,7 +17,6 @@ from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
 from t5x_like.training.objective_checks import check_objectives
-from t5x_like.training.teacher import check_same_vocabulary, check_teacher
 from t5x_like.word_vectors.word_text import words_of
 
 _log = logging.getLogger(__name__)
@@ -37,7 +35,7 @@ def check_split(experiment: Experiment, mesh: Mesh) -> None:
     Raises:
       ValueError: It doesn't; with the nearest sizes that it divides.
     """
-    check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
+    check_batch_size(experiment.data.train.batch_size // experiment.data.num_microbatches, mesh)
     for length in row_lengths(experiment) if mesh.shape["context"] > 1 else ():
         check_sequence_length(length, mesh)
     check_experts(getattr(experiment.model, "num_experts", 0), mesh.shape["expert"])
@@ -45,31 +43,31 @@ def check_split(experiment: Experiment, mesh: Mesh) -> None:
 
 def row_lengths(experiment: Experiment) -> list[int]:
     """Return the lengths of a training batch's streams: of the encoder, of the decoder, or of both."""
-    row = empty_row(experiment.train)
+    row = empty_row(experiment.data.train)
     streams = (row.encoder_input_tokens, row.decoder_input_tokens)
     return [stream.shape[-1] for stream in streams if stream is not None]
 
 
 def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
-    """Check that the model has the head, the positions and the embeddings that the data needs, and fits its teacher.
+    """Check that the model has the head, the positions and the embeddings that data, start and method need.
 
     Raises:
       ValueError: it does not.
     """
     model: Any = experiment.model
     if loader.head is not None:
-        what = f"mixture {experiment.train.mixture!r}"
+        what = f"mixture {experiment.data.train.mixture!r}"
         check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
         _check_unlabeled(experiment)
         _check_ranking(experiment, loader.head[0])
         _check_token_options(experiment, loader.head[0])
     elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
         raise ValueError(
-            f"mixture {experiment.train.mixture!r} has tokens to predict, and the model has a head for "
+            f"mixture {experiment.data.train.mixture!r} has tokens to predict, and the model has a head for "
             f"{model.task.replace('_', ' ')} alone; give the model the task of a language model, such as 'causal_lm', "
             "'masked_lm' or 'sequence_to_sequence_lm', or train it on labeled rows (gin/runs/finetune_head.gin)"
         )
-    for each in (experiment.train, *experiment.validations):
+    for each in (experiment.data.train, *experiment.data.validations):
         if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
         if num_virtual_tokens(model) and each.pack and not each.reads_heads:
@@ -84,25 +82,12 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 "(LoaderConfig.pack = False in a recipe)"
             )
     check_objectives(experiment)
-    _check_features(experiment, loader)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     if getattr(model, "reads_characters", False):
         words_of(loader.vocabulary)  # refuses other vocabularies
-    if experiment.distillation is not None:
-        check_teacher(experiment.distillation, model, loader, experiment.train)
-
-
-def _check_features(experiment: Experiment, loader: Loader | RampLoader) -> None:
-    """Check that the model of pretrained features reads the vocabulary of the tasks.
-
-    Raises:
-      ValueError: It reads another.
-    """
-    if experiment.features is None:
-        return
-    with open_unread(experiment.features.start_from, step=experiment.features.step) as pretrained:
-        check_same_vocabulary("the model of the features", pretrained, loader)
+    experiment.start.check(loader)
+    experiment.method.check(model, loader, experiment.data.train)
 
 
 def _check_unlabeled(experiment: Experiment) -> None:
@@ -111,20 +96,20 @@ def _check_unlabeled(experiment: Experiment) -> None:
     Raises:
       ValueError: no task keeps such rows.
     """
-    names = registry.names_of_tasks(experiment.train.mixture)
+    names = registry.names_of_tasks(experiment.data.train.mixture)
     keeping = [name for name in names if head_format_of(name).keeps_unlabeled]
     weight = getattr(experiment.model, "cross_view_weight", 0.0)
     if weight and not keeping:
         raise ValueError(
             f"cross_view_weight={weight:g} learns from rows without labels, and no task of mixture "
-            f"{experiment.train.mixture!r} keeps them; add one whose head has keeps_unlabeled=True, or set "
+            f"{experiment.data.train.mixture!r} keeps them; add one whose head has keeps_unlabeled=True, or set "
             "cross_view_weight=0"
         )
-    if keeping and not weight and experiment.distillation is None:
+    if keeping and not weight and not experiment.method.learns_unlabeled:
         _log.warning(
             "mixture %s: %s keeps rows without labels (keeps_unlabeled=True), and the model has no loss of them, such "
             "as BiLSTMConfig.cross_view_weight=1; nothing is learned from these rows",
-            experiment.train.mixture,
+            experiment.data.train.mixture,
             ", ".join(keeping),
         )
 
@@ -135,10 +120,10 @@ def _check_ranking(experiment: Experiment, kind: str) -> None:
     Raises:
       ValueError: The head has none.
     """
-    if experiment.loss.ranking is not None and kind != "cloze":
+    if experiment.method.loss.ranking is not None and kind != "cloze":
         raise ValueError(
             f"LossConfig.ranking compares candidates for a blank, as ReferentRanking reads them; mixture "
-            f"{experiment.train.mixture!r} is for {kind}. Leave it out"
+            f"{experiment.data.train.mixture!r} is for {kind}. Leave it out"
         )
 
 
@@ -148,10 +133,10 @@ def _check_token_options(experiment: Experiment, kind: str) -> None:
     Raises:
       ValueError: the head has one loss for each row, and there is no auxiliary language-model loss.
     """
-    if kind in TOKEN_LOSSES or experiment.loss.auxiliary_lm_weight is not None:
+    if kind in TOKEN_LOSSES or experiment.method.loss.auxiliary_lm_weight is not None:
         return
     refuse_unused(
-        experiment.loss,
+        experiment.method.loss,
         "label_smoothing",
         "logits_chunk_length",
         because=f"the loss of {kind} is over rows, and this is for target tokens",
@@ -167,13 +152,13 @@ def _check_attributes(
     if attributes != task_names:
         raise ValueError(
             f"ContrastivePrefixes has attributes={attributes}, and the tasks of mixture "
-            f"{experiment.train.mixture!r} are {task_names}; give these names in this order"
+            f"{experiment.data.train.mixture!r} are {task_names}; give these names in this order"
         )
-    for each in (experiment.train, *experiment.validations):
-        if each.pack or each.mixture != experiment.train.mixture:
+    for each in (experiment.data.train, *experiment.data.validations):
+        if each.pack or each.mixture != experiment.data.train.mixture:
             raise ValueError(
                 f"mixture {each.mixture!r} with pack={each.pack}: rows of ContrastivePrefixes have one attribute, the "
-                f"number of their task; set pack=False, and validate on the mixture {experiment.train.mixture!r} itself"
+                f"number of their task; set pack=False, and validate on {experiment.data.train.mixture!r} itself"
             )
 
 

@@ -35,8 +35,8 @@ def _check_memory(experiment: Experiment) -> None:
         without = "carries_state=False"
     else:
         return
-    is_contiguous = empty_row(experiment.train).continues is not None
-    for name in registry.names_of_tasks(experiment.train.mixture):
+    is_contiguous = empty_row(experiment.data.train).continues is not None
+    for name in registry.names_of_tasks(experiment.data.train.mixture):
         task = registry.task(name)
         if task is None or not task.is_pretraining:
             continue
@@ -67,7 +67,7 @@ def _check_directions(experiment: Experiment) -> None:
       ValueError: it has another objective, or another model would see what it predicts.
     """
     predicts_both = getattr(experiment.model, "task", None) == "bidirectional_lm"
-    for name in registry.names_of_tasks(experiment.train.mixture):
+    for name in registry.names_of_tasks(experiment.data.train.mixture):
         task = registry.task(name)
         if task is None or not task.is_pretraining:
             continue
@@ -87,7 +87,7 @@ def _check_token_types(experiment: Experiment) -> None:
       ValueError: It has fewer, or reads no token types.
     """
     num_types = getattr(experiment.model, "num_token_types", 0)
-    for loader in (experiment.train, *experiment.validations):
+    for loader in (experiment.data.train, *experiment.data.validations):
         for name in registry.names_of_tasks(loader.mixture):
             objective = getattr(registry.task(name), "objective", None)
             if not isinstance(objective, UniLM) or not objective.types_by_pattern:

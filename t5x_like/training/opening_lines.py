@@ -65,21 +65,19 @@ def opening_lines(
     """
     num_trained, num_frozen = (parameters.count(plan.abstract[name]) for name in ("params", "frozen"))
     frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
-    origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
-    steps = f"{origin}, {experiment.total_steps} steps in all"
-    if start_step >= experiment.total_steps:
+    total_steps = experiment.run.total_steps
+    steps = f"{experiment.start.description}, {total_steps} steps in all"
+    if start_step >= total_steps:
         steps = f"complete at step {start_step}"
-        if start_step > experiment.total_steps:
-            steps += (
-                f", {experiment.total_steps} were asked for; give more than {start_step} total_steps to go on"
-            )
+        if start_step > total_steps:
+            steps += f", {total_steps} were asked for; give more than {start_step} total_steps to go on"
     elif start_step:
-        steps = f"resumed at step {start_step}, {experiment.total_steps} steps in all"
+        steps = f"resumed at step {start_step}, {total_steps} steps in all"
     sizes = " x ".join(f"{name} {size}" for name, size in shown_sizes(mesh.shape).items())
     devices = f"{mesh.size} {mesh.devices.flat[0].platform} device{'s' * (mesh.size > 1)} ({sizes})"
     return "\n".join(
         [
-            f"{experiment.model_dir}: {steps}",
+            f"{experiment.run.model_dir}: {steps}",
             f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
             *thawing_lines(plan),
             *record_lines(experiment),

@@ -17,17 +17,16 @@ from t5x_like.training.run_record import read_experiment, write_experiment
 
 
 def refuse_another_run(experiment: Experiment) -> None:
-    """Check that ``experiment.model_dir`` is empty or this run's own; writes nothing.
+    """Check that ``experiment.run.model_dir`` is empty or this run's own; writes nothing.
 
     Raises:
       ValueError: the folder holds a run of another configuration; the message lists what differs.
     """
-    home = as_path(experiment.model_dir)
+    home = as_path(experiment.run.model_dir)
     if not (home / "config.json").exists():
         return
-    described = describe(experiment)
-    lines = differences(read_json(home / "config.json", dict), described)
-    if lines and not _is_of_record(home, described):
+    lines = differences(read_json(home / "config.json", dict), experiment)
+    if lines and not _is_of_record(home, experiment):
         raise ValueError(
             f"{home} holds a run of another configuration; nothing was changed there:\n  "
             + "\n  ".join(lines)
@@ -35,10 +34,10 @@ def refuse_another_run(experiment: Experiment) -> None:
         )
 
 
-def _is_of_record(home: PathLike, described: dict[str, Any]) -> bool:
+def _is_of_record(home: PathLike, experiment: Experiment) -> bool:
     """Return whether a configuration is that of the run's record, without the options that had no effect."""
     try:
-        return not differences(describe(read_experiment(home)), described)
+        return not differences(describe(read_experiment(home)), experiment)
     except (ValueError, TypeError):  # no record, or one that this version can't build
         return False
 
@@ -46,7 +45,7 @@ def _is_of_record(home: PathLike, described: dict[str, Any]) -> bool:
 def claim(
     experiment: Experiment, *, config_text: str, vocabulary: Any, frozen: FrozenRecord | None = None
 ) -> None:
-    """Make ``experiment.model_dir`` the home of this run.
+    """Make ``experiment.run.model_dir`` the home of this run.
 
     It then holds ``config.json`` (every value, to compare with), ``experiment.json`` (to build the configuration
     again), ``model.json``, the names of its head's classes and the vocabulary's files. Also ``config.gin`` if gin
@@ -54,13 +53,13 @@ def claim(
     """
     if jax.process_index() != 0:
         return
-    home = as_path(experiment.model_dir)
+    home = as_path(experiment.run.model_dir)
     if config_text:
         write_text(home / "config.gin", config_text)
     write_model_config(home, experiment.model)
     if frozen is not None:
         frozen.write(home)
-    write_classes(home, classes_for(experiment.train))
+    write_classes(home, classes_for(experiment.data.train))
     for name, content in contents_of(vocabulary).items():
         write_bytes(home / name, content)
     write_experiment(home, experiment)

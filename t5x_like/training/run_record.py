@@ -26,7 +26,8 @@ from t5x_like.configuration_names import (
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.text.seqio_extra import INSTALL, missing_library
-from t5x_like.training.experiment import Experiment
+from t5x_like.training.earlier_runs import MOVED, with_parts
+from t5x_like.training.experiment import PARTS, Experiment
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 _FILE = "experiment.json"
@@ -46,7 +47,8 @@ def unrecorded_fields(experiment: Experiment) -> list[str]:
 
     def paths(data: Any, path: tuple[str, ...]) -> Iterator[str]:
         if isinstance(data, dict) and _UNRECORDED in data:
-            yield ".".join(path[:2])  # parts of a library's value say less than the field
+            # Values inside a library's value say less than the field, and the part of the experiment says nothing.
+            yield ".".join(path[1:3] if path[0] in PARTS else path[:2])
         items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
         for name, part in items:
             yield from paths(part, (*path, str(name)))
@@ -61,26 +63,39 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
 
     Args:
       directory: the run.
-      **changes: fields of ``Experiment`` with other values, which are not read.
+      **changes: fields of ``Experiment`` or of its parts with other values, which are not read.
 
     Raises:
+      TypeError: no part has a field of ``changes``.
       ValueError: not a run, or a value that can't be built here; the message says which.
     """
     fields = _fields(directory)
-    path = as_path(directory) / _FILE
+    path, own = as_path(directory) / _FILE, dict(changes)
     with refusing_damage(path), dropping_unused(path):
-        return Experiment(
-            **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
-        )
+        values: dict[str, Any] = {}
+        for name in fields.keys() - changes.keys():
+            if name not in PARTS:
+                values[name] = _read(fields, name, directory)
+                continue
+            owner, part = _find(fields[name][_CLASS]), fields[name]
+            inner = {each: own.pop(each) for each in _names_of_fields(owner) & own.keys()}
+            kept = [each for each in part if each != _CLASS and each not in inner]
+            values[name] = _build(owner, {each: _read(part, each, directory) for each in kept} | inner)
+        if own.keys() <= _names_of_fields(Experiment):
+            return Experiment(**values, **own)
+    unknown = ", ".join(own.keys() - _names_of_fields(Experiment))
+    raise TypeError(f"an Experiment and its parts have no field {unknown}")
 
 
 def read_recorded(directory: PathLike, name: str) -> Any:
-    """Build a single field of a run's ``Experiment``, such as ``tasks``.
+    """Build a single field of a run's ``Experiment`` or of its parts, such as ``tasks``.
 
     Raises:
       ValueError: not a run, or a value that can't be built here.
     """
-    return _read(_fields(directory), name, directory)
+    fields = _fields(directory)
+    owners = (fields, *(fields[part] for part in PARTS if part in fields))
+    return _read(next((each for each in owners if name in each), fields), name, directory)
 
 
 @config_function
@@ -93,7 +108,7 @@ def recorded_value(directory: str, field: str) -> Any:
     name, *parts = field.split(".")
     value = read_recorded(directory, name)
     for part in parts:
-        if part not in {each.name for each in dataclasses.fields(value)}:
+        if part not in _names_of_fields(type(value)):
             raise ValueError(f"{as_path(directory) / _FILE} has no {field!r}")
         value = getattr(value, part)
     return value
@@ -174,7 +189,7 @@ def _fields(directory: PathLike) -> dict[str, Any]:
         raise ValueError(
             f"{path} is missing: {directory} is not a run that this version of t5x_like has trained"
         )
-    return {name: value for name, value in read_json(path, dict).items() if name != _CLASS}
+    return with_parts({name: value for name, value in read_json(path, dict).items() if name != _CLASS})
 
 
 def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
@@ -207,6 +222,7 @@ def _find(name: str) -> Any:
     Raises:
       ValueError: its module is neither t5x_like's nor the user's, it isn't there, or it is no configuration.
     """
+    name = MOVED.get(name, name)
     module, _, path = name.partition(":")
     if module.split(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{name} is not a part of a configuration")
@@ -229,6 +245,10 @@ def _find(name: str) -> Any:
     if name_of(found) != name or not is_nameable(found):
         raise ValueError(f"{name} is not a part of a configuration")
     return found
+
+
+def _names_of_fields(owner: type) -> set[str]:
+    return {each.name for each in dataclasses.fields(owner)}
 
 
 def _walk(module: Any, path: str) -> Any:

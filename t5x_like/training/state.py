@@ -1,6 +1,6 @@
 """The training state: a plain nested dict of arrays, with shapes and shardings that are planned before they exist."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -13,18 +13,19 @@ from t5x_like.model.families.family import ModelWithMeasures
 from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
-from t5x_like.training.losses import distillation
+from t5x_like.training.companions import Companion
 from t5x_like.training.metrics import zero_totals
+from t5x_like.training.microbatches import MODEL, Memories
 from t5x_like.training.noisy_tune import NoisyTune
-from t5x_like.training.teacher import Teacher
 from t5x_like.training.unfreezing import GradualUnfreezing, StagedOptimizer, UnfreezingStage
 from t5x_like.training.weight_average import WeightAverage
 from t5x_like.weight_patterns import Selection
 
 # "step" [], "skipped" [] (steps in a row that changed nothing), "params" (trained weights), "frozen" (the others),
-# "opt_state", "totals"; "memory" if the model has one; "average" if the run averages its weights; "teacher_memory" if
-# the run's teacher has a memory.
+# "opt_state", "totals"; "memory" if the model has one; "average" if the run averages its weights; and such as
+# "teacher_memory" if a frozen model of the method has a memory.
 State = dict[str, Any]
+_MEMORY = "memory"
 
 
 class StatePlan(NamedTuple):
@@ -76,7 +77,8 @@ def plan_state(
     unfreezing: GradualUnfreezing | None = None,
     total_steps: int = 0,
     average: WeightAverage | None = None,
-    teacher: Teacher | None = None,
+    measures: Sequence[str] = (),
+    companions: Mapping[str, Companion] = {},
 ) -> StatePlan:
     """Plan shapes and shardings of the whole state, using no memory.
 
@@ -90,7 +92,8 @@ def plan_state(
       unfreezing: steps at which groups of them begin to train; ``None`` for all at once.
       total_steps: the last step, before which all groups must thaw.
       average: the average of trained weights that the state has; ``None`` for none.
-      teacher: its losses are logged, and its segment memory is kept.
+      measures: names of the method's own means, which are logged.
+      companions: frozen models of the method, whose segment memory is kept.
 
     Raises:
       ValueError: a pattern that matches no weight, or stages of unfreezing that can't be.
@@ -110,7 +113,7 @@ def plan_state(
         transformation = StagedOptimizer(optimizer, stages, axes, factors, selection)
         opt_state = jax.eval_shape(transformation.init, trained)
         opt_state_axes = transformation.state_axes(opt_state)
-    measured = _measured(graphdef, params) + (distillation.MEASURES if teacher else ())
+    measured = (*_measured(graphdef, params), *measures)
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
         "skipped": jax.ShapeDtypeStruct((), jnp.int32),
@@ -131,14 +134,29 @@ def plan_state(
         shapes["average"] = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.float32), trained)
         names["average"] = trained_axes
     abstract = with_shardings(names, shapes, mesh)
-    memory = batch_size and plan_memory(graphdef, params, mesh, num_rows=batch_size)
-    if memory:
-        abstract["memory"] = memory
-    if teacher and batch_size:
-        memory = plan_memory(teacher.graphdef, teacher.params, mesh, num_rows=batch_size)
-        abstract |= {} if memory is None else {"teacher_memory": memory}
+    if batch_size:
+        models = {MODEL: (graphdef, params)}
+        models |= {name: (each.graphdef, each.params) for name, each in companions.items()}
+        abstract |= memory_entries(
+            {name: plan_memory(*each, mesh, num_rows=batch_size) for name, each in models.items()}
+        )
     notes = tuple(sharding_notes(axes, params, mesh))
     return StatePlan(graphdef, axes, transformation, abstract, notes, selection, stages, average)
+
+
+def memories_of(state: State) -> Memories:
+    """Return the memories that a state holds, by model; see ``memory_entries``."""
+    names = {name: name.removesuffix(_MEMORY).removesuffix("_") for name in state if name.endswith(_MEMORY)}
+    return {model or MODEL: state[name] for name, model in names.items()}
+
+
+def memory_entries(memories: Memories) -> State:
+    """Return a state's entries for memories by model: "memory", and such as "teacher_memory"."""
+    return {
+        _MEMORY if name == MODEL else f"{name}_{_MEMORY}": memory
+        for name, memory in memories.items()
+        if memory is not None
+    }
 
 
 def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:

@@ -235,7 +235,7 @@ def test_the_search_tries_the_expert_axis_where_fsdp_does_not_divide_the_experts
         roots=[Experiment],
     ).value
     model = SwitchTransformerConfig(**size, num_experts=num_experts)
-    registry.register(experiment.tasks)
+    registry.register(experiment.data.tasks)
     found = {sizes[MESH_AXES.index("expert")] for sizes in meshes(replace(experiment, model=model), 8)}
     assert found == {1} | with_axis
 

@@ -10,7 +10,7 @@ from t5x_like.cli.main import main
 RECIPE = """
 from __gin__ import dynamic_registration
 from t5x_like.model.zoo import t5
-from t5x_like.training import experiment
+from t5x_like.training import training_data
 
 include 'gin/models/t5_1_1/tiny.gin'
 include 'gin/hardware/cpu.gin'
@@ -25,7 +25,7 @@ BATCH_SIZE = 8
 TRAIN_STEPS = 2
 EVALUATE_EXAMPLES = 8
 LOG_EVERY_STEPS = 1
-experiment.Experiment.validations = ()
+training_data.TrainingData.validations = ()
 t5.T5Config:
     model_dim = 16
     mlp_dim = 32
@@ -47,7 +47,7 @@ def recipe(tmp_path: Path) -> str:
     [
         (["--over", "LEARNIG_RATE=1,2"], "LEARNING_RATE"),
         (["--over", "BATCH_SIZE=8,sixteen"], "sixteen"),
-        (["--gin.experiment.Experiment.evaluations=()"], "scores no task on held-out rows"),
+        (["--gin.training_data.TrainingData.evaluations=()"], "scores no task on held-out rows"),
         (["--jobs", "0"], "argument --jobs: 0 is too small; give a whole number of at least 1"),
         (["--jobs", "3", "--devices", "0,1"], "--jobs 3 need at least as many --devices, and there are 2"),
     ],

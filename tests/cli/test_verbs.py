@@ -79,9 +79,9 @@ def test_a_saved_run_is_used_by_its_record_and_its_gin_text_is_never_read(
     assert main(["convert", "--from=copied", "--to=export", "--export=hf"]) == 0
     assert main(["train", "--model_dir=copied"]) == 0
     capsys.readouterr()
-    changed = ["train", "--model_dir=copied", "--set", "Experiment.total_steps=3"]
+    changed = ["train", "--model_dir=copied", "--set", "RunConfig.total_steps=3"]
     assert main([*changed, "--dry_run"]) == 0
-    assert json.loads(capsys.readouterr().out)["total_steps"] == 3
+    assert json.loads(capsys.readouterr().out)["run"]["total_steps"] == 3
     assert main(changed) == 0
     assert "copied: resumed at step 2, 3 steps in all" in capsys.readouterr().err
     assert (copied / "config.gin").read_text() == trap

@@ -12,13 +12,12 @@ from t5x_like.evaluation.saved_runs import RunPrediction, row_predictor
 from t5x_like.gin_config.configuration import load
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import fresh_params
-from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.projects.fine_tuning import FineTunedModel
 from t5x_like.projects.project import TableChoices, project_of_table
 from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.resolution import resolve_experiment
 from t5x_like.training.run_directory import claim
-from t5x_like.training.train import with_model
 
 STEP = 1
 # Sizes of models that compile and predict in a moment.
@@ -39,17 +38,14 @@ def write_run(recipe: Path, run: Path, settings: dict[str, Any]) -> None:
     """Write the run of a recipe with the weights that its training would begin with."""
     macros = {"MODEL_DIR": str(run), **settings}
     loaded = load([str(recipe)], [f"{name}={value!r}" for name, value in macros.items()], roots=(Experiment,))
-    registry.register(loaded.value.tasks)
-    experiment = with_model(loaded.value)
+    experiment = resolve_experiment(loaded.value)
     model: Any = experiment.model
     mesh = MeshConfig(data=1).build(jax.local_devices()[:1])
-    if experiment.start_from:
-        params = initial_checkpoint(experiment.start_from, model, mesh=mesh, seed=0).params
-    else:
-        params = fresh_params(model, mesh=mesh, seed=0)
+    start = experiment.start.weights(model, mesh=mesh, seed=0, train=experiment.data.train, vocabulary=None)
+    params = fresh_params(model, mesh=mesh, seed=0) if start is None else start.params
     with Checkpoints(run) as checkpoints:
         checkpoints.save(STEP, {"params": params})
-    task: Any = registry.task(experiment.train.mixture)
+    task: Any = registry.task(experiment.data.train.mixture)
     claim(experiment, config_text=loaded.text, vocabulary=task.tokenizer)
 
 

@@ -22,7 +22,7 @@ def test_a_recipe_of_a_guide_builds(guide, recipe, tmp_path):
     macros = ["MODEL_DIR='run'", *["INITIAL_CHECKPOINT='run'"] * ("runs/finetune" in recipe)]
     loaded = load([str(tmp_path / "recipe.gin")], macros, roots=[Experiment])
     assert loaded.unused == [], "a recipe says nothing to no effect"
-    assert loaded.value.intervals.log_every_steps <= 100, f"{guide}: a run is silent for long"
+    assert loaded.value.run.intervals.log_every_steps <= 100, f"{guide}: a run is silent for long"
 
 
 def test_guides_have_recipes():

@@ -158,7 +158,12 @@ def test_no_configuration_class_does_more_than_check_its_fields() -> None:
 
 
 def test_few_functions_are_configuration() -> None:
-    for module in ("training.run_record", "text.benchmarks.catalogue", "text.vocabularies.opening"):
+    for module in (
+        "training.run_record",
+        "text.benchmarks.catalogue",
+        "text.vocabularies.opening",
+        "training.start.starts",
+    ):
         importlib.import_module(f"t5x_like.{module}")
     ours = {each.__name__ for each in configuration_names._config_functions}
     assert ours == {
@@ -167,6 +172,7 @@ def test_few_functions_are_configuration() -> None:
         "corpus_tasks",
         "padded_vocab_size",
         "recorded_value",
+        "start_from",
         "unimax_rates",
     }
     assert not configuration_names.is_nameable(write_text)

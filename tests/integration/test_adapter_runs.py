@@ -69,7 +69,7 @@ def test_only_adapter_and_head_train_and_are_saved(tuned, published):
 def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_path):
     half = adapted(task, published, tmp_path / "run", evaluations=())
     train(half)
-    again = train(replace(half, total_steps=40))
+    again = train(half.with_fields(total_steps=40))
     assert again.last["train"]["loss"] == tuned[1].last["train"]["loss"]
     one, other = weights(tuned[0]), weights(tmp_path / "run")
     assert all(np.array_equal(one[path], other[path]) for path in one)
@@ -110,7 +110,7 @@ def test_every_method_trains_saves_opens_and_merges_or_says_why_not(
     run = tmp_path / "run"
     wanted = adapted(task, published, run, adapter, total_steps=3, evaluations=())
     train(
-        replace(wanted, train=replace(wanted.train, inputs_length=8))
+        wanted.with_fields(train=replace(wanted.data.train, inputs_length=8))
     )  # leaves virtual tokens their positions
     opened = open_checkpoint(run)
     assert opened.config.adapter == adapter

@@ -17,8 +17,10 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import Finished, train
+from tests.training.experiments import experiment_of
 
 ATTRIBUTES = ("steered_low", "steered_high")
 LETTERS = {"steered_low": "abcd", "steered_high": "wxyz"}
@@ -75,7 +77,7 @@ def experiment(directory: Path, model_dir: Path, **changes) -> Experiment:
         "model_dir": str(model_dir),
         "total_steps": 60,
     }
-    return Experiment(**settings | changes)
+    return experiment_of(**settings | changes)
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +124,10 @@ def test_attributes_are_the_mixtures_tasks_in_their_order(
     wanted = experiment(runs[0].parent, tmp_path / "run", model=replace(GPT2, adapter=adapter))
     with pytest.raises(ValueError, match="give these names in this order"):
         train(wanted)
-    packed = replace(wanted.train, pack=True)
+    packed = replace(wanted.data.train, pack=True)
     model = replace(GPT2, adapter=replace(adapter, attributes=ATTRIBUTES))
     with pytest.raises(ValueError, match="set pack=False"):
-        train(replace(wanted, model=model, train=packed))
+        train(wanted.with_fields(model=model, train=packed))
 
 
 @pytest.mark.slow

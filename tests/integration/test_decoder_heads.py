@@ -41,9 +41,10 @@ from t5x_like.text.heads import (
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
+from tests.training.experiments import experiment_of
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "?"]
 NUM_IDS = len(PIECES) + 3  # with the tokens of a framing
@@ -141,7 +142,7 @@ def experiment(task, model, model_dir, **options):
         "loss": LossConfig(z_loss=0.0),
         "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=60),
     }
-    return Experiment(**settings | options)
+    return experiment_of(**settings | options)
 
 
 @pytest.mark.parametrize(

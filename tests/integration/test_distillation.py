@@ -17,7 +17,9 @@ from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment
-from t5x_like.training.losses.distillation import Distillation
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.methods.supervised import Supervised
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from tests.integration import test_frozen_weights as letters
 from tests.integration import tiny_run
@@ -40,7 +42,7 @@ def teacher(tmp_path_factory, two_layers, task):
     """A run of two layers that has learned the task, and a student of its first layer."""
     folder = tmp_path_factory.mktemp("teacher")
     whole = letters.experiment(task, two_layers, folder / "teacher", trainable=("*",))
-    train(replace(whole, optimizer=replace(whole.optimizer, learning_rate=Constant(value=0.01))))
+    train(whole.with_fields(optimizer=replace(whole.optimizer, learning_rate=Constant(value=0.01))))
     assert (
         main(["convert", "--from", str(folder / "teacher"), "--to", str(folder / "student"), "--every", "2"])
         == 0
@@ -54,9 +56,9 @@ def distilled(task, folder, name: str, **options) -> Experiment:
         task,
         folder / "student",
         folder / name,
-        **{"trainable": ("*",), "distillation": Distillation(**settings), "total_steps": 20, **options},
+        **{"trainable": ("*",), "method": Distillation(**settings), "total_steps": 20, **options},
     )
-    return replace(experiment, optimizer=replace(experiment.optimizer, learning_rate=Constant(value=0.01)))
+    return experiment.with_fields(optimizer=replace(experiment.optimizer, learning_rate=Constant(value=0.01)))
 
 
 def lines(run) -> list[dict]:
@@ -67,8 +69,8 @@ def lines(run) -> list[dict]:
 def whole(teacher, task) -> Experiment:
     """The experiment of a student that has learned from its teacher, uninterrupted."""
     base = distilled(task, teacher, "whole", total_steps=10)
-    intervals = replace(base.intervals, log_every_steps=1, evaluate_every_steps=0, save_every_steps=5)
-    base = replace(base, intervals=intervals)
+    intervals = Intervals(log_every_steps=1, evaluate_every_steps=0, save_every_steps=5)
+    base = base.with_fields(intervals=intervals)
     assert train(base).step == 10
     return base
 
@@ -78,8 +80,8 @@ def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, whole
     assert logged[-1]["soft_sequence_loss"] < logged[0]["soft_sequence_loss"]
     assert {"encoder_cosine_loss", "loss"} <= logged[0].keys()
     assert "soft_target_loss" not in logged[0]
-    parts = replace(whole, model_dir=str(teacher / "parts"))
-    train(replace(parts, total_steps=5))
+    parts = whole.with_fields(model_dir=str(teacher / "parts"))
+    train(parts.with_fields(total_steps=5))
     assert train(parts).step == 10
     kept = ("loss", "soft_sequence_loss", "encoder_cosine_loss", "gradient_norm")
     for ours, theirs in zip(lines(teacher / "parts"), logged, strict=True):
@@ -94,7 +96,7 @@ def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, whole
 
 def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(teacher, whole, tmp_path):
     shutil.copytree(teacher / "whole", tmp_path / "changing")
-    longer = replace(whole, model_dir=str(tmp_path / "changing"), total_steps=15)
+    longer = whole.with_fields(model_dir=str(tmp_path / "changing"), total_steps=15)
     record = read_json(tmp_path / "changing" / "teacher.json")
     write_json(tmp_path / "changing" / "teacher.json", {**record, "identity": "other"})
     with pytest.raises(ValueError, match=r"has other weights than when .*changing was started"):
@@ -107,14 +109,14 @@ def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(te
 @pytest.mark.slow
 def test_kept_predictions_train_as_computed_ones(teacher, task):
     base = distilled(task, teacher, "computed", distillation={"hidden_states_weight": 0.0}, total_steps=4)
-    base = replace(base, intervals=replace(base.intervals, log_every_steps=1))
-    kept = replace(base.distillation, logits_dir=str(teacher / "logits"))
+    base = base.with_fields(intervals=replace(base.run.intervals, log_every_steps=1))
+    kept = replace(base.method, logits_dir=str(teacher / "logits"))
     train(base)
-    train(replace(base, distillation=kept, model_dir=str(teacher / "writing")))
+    train(base.with_fields(method=kept, model_dir=str(teacher / "writing")))
     files = sorted((teacher / "logits").glob("*.npz"))
     assert [file.name for file in files] == [f"{step:08d}.npz" for step in range(4)]
     times = [file.stat().st_mtime_ns for file in files]
-    train(replace(base, distillation=kept, model_dir=str(teacher / "reading")))
+    train(base.with_fields(method=kept, model_dir=str(teacher / "reading")))
     assert [file.stat().st_mtime_ns for file in files] == times
     computed, writing, reading = (
         [line["soft_sequence_loss"] for line in lines(teacher / name)]
@@ -122,16 +124,16 @@ def test_kept_predictions_train_as_computed_ones(teacher, task):
     )
     assert reading == writing
     np.testing.assert_allclose(writing, computed, rtol=1e-4)
-    other = replace(base, distillation=kept, model_dir=str(teacher / "other"))
+    other = base.with_fields(method=kept, model_dir=str(teacher / "other"))
     with pytest.raises(ValueError, match="of another batch than this run has at step 0"):
-        train(replace(other, train=replace(base.train, seed=7)))
+        train(other.with_fields(train=replace(base.data.train, seed=7)))
     with pytest.raises(ValueError, match=r"temperature is 2.0 there and 3.0 here"):
-        train(replace(other, distillation=replace(kept, temperature=3.0), model_dir=str(teacher / "hot")))
+        train(other.with_fields(method=replace(kept, temperature=3.0), model_dir=str(teacher / "hot")))
 
 
 def test_a_run_without_its_teacher_is_another_run(whole):
-    with pytest.raises(ValueError, match=r"distillation.teacher: the run has '.*', you ask for 'nothing'"):
-        train(replace(whole, distillation=None, total_steps=15))
+    with pytest.raises(ValueError, match=r"teacher: the run has '.*', you ask for 'nothing'"):
+        train(whole.with_fields(method=Supervised(), total_steps=15))
 
 
 def test_teachers_that_do_not_fit_are_refused_with_what_differs(teacher, task, tmp_path, published):
@@ -192,9 +194,11 @@ def test_an_encoder_decoder_teaches_one_of_fewer_layers(counting):
         total_steps=6,
         model=student,
         start_from=str(counting / "student"),
-        distillation=distillation,
+        method=distillation,
         validations=(
-            replace(tiny_run.experiment(counting, model_dir="", total_steps=1).train, split="validation"),
+            replace(
+                tiny_run.experiment(counting, model_dir="", total_steps=1).data.train, split="validation"
+            ),
         ),
     )
     assert {"soft_target_loss", "encoder_cosine_loss", "decoder_cosine_loss"} <= finished.last["train"].keys()
@@ -221,7 +225,7 @@ def test_a_teachers_answers_are_the_targets_of_a_task(counting):
         target_template="{prediction}",
     )
     train_config = replace(
-        tiny_run.experiment(counting, model_dir="", total_steps=1).train, mixture=task.name
+        tiny_run.experiment(counting, model_dir="", total_steps=1).data.train, mixture=task.name
     )
     finished = tiny_run.run(
         counting, model_dir=str(counting / "taught"), total_steps=2, tasks=(task,), train=train_config

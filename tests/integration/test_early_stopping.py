@@ -9,8 +9,8 @@ from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_jsonl
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.early_stopping import EarlyStopping
-from t5x_like.training.experiment import Intervals
 from t5x_like.training.hooks import RunProgress
+from t5x_like.training.run_config import Intervals
 from tests.integration import tiny_run
 
 METRIC = "validation/words/loss"
@@ -117,12 +117,12 @@ def test_gin_configures_it(tmp_path):
         "from __gin__ import dynamic_registration\n"
         "include 'gin/recipes/quickstart/pretrain.gin'\n"
         "from t5x_like.training import early_stopping\n"
-        "from t5x_like.training import experiment\n"
+        "from t5x_like.training import run_config\n"
         "MODEL_DIR = 'unused'\n"
-        "experiment.Experiment.hooks = (@early_stopping.EarlyStopping(),)\n"
+        "run_config.RunConfig.hooks = (@early_stopping.EarlyStopping(),)\n"
         "early_stopping.EarlyStopping:\n"
         "    metric = 'validation/king_james/loss'\n"
         "    patience = 4\n"
     )
     loaded = load([str(file)], roots=["t5x_like.training.experiment.Experiment"])
-    assert loaded.value.hooks == (EarlyStopping(metric="validation/king_james/loss", patience=4),)
+    assert loaded.value.run.hooks == (EarlyStopping(metric="validation/king_james/loss", patience=4),)

@@ -27,9 +27,11 @@ from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from t5x_like.word_vectors.character_table import character_table
+from tests.training.experiments import experiment_of
 
 WORDS = ("one", "two", "three", "four", "five", "six")
 STEPS = 45
@@ -76,7 +78,7 @@ def experiment(folder: Path, name: str, **changes: Any) -> Experiment:
         "model_dir": str(folder / name),
         "total_steps": STEPS,
     }
-    return Experiment(**(settings | changes))
+    return experiment_of(**(settings | changes))
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +125,9 @@ def test_a_run_continues_with_the_same_bits(folder):
     whole = experiment(
         folder, "whole", total_steps=4, intervals=Intervals(log_every_steps=1, save_every_steps=2)
     )
-    halved = replace(whole, model_dir=str(folder / "halved"))
+    halved = whole.with_fields(model_dir=str(folder / "halved"))
     train(whole)
-    train(replace(halved, total_steps=2))
+    train(halved.with_fields(total_steps=2))
     train(halved)
     expected, found = (parameters.flatten(open_checkpoint(each.model_dir).params) for each in (whole, halved))
     for path, leaf in expected.items():
@@ -201,7 +203,7 @@ def test_devices_on_three_axes_learn_as_on_one(folder):
     found = []
     for name, mesh in (("one_axis", MeshConfig()), ("three_axes", MeshConfig(data=2, fsdp=2, model=2))):
         given = experiment(folder, "devices", mesh=mesh, total_steps=5)
-        train(replace(given, model_dir=str(folder / f"on_{name}")))
+        train(given.with_fields(model_dir=str(folder / f"on_{name}")))
         found.append(logged(folder / f"on_{name}")[-1]["cross_entropy"])
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 

@@ -27,10 +27,11 @@ from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.evaluate import evaluate, own_evaluation
-from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.run_record import read_recorded
 from t5x_like.training.train import train
+from tests.training.experiments import experiment_of
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "<", ">"]
 BERT = BertConfig(
@@ -69,7 +70,7 @@ def tuned(tmp_path_factory):
         **settings,
     )
     both = Mixture(name="there_and_back", tasks=("there", "back"))
-    run = Experiment(
+    run = experiment_of(
         model=BERT,
         train=LoaderConfig(
             mixture="there_and_back",

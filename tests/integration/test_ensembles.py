@@ -115,7 +115,7 @@ def runs(directory):
 
 
 def test_an_ensemble_is_evaluated_and_asked(runs, directory, tmp_path, capsys):
-    tasks = tiny_run.experiment(directory, model_dir="", total_steps=1).tasks
+    tasks = tiny_run.experiment(directory, model_dir="", total_steps=1).data.tasks
     asked = TaskEvaluation(
         mixture="capitals", inputs_length=32, targets_length=4, method="rank", batch_size=16
     )

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -65,12 +64,12 @@ def test_the_t5_example_is_the_quickstarts_recipe():
     )
 
     def named(experiment):
-        fields = describe(replace(experiment, tasks=()))
+        fields = describe(experiment.with_fields(tasks=()))
         return {name: value for name, value in fields.items() if not name.endswith(".mixture")}
 
     assert named(own) == named(loaded.value)
-    theirs = next(task for task in loaded.value.tasks if task.name == "king_james")
-    assert own.tasks[0].objective == theirs.objective
+    theirs = next(task for task in loaded.value.data.tasks if task.name == "king_james")
+    assert own.data.tasks[0].objective == theirs.objective
 
 
 @pytest.mark.parametrize("head_only", [pytest.param(False, marks=pytest.mark.slow), True])

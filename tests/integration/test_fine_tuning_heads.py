@@ -28,9 +28,10 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import MaskedClozeClassification
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
+from tests.training.experiments import experiment_of
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 BERT = BertConfig(
@@ -98,7 +99,7 @@ def experiment(tasks, name, start_from, model_dir, **options):
         "loss": LossConfig(z_loss=0.0),
         "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
     }
-    return Experiment(**settings | options)
+    return experiment_of(**settings | options)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(tuned, tasks, published, tm
         tasks, "two_labels", published, tmp_path / "run", total_steps=30, evaluations=(), validations=()
     )
     train(half)
-    again = train(replace(half, total_steps=60))
+    again = train(half.with_fields(total_steps=60))
     assert again.last["train"]["loss"] == tuned[1].last["train"]["loss"]
 
 
@@ -251,10 +252,10 @@ def test_texts_longer_than_the_models_positions_are_refused(tuned, tasks, publis
     message = "mixture 'two_labels' is read with inputs_length=17, but the model has 16 positions; lower it to at most"
     run = experiment(tasks, "two_labels", published, tmp_path / "run", validations=())
     with pytest.raises(ValueError, match=message):
-        train(replace(run, train=replace(run.train, inputs_length=17)))
+        train(run.with_fields(train=replace(run.data.train, inputs_length=17)))
     asked = HeadEvaluation(mixture="two_labels", inputs_length=17, batch_size=8)
     with pytest.raises(ValueError, match=message):
-        train(replace(run, evaluations=(asked,)))
+        train(run.with_fields(evaluations=(asked,)))
     with pytest.raises(ValueError, match=message):
         evaluate_run(
             RunEvaluation(

@@ -29,12 +29,14 @@ from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from t5x_like.training.unfreezing import GradualUnfreezing
 from tests.integration import tiny_run
+from tests.training.experiments import experiment_of
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 BERT = BertConfig(
@@ -119,7 +121,7 @@ def experiment(task, start_from, model_dir, **options) -> Experiment:
         "loss": LossConfig(z_loss=0.0),
         "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=20),
     }
-    return Experiment(**settings | options)
+    return experiment_of(**settings | options)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +155,7 @@ def test_only_the_head_trains_and_only_the_head_is_saved(tuned, published):
 def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_path):
     half = experiment(task, published, tmp_path / "run", total_steps=20, evaluations=())
     train(half)
-    again = train(replace(half, total_steps=40))
+    again = train(half.with_fields(total_steps=40))
     assert again.last["train"]["loss"] == tuned[1].last["train"]["loss"]
     one, other = weights(tuned[0]), weights(tmp_path / "run")
     assert all(np.array_equal(one[path], other[path]) for path in one)
@@ -210,7 +212,7 @@ def test_a_base_that_is_gone_or_changed_is_refused_by_name(tuned, task, publishe
     with pytest.raises(ValueError, match=message):
         open_checkpoint(tmp_path / "run")
     with pytest.raises(ValueError, match=message):
-        train(replace(run, total_steps=4))
+        train(run.with_fields(total_steps=4))
     record = json.loads((tmp_path / "run/frozen.json").read_text())
     (tmp_path / "run/frozen.json").write_text(json.dumps(record | {"start_from": str(published)}))
     assert weights(tmp_path / "run").keys() == weights(tuned[0]).keys(), "a copy elsewhere will do"

@@ -8,7 +8,7 @@ from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.training.experiment import Intervals
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from tests.integration.tiny_run import experiment
 
@@ -18,7 +18,7 @@ PARTS = MeshConfig(data=2, context=2, model=2)
 def long_run(directory, name: str, *, total_steps: int, mesh: MeshConfig):
     """Packed rows of 64 and 32 tokens; losses and generated answers every second step."""
     run = experiment(directory, model_dir=str(directory / name), total_steps=total_steps, mesh=mesh)
-    validation = replace(run.train, split="validation", inputs_length=48, targets_length=33)
+    validation = replace(run.data.train, split="validation", inputs_length=48, targets_length=33)
     generation = TaskEvaluation(
         mixture="capitals",
         inputs_length=48,
@@ -28,7 +28,7 @@ def long_run(directory, name: str, *, total_steps: int, mesh: MeshConfig):
         generation=GenerationConfig(max_new_tokens=4),
     )
     intervals = Intervals(log_every_steps=1, evaluate_every_steps=2, save_every_steps=2)
-    return replace(run, validations=(validation,), evaluations=(generation,), intervals=intervals)
+    return run.with_fields(validations=(validation,), evaluations=(generation,), intervals=intervals)
 
 
 @pytest.mark.slow
@@ -51,5 +51,5 @@ def test_a_run_on_parts_of_rows_is_the_run_on_whole_ones(directory):
 def test_lengths_that_do_not_divide_are_refused_before_training(directory):
     run = long_run(directory, "long_refused", total_steps=2, mesh=PARTS)
     with pytest.raises(ValueError, match=r"rows of 62 tokens .* context 2 × model 2 = 4 parts; use 60 or 64"):
-        train(replace(run, train=replace(run.train, inputs_length=62)))
+        train(run.with_fields(train=replace(run.data.train, inputs_length=62)))
     assert not (directory / "long_refused").exists()

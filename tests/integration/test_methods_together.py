@@ -13,7 +13,7 @@ from t5x_like.model.adapters import BottleneckAdapter, LoRA, PrefixTuning, Promp
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.training.batch_ramp import BatchSizeRamp
-from t5x_like.training.losses.distillation import Distillation
+from t5x_like.training.methods.distillation import Distillation
 from t5x_like.training.unfreezing import GradualUnfreezing
 from t5x_like.training.weight_average import ExponentialMovingAverage
 from tests.integration import tiny_run
@@ -30,7 +30,7 @@ def teacher(directory: Path) -> str:
 
 
 def options(directory: Path, teacher: str, adapter: Any = None, **distillation: Any) -> dict[str, Any]:
-    loader = tiny_run.experiment(directory, model_dir="", total_steps=1).train
+    loader = tiny_run.experiment(directory, model_dir="", total_steps=1).data.train
     return {
         "model": replace(tiny_run.MODEL, adapter=adapter),
         "train": replace(loader, pack=not isinstance(adapter, PromptTuning)),
@@ -39,7 +39,7 @@ def options(directory: Path, teacher: str, adapter: Any = None, **distillation: 
         "batch_size_ramp": BatchSizeRamp(initial_batch_size=2, over_rows=12),
         "unfreezing": None if isinstance(adapter, PromptTuning) else UNFREEZING,
         "average": ExponentialMovingAverage(decay=0.5),
-        "distillation": Distillation(teacher=teacher, **distillation),
+        "method": Distillation(teacher=teacher, **distillation),
     }
 
 
@@ -84,8 +84,8 @@ def test_all_methods_in_one_run_that_stops_and_continues_with_the_same_bits(dire
 def test_kept_predictions_of_growing_batches_train_as_computed_ones(directory, teacher):
     computed = options(directory, teacher, hidden_states_weight=0.0)
     kept = computed | {
-        "distillation": replace(
-            computed["distillation"],
+        "method": replace(
+            computed["method"],
             logits_dir=str(directory / "kept_logits"),
             num_logits=tiny_run.MODEL.vocab_size,
         )

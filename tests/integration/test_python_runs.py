@@ -33,15 +33,19 @@ def experiment(model_dir: str, total_steps: int) -> t5x_like.Experiment:
             num_encoder_layers=1,
             num_decoder_layers=1,
         ),
-        tasks=(task,),
-        train=t5x_like.LoaderConfig(
-            mixture="python_spelling", batch_size=8, inputs_length=16, targets_length=16
+        data=t5x_like.TrainingData(
+            tasks=(task,),
+            train=t5x_like.LoaderConfig(
+                mixture="python_spelling", batch_size=8, inputs_length=16, targets_length=16
+            ),
         ),
         optimizer=t5x_like.AdamW(learning_rate=1e-3),
-        intervals=t5x_like.Intervals(log_every_steps=1),
-        hooks=(t5x_like.CsvLogger(),),
-        model_dir=model_dir,
-        total_steps=total_steps,
+        run=t5x_like.RunConfig(
+            model_dir=model_dir,
+            total_steps=total_steps,
+            intervals=t5x_like.Intervals(log_every_steps=1),
+            hooks=(t5x_like.CsvLogger(),),
+        ),
     )
 
 
@@ -109,7 +113,7 @@ def test_it_is_continued_from_its_record():
     assert finished.last["train"]["loss"] == whole.last["train"]["loss"]
     assert [line["step"] for line in read_jsonl("run/metrics.jsonl")] == [1, 2, 3, 4]
     assert Path("run/metrics.csv").read_text().count("\n4,train,loss,") == 1
-    assert read_experiment("run").total_steps == 4
+    assert read_experiment("run").run.total_steps == 4
 
 
 def test_it_is_continued_by_the_command(capsys):
@@ -118,10 +122,10 @@ def test_it_is_continued_by_the_command(capsys):
     assert "command: complete at step 2" in capsys.readouterr().err
     assert main(["train", "--model_dir", "command", "--set", "BATCH_SIZE=4"]) == 2
     assert "did you mean 'LoaderConfig.batch_size'" in capsys.readouterr().err
-    changes = ["--set", "Experiment.total_steps=3", "--set", "Intervals.save_every_steps=1"]
+    changes = ["--set", "RunConfig.total_steps=3", "--set", "Intervals.save_every_steps=1"]
     assert main(["train", "--model_dir", "command", *changes]) == 0
     assert "command: resumed at step 2, 3 steps in all" in capsys.readouterr().err
-    assert read_experiment("command").intervals.save_every_steps == 1
+    assert read_experiment("command").run.intervals.save_every_steps == 1
 
 
 def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
@@ -138,7 +142,7 @@ def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
 @pytest.mark.slow
 def test_hardware_may_change_when_it_continues():
     half = experiment("hardware", 2)
-    half = replace(half, train=replace(half.train, batch_size=16))
+    half = half.with_fields(train=replace(half.data.train, batch_size=16))
     t5x_like.train(half)
     changed = replace(
         half,
@@ -148,7 +152,7 @@ def test_hardware_may_change_when_it_continues():
         model=replace(half.model, remat="full"),
     )
     assert t5x_like.train(changed).step == 4
-    other = replace(changed, total_steps=5, model=replace(changed.model, compute_dtype="bfloat16"))
+    other = changed.with_fields(total_steps=5, model=replace(changed.model, compute_dtype="bfloat16"))
     with pytest.raises(ValueError, match="allow_compute_dtype_change=True allows that"):
         t5x_like.train(other)
-    assert t5x_like.train(replace(other, allow_compute_dtype_change=True)).step == 5
+    assert t5x_like.train(other.with_fields(allow_compute_dtype_change=True)).step == 5

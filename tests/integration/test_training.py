@@ -15,8 +15,8 @@ from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.training.experiment import Intervals
 from t5x_like.training.losses import LossConfig, token_losses
+from t5x_like.training.run_config import Intervals
 from tests.integration import tiny_run
 
 CAPITALS = TaskEvaluation(

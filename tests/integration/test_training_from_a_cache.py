@@ -41,7 +41,7 @@ if __name__ == "__main__":
 def test_losses_are_those_of_tokenising_at_the_start_without_tensorflow_or_seqio(directory):
     home = directory
     tiny_run.run(home, model_dir=str(home / "held"), total_steps=3)
-    for task in tiny_run.experiment(home, model_dir="unused", total_steps=1).tasks:
+    for task in tiny_run.experiment(home, model_dir="unused", total_steps=1).data.tasks:
         if not isinstance(task, Mixture):
             cache_split(task, "train", str(home / "cache"))
     environment = os.environ | {"PYTHONPATH": os.getcwd()}
@@ -55,7 +55,7 @@ def test_losses_are_those_of_tokenising_at_the_start_without_tensorflow_or_seqio
     assert done.returncode == 0, done.stderr
     assert losses(home / "cached") == losses(home / "held")
     # Each goes on with the tokens of the other.
-    in_memory = tiny_run.experiment(home, model_dir="unused", total_steps=1).train
+    in_memory = tiny_run.experiment(home, model_dir="unused", total_steps=1).data.train
     cached = dataclasses.replace(in_memory, cache=str(home / "cache"))
     for name, train in (("held", cached), ("cached", in_memory)):
         tiny_run.run(home, model_dir=str(home / name), total_steps=5, train=train)

@@ -13,8 +13,8 @@ from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.training.batch_ramp import BatchSizeRamp
-from t5x_like.training.experiment import Intervals
 from t5x_like.training.noisy_tune import NoisyTune
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.weight_average import ExponentialMovingAverage
 from tests.integration import tiny_run
 
@@ -28,7 +28,10 @@ def weights(directory, **options) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def averaged(directory):
     """A run that averages its weights, stopped after three of its four steps, and continued."""
-    run, data = str(directory / "averaged"), tiny_run.experiment(directory, model_dir="", total_steps=1).train
+    run, data = (
+        str(directory / "averaged"),
+        tiny_run.experiment(directory, model_dir="", total_steps=1).data.train,
+    )
     options: dict[str, Any] = {
         "average": ExponentialMovingAverage(decay=0.5),
         "intervals": EVERY_STEP,

@@ -18,8 +18,10 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import Finished, train
+from tests.training.experiments import experiment_of
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -81,7 +83,7 @@ def experiment(directory: Path, *, model_dir: str, total_steps: int, **changes) 
         "mesh": MeshConfig(),
         "seed": 5,
     }
-    return Experiment(model_dir=model_dir, total_steps=total_steps, **(settings | changes))
+    return experiment_of(model_dir=model_dir, total_steps=total_steps, **(settings | changes))
 
 
 def run(directory: Path, *, model_dir: str, total_steps: int, **changes) -> Finished:

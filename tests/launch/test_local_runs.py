@@ -25,7 +25,7 @@ from __gin__ import dynamic_registration
 from t5x_like.evaluation import evaluator
 from t5x_like.model.zoo import t5
 from t5x_like.partitioning import mesh
-from t5x_like.training import experiment
+from t5x_like.training import training_data
 
 include 'gin/recipes/quickstart/pretrain.gin'
 
@@ -43,7 +43,7 @@ t5.T5Config:
     head_dim = 16
     num_encoder_layers = 1
     num_decoder_layers = 1
-experiment.Experiment.validations = ()
+training_data.TrainingData.validations = ()
 mesh.MeshConfig.fsdp = 2
 """
 

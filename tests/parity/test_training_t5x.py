@@ -14,6 +14,7 @@ from t5x_like.model.zoo.weights import read_weights, source_of, write_weights
 from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training.losses import LossConfig, token_losses
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.state import plan_state, state_from_params
 from t5x_like.training.step import train_step
@@ -46,7 +47,7 @@ def plan():
 def compile_step(plan):
     """Plain and packed batches share one compiled step."""
     return functools.cache(
-        lambda loss, parts: jax.jit(train_step(plan, loss, seed=0, num_microbatches=parts))
+        lambda loss, parts: jax.jit(train_step(plan, Supervised(loss=loss), seed=0, num_microbatches=parts))
     )
 
 

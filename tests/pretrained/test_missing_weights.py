@@ -18,8 +18,9 @@ from t5x_like.pretrained.conversion import import_checkpoint
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
 from t5x_like.pretrained.weight_sources import read_config
-from t5x_like.training.losses.distillation import Distillation
-from t5x_like.training.teacher import open_teacher
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.companions import open_companions
+from t5x_like.training.methods.distillation import Distillation
 from tests.model.zoo.tiny_models import TINY
 
 BERT: Any = replace(TINY["bert"], task="masked_lm")
@@ -41,12 +42,14 @@ def write(
     return directory
 
 
+TRAIN = LoaderConfig(mixture="none", batch_size=1, inputs_length=8, targets_length=8)  # no head reads it
+
+
 def as_teacher(directory: Path) -> Any:
     distillation = Distillation(teacher=str(directory))
     mesh = MeshConfig(data=1).build(jax.devices()[:1])
-    return open_teacher(
-        distillation, BERT, mesh=mesh, classes=(), model_dir=str(directory.parent / "student")
-    )
+    sources, home = distillation.companions(BERT), str(directory.parent / "student")
+    return open_companions(sources, BERT, mesh=mesh, train=TRAIN, model_dir=home)["teacher"]
 
 
 def open_and_close(directory: Path) -> None:
@@ -122,7 +125,7 @@ def test_no_other_code_asks_for_drawn_heads() -> None:
         keywords = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.keyword)]
         if any(word.arg == "draw_heads" and isinstance(word.value, ast.Constant) for word in keywords):
             askers.add(path.relative_to(package).as_posix())
-    assert askers == {"pretrained/open_checkpoint.py", "cli/preflight.py"}
+    assert askers == {"pretrained/open_checkpoint.py", "training/start/pretrained_weights.py"}
 
 
 def test_a_head_of_another_number_of_classes_is_another_task(tmp_path: Path) -> None:

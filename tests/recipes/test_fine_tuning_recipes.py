@@ -21,8 +21,9 @@ from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.rows import RawRow
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses import MarginRanking
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from tests.recipes.built_recipes import RECIPES, built, config_class, described, small
 from tests.recipes.fine_tuning_settings import FINE_TUNING_SETTINGS, GLUE
@@ -36,11 +37,11 @@ UNTIL_ALL_THAW = 6  # an epoch of a benchmark's own examples is a step
 
 def differs(name: str, published: Published, experiment: Experiment, found: dict[str, Any]) -> bool:
     """Whether a setting isn't that of the paper; steps that papers give as epochs or shares are cut to whole ones."""
-    rows, steps = experiment.train.batch_size, experiment.total_steps
+    rows, steps = experiment.data.train.batch_size, experiment.run.total_steps
     if name == "epochs":
-        benchmark = catalogue.benchmark(experiment.train.mixture)
+        benchmark = catalogue.benchmark(experiment.data.train.mixture)
         # Some wordings leave out rows, which heads read, or multiply them.
-        counts = benchmark.num_training_examples, benchmark.source.rows[experiment.train.split]
+        counts = benchmark.num_training_examples, benchmark.source.rows[experiment.data.train.split]
         return not any(0 <= published.value * count / rows - steps < 1 for count in counts)
     if name == "warmup_share":
         return abs(published.value * steps - found["learning_rate.warmup_steps"]) >= 1
@@ -71,7 +72,7 @@ def test_every_fine_tuning_recipe_of_a_paper_is_compared_with_it() -> None:
 
 @pytest.mark.parametrize("paper", ["bert", "roberta", "albert", "electra", "spanbert", "gpt1"])
 def test_glue_is_learned_task_by_task(paper: str) -> None:
-    mixtures = {task: built(f"{paper}/glue_{task}.gin").train.mixture for task in GLUE}
+    mixtures = {task: built(f"{paper}/glue_{task}.gin").data.train.mixture for task in GLUE}
     assert mixtures == {task: f"glue_{task}_v002" for task in GLUE}
 
 
@@ -92,17 +93,17 @@ def test_alberts_settings_are_for_the_first_version_of_its_weights() -> None:
 def test_mnli_is_scored_on_both_of_its_validation_sets() -> None:
     for paper in ("bert", "roberta", "albert", "electra", "spanbert", "xlnet", "gpt1"):
         experiment = built(f"{paper}/glue_mnli.gin")
-        asked = [evaluation.mixture for evaluation in experiment.evaluations]
+        asked = [evaluation.mixture for evaluation in experiment.data.evaluations]
         assert asked == ["glue_mnli_matched_v002", "glue_mnli_mismatched_v002"]
-        assert {task.name for task in experiment.tasks} >= set(asked)
+        assert {task.name for task in experiment.data.tasks} >= set(asked)
 
 
 def test_wsc_is_learned_from_one_task_and_scored_on_another() -> None:
     experiment = built("bert/super_glue_wsc.gin")
-    assert experiment.train.mixture == "super_glue_wsc_v102_simple_train"
-    (asked,) = experiment.evaluations
+    assert experiment.data.train.mixture == "super_glue_wsc_v102_simple_train"
+    (asked,) = experiment.data.evaluations
     assert asked.mixture == "super_glue_wsc_v102_simple_eval"
-    assert {task.name for task in experiment.tasks} == {experiment.train.mixture, asked.mixture}
+    assert {task.name for task in experiment.data.tasks} == {experiment.data.train.mixture, asked.mixture}
     assert experiment.optimizer.learning_rate.peak == 1e-5
 
 
@@ -116,14 +117,14 @@ def test_wsc_is_learned_from_one_task_and_scored_on_another() -> None:
 )
 def test_referents_are_ranked(name: str, evaluated: str) -> None:
     experiment = built(name)
-    assert experiment.train.mixture == "super_glue_wsc_v102_simple_train"
-    assert [each.mixture for each in experiment.evaluations] == [evaluated]
-    assert {task.name for task in experiment.tasks} == {experiment.train.mixture, evaluated}
+    assert experiment.data.train.mixture == "super_glue_wsc_v102_simple_train"
+    assert [each.mixture for each in experiment.data.evaluations] == [evaluated]
+    assert {task.name for task in experiment.data.tasks} == {experiment.data.train.mixture, evaluated}
     changed = load(
         [str(RECIPES / name)], [*UNREAD, "RANKING=@losses.MarginRanking()"], roots=[Experiment]
     ).value
-    assert (experiment.loss.ranking, changed.loss.ranking) == (None, MarginRanking())
-    for task in experiment.tasks:
+    assert (experiment.method.loss.ranking, changed.method.loss.ranking) == (None, MarginRanking())
+    for task in experiment.data.tasks:
         row = task.benchmark.examples[0].row
         read = task.head_format().read(row)
         assert read.candidates[0] in read.input_text.split("\n")[-1]
@@ -185,14 +186,14 @@ def test_a_tiny_model_learns_with_the_settings_of_a_recipe(
         start_from=tiny_checkpoint(name.split("/")[0], checkpoints) if is_checkpoint else None,
         tasks=tuple(
             on_its_examples(task, tmp_path) if isinstance(task, BenchmarkTask) else task
-            for task in experiment.tasks
+            for task in experiment.data.tasks
         ),
         train=dataclasses.replace(
-            experiment.train,
+            experiment.data.train,
             batch_size=8,
             inputs_length=64,
             targets_length=96
-            if experiment.train.layout == "decoder"
+            if experiment.data.train.layout == "decoder"
             else 32,  # of both, in a decoder's stream
         ),
         evaluations=(),

@@ -36,15 +36,15 @@ def shapes(batch: Batch, rows: int | None = None) -> dict[str, object]:
 
 
 def planned(experiment: Experiment, mesh: jax.sharding.Mesh) -> StatePlan:
-    rows = experiment.train.batch_size
+    rows = experiment.data.train.batch_size
     return plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=1, batch_size=rows)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     experiment = read_recipe(name, "unused")
-    registry.register(experiment.tasks)
-    train = experiment.train
+    registry.register(experiment.data.tasks)
+    train = experiment.data.train
     batch = first_batch(train)
     assert shapes(batch) == shapes(empty_row(train), rows=train.batch_size), "planned without its data"
     reads_decoder = batch.decoder_input_tokens is not None
@@ -54,7 +54,7 @@ def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     mesh = experiment.mesh.build()
     plan = planned(experiment, mesh)
     with jax.set_mesh(mesh):
-        after = jax.eval_shape(train_step(plan, experiment.loss, seed=0), plan.abstract, batch)
+        after = jax.eval_shape(train_step(plan, experiment.method, seed=0), plan.abstract, batch)
         heads = jax.eval_shape(lambda *given: heads_of(plan, *given), plan.weights(plan.abstract), batch)
     assert jax.tree.map(lambda leaf: leaf.shape, after) == jax.tree.map(
         lambda leaf: leaf.shape, plan.abstract
@@ -74,7 +74,7 @@ def test_a_model_with_a_memory_learns(name: str, tmp_path: Path) -> None:
 
 def test_a_memory_keeps_what_the_next_rows_continue(tmp_path: Path) -> None:
     experiment = read_recipe("contiguous_permutation_lm", str(tmp_path))
-    assert (experiment.model.reuse_length, experiment.train.inputs_length) == (32, 64)
+    assert (experiment.model.reuse_length, experiment.data.train.inputs_length) == (32, 64)
     other = dataclasses.replace(experiment.model, reuse_length=64)
     with pytest.raises(
         ValueError, match=r"are continued after 32 tokens .* memory has reuse_length=64; give both"

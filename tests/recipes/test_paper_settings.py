@@ -33,14 +33,14 @@ _MAX_LENGTH = 512  # longer rows take minutes on a CPU
 
 def shrunken(experiment: Experiment) -> Experiment:
     """Return the experiment with a small model, few and short rows of the corpus, and one device; all else stays."""
-    train = experiment.train
+    train = experiment.data.train
     parts = -(-max(train.inputs_length, train.targets_length) // _MAX_LENGTH)
     return dataclasses.replace(
         experiment,
         model=small(experiment.model),
         train=dataclasses.replace(
             train,
-            mixture=experiment.validations[0].mixture,  # one with benchmarks would need their files
+            mixture=experiment.data.validations[0].mixture,  # one with benchmarks would need their files
             batch_size=_NUM_ROWS,
             inputs_length=-(-train.inputs_length // parts),
             targets_length=-(-train.targets_length // parts),
@@ -52,7 +52,7 @@ def shrunken(experiment: Experiment) -> Experiment:
         # Bytes have no [MASK] of their own, unlike BERT's vocabulary.
         tasks=tuple(
             dataclasses.replace(task, num_sentinels=100) if hasattr(task, "num_sentinels") else task
-            for task in map(on_shipped_pairs, experiment.tasks)
+            for task in map(on_shipped_pairs, experiment.data.tasks)
         ),
     )
 
@@ -72,7 +72,7 @@ def test_the_computation_is_six_flops_of_each_parameter_and_token() -> None:
     for name in (name for name in PAPER_SETTINGS if "/pretrain" in name):
         if name.startswith(("albert/", "elmo/", "switch_transformer/")):
             continue  # weights of all layers are one; a step scores a sample of words; a token reads one expert
-        train = built(name).train
+        train = built(name).data.train
         tokens = counted[name]["rows"] * (train.inputs_length + train.targets_length)
         ratios[name] = counted[name]["flops"] / (6 * counted[name]["parameters"] * tokens)
     assert {name: ratio for name, ratio in ratios.items() if not 0.2 < ratio < 3} == {}
@@ -101,8 +101,8 @@ def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
 def test_the_devices_of_a_recipe_can_share_its_rows_and_heads(name: str) -> None:
     experiment = built(name)
     mesh, model = experiment.mesh, experiment.model
-    batches = [experiment.train.batch_size // experiment.num_microbatches]
-    for rows in batches + [validation.batch_size for validation in experiment.validations]:
+    batches = [experiment.data.train.batch_size // experiment.data.num_microbatches]
+    for rows in batches + [validation.batch_size for validation in experiment.data.validations]:
         assert rows % (abs(mesh.data) * mesh.fsdp) == 0
     assert getattr(model, "num_heads", mesh.model) % mesh.model == 0
 
@@ -123,7 +123,7 @@ def test_steps_with_growing_batches_see_the_tokens_of_the_paper(
     name: str, num_tokens: float, warmup_tokens: float
 ) -> None:
     experiment = built(name)
-    tokens = np.cumsum(rows_of_steps(experiment)) * experiment.train.inputs_length
+    tokens = np.cumsum(rows_of_steps(experiment)) * experiment.data.train.inputs_length
     assert tokens[-1] == pytest.approx(num_tokens, rel=1e-5)
     warmup_steps = described(experiment)["learning_rate.warmup_steps"]
     assert tokens[warmup_steps - 1] == pytest.approx(warmup_tokens, rel=1e-3)
@@ -134,14 +134,14 @@ def test_steps_with_growing_batches_see_the_tokens_of_the_paper(
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
 def test_a_small_model_with_the_settings_of_a_recipe_takes_two_steps(name: str) -> None:
     experiment = shrunken(built(name))
-    registry.register(experiment.tasks)
+    registry.register(experiment.data.tasks)
     mesh = experiment.mesh.build(jax.devices()[:1])
     plan = plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=1, batch_size=_NUM_ROWS)
-    batch = place(next(build_loader(experiment.train)), mesh)
+    batch = place(next(build_loader(experiment.data.train)), mesh)
     with jax.set_mesh(mesh):
         state = new_state(plan, experiment.model, seed=0)
         before = jax.tree.map(np.asarray, state["params"])
-        step = jax.jit(train_step(plan, experiment.loss, seed=0))
+        step = jax.jit(train_step(plan, experiment.method, seed=0))
         after = step(step(state, batch), batch)  # the rate of the first is 0 in most warm-ups
     changed = jax.tree.map(lambda old, new: bool(np.any(old != np.asarray(new))), before, after["params"])
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(after["params"]))
@@ -154,9 +154,9 @@ def test_a_run_whose_batches_grow_reads_the_tokens_of_its_paper(name: str) -> No
     experiment = built(name)
     schedule = experiment.optimizer.learning_rate
     assert isinstance(schedule, LinearWarmupCosine)
-    steps = (schedule.warmup_steps, schedule.total_steps, experiment.total_steps)
+    steps = (schedule.warmup_steps, schedule.total_steps, experiment.run.total_steps)
     rows = rows_of_steps(experiment)
-    found = [float(rows[:step].sum()) * experiment.train.targets_length for step in steps]
+    found = [float(rows[:step].sum()) * experiment.data.train.targets_length for step in steps]
     assert found == pytest.approx(TOKENS[name], rel=1e-3)
 
 
@@ -164,7 +164,7 @@ def test_llama_3_doubles_its_batches_at_the_tokens_of_the_paper() -> None:
     """Dubey et al. 2024, section 3.4.1; the whole run: section 3.2."""
     experiment = built("llama3/pretrain_405b.gin")
     rows = rows_of_steps(experiment)
-    length = experiment.train.targets_length
+    length = experiment.data.train.targets_length
     before = [rows[: int(np.searchsorted(rows, size))].sum() * length for size in (1024, 2048)]
     assert before == pytest.approx([252e6, 2.87e12], rel=0.02)
     assert rows.sum() * length == pytest.approx(15.6e12, rel=1e-6)
@@ -173,20 +173,22 @@ def test_llama_3_doubles_its_batches_at_the_tokens_of_the_paper() -> None:
 def rows_of_steps(experiment: Experiment) -> np.ndarray:
     """Return the rows of each batch of a run, int64 [T]."""
     ramp, parts, rows = (
-        experiment.batch_size_ramp,
-        experiment.num_microbatches,
-        experiment.train.batch_size,
+        experiment.data.batch_size_ramp,
+        experiment.data.num_microbatches,
+        experiment.data.train.batch_size,
     )
     assert ramp is not None
     schedule = RampSchedule(ramp, batch_size=rows, num_microbatches=parts)
-    grown = np.searchsorted(schedule.growing_steps, np.arange(experiment.total_steps), side="right")
+    grown = np.searchsorted(schedule.growing_steps, np.arange(experiment.run.total_steps), side="right")
     return (schedule.first + grown) * (rows // parts)
 
 
 @pytest.mark.parametrize("name", TOKENS_IN_ALL)
 def test_a_run_reads_as_many_tokens_as_its_paper_says(name: str) -> None:
     experiment = built(name)
-    tokens = experiment.total_steps * experiment.train.batch_size * experiment.train.targets_length
+    tokens = (
+        experiment.run.total_steps * experiment.data.train.batch_size * experiment.data.train.targets_length
+    )
     assert tokens == pytest.approx(TOKENS_IN_ALL[name], rel=1e-4)
 
 

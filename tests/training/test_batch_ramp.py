@@ -9,7 +9,7 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training.batch_ramp import BatchSizeRamp, BatchSizeStages, RampLoader, RampSchedule
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
 from tests.integration import tiny_run
@@ -90,7 +90,7 @@ def test_a_step_is_that_of_the_rows_which_its_batch_has():
     padded = Batch(*(None if rows is None else rows[order] for rows in padded))
     small = Batch(*(None if rows is None else rows[:6] for rows in batch))
     for rows, options in ((padded, {"num_microbatches": 4, "ramp": schedule(6, 10**6, 8, 4)}), (small, {})):
-        step = jax.jit(train_step(plan, LossConfig(), seed=1, **options))
+        step = jax.jit(train_step(plan, Supervised(), seed=1, **options))
         found.append(step(new_state(plan, model, seed=0), rows))
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[0]["params"], found[1]["params"]
@@ -101,7 +101,7 @@ def test_a_step_is_that_of_the_rows_which_its_batch_has():
 
 def test_one_program_runs_only_the_filled_microbatches():
     plan = plan_state(MODEL, OPTIMIZER, MeshConfig().build(jax.devices()[:1]), num_tasks=2)
-    step = train_step(plan, LossConfig(), seed=1, num_microbatches=4, ramp=schedule(2, 8, 8, 4))
+    step = train_step(plan, Supervised(), seed=1, num_microbatches=4, ramp=schedule(2, 8, 8, 4))
     jaxpr = jax.make_jaxpr(step)(plan.abstract, random_batch(0))
     assert [equation.primitive.name for equation in jaxpr.eqns].count("while") == 1
 
@@ -162,4 +162,4 @@ def test_batches_that_grow_have_no_turns(tmp_path):
     with pytest.raises(
         ValueError, match="alternate_tasks gives each batch examples of one task, and with batch"
     ):
-        replace(grown, train=replace(grown.train, alternate_tasks=True))
+        grown.with_fields(train=replace(grown.data.train, alternate_tasks=True))

@@ -14,12 +14,13 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.pretrained.frozen_weights import fresh_params
+from t5x_like.training.cached_outputs import CachedOutputs
+from t5x_like.training.companions import Companion, CompanionInputs, give_companions
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.losses.distillation import Distillation
-from t5x_like.training.recorded_logits import RecordedLogits
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import new_state, plan_state, saved_part, shardings_of
 from t5x_like.training.step import train_step
-from t5x_like.training.teacher import Teacher
 from tests.model.zoo.tiny_models import TINY
 from tests.training.test_every_architecture import batch_for
 from tests.training.test_step import MODEL, random_batch
@@ -27,12 +28,14 @@ from tests.training.test_step import MODEL, random_batch
 ALWAYS = ("bert",)
 # ELECTRA's generator and discriminator are apart here, each with a head that a teacher can have.
 FAMILIES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
-DISTILLATION = Distillation(teacher="in memory")
+DISTILLATION = Distillation(teacher="in memory", loss=LossConfig(z_loss=0.0))
 
 
-def teacher_of(config, mesh, distillation: Distillation = DISTILLATION, seed: int = 9) -> Teacher:
-    graphdef = parameters.abstract(config)[0]
-    return Teacher(distillation, graphdef, fresh_params(config, mesh=mesh, seed=seed), None, "")
+def teacher_of(config, mesh, distillation: Distillation = DISTILLATION, seed: int = 9) -> Companion:
+    source = distillation.companions(config)["teacher"]
+    graphdef, params = parameters.abstract(config)[0], fresh_params(config, mesh=mesh, seed=seed)
+    cache = source.cache and CachedOutputs(source.cache, "teacher", graphdef, params, "", mesh=mesh)
+    return Companion(source, graphdef, params, outputs=cache)
 
 
 def run(
@@ -48,7 +51,8 @@ def run(
 ) -> dict[str, Any]:
     """Train, and return the state at the end, the state at the start, and the logged sums of each step."""
     mesh = (mesh_config or MeshConfig()).build(jax.devices()[:num_devices])
-    teacher = distillation and teacher_of(teacher_config or config, mesh, distillation)
+    method = distillation or Supervised(loss=DISTILLATION.loss)
+    companions = distillation and {"teacher": teacher_of(teacher_config or config, mesh, distillation)}
     rows = batches(0).target_tokens.shape[0]
     plan = plan_state(
         config,
@@ -56,10 +60,11 @@ def run(
         mesh,
         num_tasks=2,
         batch_size=rows,
-        teacher=teacher,
+        measures=method.measures,
+        companions=companions or {},
     )
     step = jax.jit(
-        train_step(plan, LossConfig(z_loss=0.0), seed=1, teacher=teacher, **options),
+        train_step(plan, method, seed=1, companions=companions or {}, **options),
         donate_argnums=0,
         out_shardings=shardings_of(plan.abstract),
     )
@@ -68,10 +73,10 @@ def run(
     with jax.set_mesh(mesh):
         for number in range(steps):
             before = jax.tree.map(np.asarray, state["totals"])
-            given = {} if teacher is None else {"teacher_params": teacher.params}
-            state = step(state, place(batches(number), mesh), **given)
+            inputs = CompanionInputs({name: each.params for name, each in (companions or {}).items()})
+            state = step(state, place(batches(number), mesh), inputs)
             logged.append(jax.tree.map(lambda a, b: np.asarray(a) - b, state["totals"], before))
-    return {"state": state, "start": start, "logged": logged, "plan": plan, "teacher": teacher}
+    return {"state": state, "start": start, "logged": logged, "plan": plan, "companions": companions}
 
 
 def means(found: dict[str, Any], name: str) -> list[float]:
@@ -111,18 +116,21 @@ def test_microbatches_and_meshes_give_the_step_of_the_whole_batch():
         # Adam divides by the size of a gradient, so rounding shows where there is nearly none.
         far = jax.tree.map(lambda a, b: np.mean(np.abs(a - b) > 1e-3), change, wanted)
         assert max(jax.tree.leaves(far)) < 0.01
-    teacher = on_eight["teacher"].params["encoder"]["layers"]["0"]["feed_forward"]["up"]["kernel"]
+    teacher = on_eight["companions"]["teacher"].params["encoder"]["layers"]["0"]["feed_forward"]["up"][
+        "kernel"
+    ]
     assert teacher.sharding.spec == jax.P(None, "fsdp", "model")
 
 
 @pytest.mark.slow
 def test_the_teachers_weights_are_an_argument_that_does_not_change_and_is_not_saved():
     found = run(MODEL, random_batch, steps=1)
-    teacher = found["teacher"]
+    teacher = found["companions"]["teacher"]
     again = fresh_params(MODEL, mesh=None, seed=9)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), teacher.params, again)
-    step = train_step(found["plan"], LossConfig(), seed=1, teacher=teacher)
-    jaxpr = jax.make_jaxpr(step)(found["plan"].abstract, random_batch(0), teacher.params)
+    step = train_step(found["plan"], DISTILLATION, seed=1, companions={"teacher": teacher})
+    inputs = CompanionInputs({"teacher": teacher.params})
+    jaxpr = jax.make_jaxpr(step)(found["plan"].abstract, random_batch(0), inputs)
     largest = max((np.size(const) for const in jaxpr.consts), default=0)
     assert largest < 100  # masks and the like; a weight of the teacher has more numbers
     names = {"/".join(map(str, path)) for path, _ in jax.tree.leaves_with_path(saved_part(found["state"]))}
@@ -193,17 +201,17 @@ def test_a_teacher_remembers_earlier_segments_as_its_student_does():
     assert not np.array_equal(state["teacher_memory"].states, state["memory"].states)
     assert "teacher_memory" in saved_part(state)
     # A student with its teacher's weights has nothing to learn, but only while both remember the same.
-    teacher = with_memory["teacher"]
-    plan = with_memory["plan"]
-    step = jax.jit(train_step(plan, LossConfig(), seed=1, teacher=teacher))
+    plan, companions = with_memory["plan"], with_memory["companions"]
+    step = jax.jit(train_step(plan, Distillation(teacher="in memory"), seed=1, companions=companions))
+    inputs = CompanionInputs({"teacher": companions["teacher"].params})
     state = new_state(plan, config, seed=9)
     for number in range(3):
-        totals = step(state, segment(number), teacher.params)["totals"]
+        totals = step(state, segment(number), inputs)["totals"]
         assert float(totals.measures["soft_target_loss"].total) == pytest.approx(0, abs=1e-3)
-        memories = step(state, segment(number), teacher.params)
+        memories = step(state, segment(number), inputs)
         state = state | {name: memories[name] for name in ("memory", "teacher_memory")}
     forgetful = state | {"teacher_memory": jax.tree.map(np.zeros_like, state["teacher_memory"])}
-    totals = step(forgetful, segment(3), teacher.params)["totals"]
+    totals = step(forgetful, segment(3), inputs)["totals"]
     assert float(totals.measures["soft_target_loss"].total) > 0.01
 
 
@@ -214,14 +222,12 @@ def test_recorded_predictions_of_all_tokens_give_the_step_of_computed_ones(tmp_p
     computed = run(config, random_batch, distillation=only_soft, steps=2)
     recorded = replace(only_soft, logits_dir=str(tmp_path), num_logits=64)
     mesh = MeshConfig().build(jax.devices()[:1])
-    teacher = teacher_of(config, mesh, recorded)
-    step = jax.jit(
-        train_step(computed["plan"], LossConfig(z_loss=0.0), seed=1, teacher=teacher, num_microbatches=2)
-    )
+    companions = {"teacher": teacher_of(config, mesh, recorded)}
+    step = jax.jit(train_step(computed["plan"], recorded, seed=1, companions=companions, num_microbatches=2))
     for _ in range(2):  # writes, then reads
-        predictions = RecordedLogits(teacher, vocab_size=64, mesh=mesh)
+        companions = {"teacher": teacher_of(config, mesh, recorded)}
         state, before, losses = new_state(computed["plan"], config, seed=0), 0.0, []
-        advance = predictions.given_to({0: step}, start_step=0)[0]
+        advance = give_companions({0: step}, companions, start_step=0)[0]
         for number in range(2):
             state = advance(state, random_batch(number))
             total = float(state["totals"].measures["soft_target_loss"].total)
@@ -231,8 +237,6 @@ def test_recorded_predictions_of_all_tokens_give_the_step_of_computed_ones(tmp_p
         np.testing.assert_allclose(losses, wanted, rtol=1e-3)
     assert len(list(tmp_path.glob("*.npz"))) == 2
     with pytest.raises(ValueError, match="of another batch than this run has at step 0"):
-        predictions.predictions(0, random_batch(5))
+        companions["teacher"].outputs.of_step(0, random_batch(5))
     with pytest.raises(ValueError, match="num_logits is 64 there and 8 here"):
-        RecordedLogits(
-            teacher._replace(distillation=replace(recorded, num_logits=8)), vocab_size=64, mesh=mesh
-        )
+        teacher_of(config, mesh, replace(recorded, num_logits=8))

@@ -12,7 +12,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.divergence import first_not_finite
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
@@ -30,7 +30,7 @@ def copied(tree):
 
 
 def test_a_step_that_is_not_finite_changes_nothing_but_its_number(plan):
-    step = jax.jit(train_step(plan, LossConfig(), seed=1))
+    step = jax.jit(train_step(plan, Supervised(), seed=1))
     state = step(new_state(plan, MODEL, seed=0), random_batch(0))
     assert int(state["skipped"]) == 0
     bad = random_batch(1)

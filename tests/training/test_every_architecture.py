@@ -15,6 +15,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
@@ -48,7 +49,7 @@ def losses(config, *, num_devices: int, mesh_config: MeshConfig, steps: int = 3)
     mesh = mesh_config.build(jax.devices()[:num_devices])
     plan = plan_state(config, AdamW(learning_rate=Constant(value=0.01)), mesh, num_tasks=1)
     step = jax.jit(
-        train_step(plan, LossConfig(z_loss=0.0), seed=1),
+        train_step(plan, Supervised(loss=LossConfig(z_loss=0.0)), seed=1),
         donate_argnums=0,
         out_shardings=shardings_of(plan.abstract),
     )

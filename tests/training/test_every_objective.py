@@ -12,6 +12,7 @@ from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import State, new_state, plan_state
 from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import LENGTH, TINY, VOCAB_SIZE
@@ -109,7 +110,7 @@ def test_every_kind_of_batch_is_learned_from_and_padding_costs_nothing(kind: str
     config = one_layer(TINY[name])
     mesh = MeshConfig().build(jax.devices()[:1])
     plan = plan_state(config, AdamW(learning_rate=Constant(value=0.01)), mesh, num_tasks=1, batch_size=4)
-    step = jax.jit(train_step(plan, LossConfig(z_loss=0.0), seed=0))
+    step = jax.jit(train_step(plan, Supervised(loss=LossConfig(z_loss=0.0)), seed=0))
     start = new_state(plan, config, seed=0)
     whole, padded = step(start, twice(batch)), step(start, with_padding(batch))
     assert float(padded["totals"].tokens) == sum(

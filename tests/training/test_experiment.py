@@ -1,7 +1,9 @@
 """Wrong types are refused at once; some fields may change between a run and its continuation."""
 
 import re
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,60 +12,95 @@ from t5x_like.config_class import ConfigTypeError
 from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
-from t5x_like.training.experiment import Intervals, differences
-from tests.integration.tiny_run import experiment
-
-RUN = {
-    "tasks.0.rates.maximum": 100,
-    "tasks.0.tasks.0": "a",
-    "train.num_workers": 0,
-    "train.seed": 0,
-    "total_steps": 10,
-    "total_steps_of_schedule": 10,
-}
-
-
-def test_how_tasks_are_mixed_and_how_batches_are_made_may_change() -> None:
-    now = RUN | {
-        "tasks.0.rates.maximum": 5,
-        "train.num_workers": 3,
-        "train.cache": "cache",
-        "total_steps": 20,
-    }
-    assert differences(RUN, now) == []
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text.tasks.mixtures import Proportional
+from t5x_like.training.batch_ramp import BatchSizeRamp
+from t5x_like.training.early_stopping import EarlyStopping
+from t5x_like.training.experiment import Experiment, describe, differences
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.methods.supervised import Supervised
+from t5x_like.training.run_config import Intervals, RunConfig
+from t5x_like.training.start.pretrained_inputs import PretrainedInputs
+from t5x_like.training.start.pretrained_weights import PretrainedWeights
+from t5x_like.training.training_data import TrainingData
+from tests.integration.tiny_run import MODEL, experiment
 
 
-def test_what_decides_the_losses_may_not() -> None:
-    now = RUN | {"tasks.0.tasks.0": "b", "train.seed": 1, "total_steps_of_schedule": 20}
-    assert [line.partition(":")[0] for line in differences(RUN, now)] == [
-        "tasks.0.tasks.0",
-        "total_steps_of_schedule",
-        "train.seed",
+def changed(tmp_path: Path, allowed: bool = False, **changes: Any) -> list[str]:
+    """Return the names of fields that a continuation changes and may not."""
+    run = experiment(tmp_path, model_dir="run", total_steps=3)
+    continued = run.with_fields(**changes, allow_compute_dtype_change=allowed)
+    return [line.partition(":")[0] for line in differences(describe(run), continued)]
+
+
+def test_length_logging_and_hardware_may_change(tmp_path: Path) -> None:
+    run = experiment(tmp_path, model_dir="run", total_steps=3)
+    model = replace(MODEL, remat="full", scan_layers=False)
+    train = replace(run.data.train, num_workers=3, cache="cache")
+    hooks = (EarlyStopping(metric="validation/counting/loss"),)
+    assert (
+        changed(tmp_path, total_steps=20, hooks=hooks, intervals=Intervals(), mesh=MeshConfig(data=2)) == []
+    )
+    assert changed(tmp_path, model=model, train=train, num_microbatches=4, validations=(train,)) == []
+
+
+def test_rates_of_a_mixture_may_change_and_its_tasks_may_not(tmp_path: Path) -> None:
+    *tasks, mixture = experiment(tmp_path, model_dir="run", total_steps=3).data.tasks
+    rated = replace(mixture, rates=Proportional(maximum=5))
+    assert changed(tmp_path, tasks=(*tasks, rated)) == []
+    assert changed(tmp_path, tasks=(*tasks, replace(mixture, tasks=("capitals", "counting")))) == [
+        "tasks.2.tasks.0",
+        "tasks.2.tasks.1",
     ]
 
 
-def test_hardware_may_change_and_the_compute_type_when_it_is_allowed() -> None:
-    old = RUN | {
-        "num_microbatches": 1,
-        "mesh.data": 8,
-        "model.remat": "none",
-        "model.compute_dtype": "float32",
+def test_what_decides_the_losses_may_not(tmp_path: Path) -> None:
+    run = experiment(tmp_path, model_dir="run", total_steps=3)
+    assert changed(tmp_path, train=replace(run.data.train, seed=1), seed=6) == ["seed", "train.seed"]
+    assert changed(tmp_path, start=PretrainedWeights(start_from="other")) == ["start.is", "start_from"]
+    assert "method.is" in changed(tmp_path, method=Distillation(teacher="large"))
+    ramp = BatchSizeRamp(initial_batch_size=2, over_rows=16)
+    grown = run.with_fields(num_microbatches=4, batch_size_ramp=ramp)
+    assert differences(describe(grown), grown.with_fields(num_microbatches=8))
+
+
+def test_the_compute_type_may_change_when_it_is_allowed(tmp_path: Path) -> None:
+    model = replace(MODEL, compute_dtype="bfloat16")
+    assert changed(tmp_path, model=model) == ["model.compute_dtype"]
+    assert changed(tmp_path, allowed=True, model=model) == []
+
+
+def test_runs_of_earlier_versions_are_compared_field_by_field(tmp_path: Path) -> None:
+    run = experiment(tmp_path, model_dir="run", total_steps=3)
+    plain = describe(run)
+    for name in ("start.is", "method.is"):
+        del plain[name]
+    earlier = plain | dict.fromkeys(("start_from", "noisy_tune", "word_vectors", "features", "distillation"))
+    assert differences(earlier, run) == []
+    taught = run.with_fields(method=Distillation(teacher="large", temperature=3.0, loss=run.method.loss))
+    of_teacher = {
+        f"distillation.{each.name}": getattr(taught.method, each.name)
+        for each in fields(Distillation)
+        if each.name != "loss"
     }
-    new = old | {"num_microbatches": 4, "mesh.data": 2, "model.remat": "full"}
-    assert differences(old, new) == []
-    new["model.compute_dtype"] = "bfloat16"
-    (line,) = differences(old, new)
-    assert (
-        "model.compute_dtype: the run has 'float32', you ask for 'bfloat16'; allow_compute_dtype_change"
-        in line
-    )
-    assert differences(old, new | {"allow_compute_dtype_change": True}) == []
+    earlier = plain | of_teacher | {"distillation.is": "Distillation"}
+    assert differences(earlier, taught) == []
+    (line,) = differences(earlier, taught.with_fields(method=replace(taught.method, temperature=2.0)))
+    assert line.startswith("temperature: the run has 3.0, you ask for 2.0")
+
+
+def test_parts_have_no_two_fields_of_one_name() -> None:
+    parts = (TrainingData, RunConfig, PretrainedWeights, PretrainedInputs, Supervised)
+    names = [each.name for part in (*parts, Experiment) for each in fields(part)]
+    assert len(set(names)) == len(names)
+    own = {each.name for part in parts[:2] for each in fields(part)}
+    assert not own & {each.name for each in fields(Distillation)}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"total_steps": "3"}, "Experiment.total_steps needs an int, got '3' (text); drop the quotes"),
+        ({"total_steps": "3"}, "RunConfig.total_steps needs an int, got '3' (text); drop the quotes"),
         (
             {"optimizer": AdamW},
             "Experiment.optimizer needs an Optimizer or a GradientTransformation, got AdamW itself",
@@ -72,11 +109,11 @@ def test_hardware_may_change_and_the_compute_type_when_it_is_allowed() -> None:
             {"optimizer": 0.001},
             "Experiment.optimizer needs an Optimizer or a GradientTransformation, got 0.001 (a float)",
         ),
-        ({"tasks": "counting"}, "Experiment.tasks needs a tuple"),
-        ({"hooks": (print,)}, "Experiment.hooks item 0 needs a Hook"),
+        ({"tasks": "counting"}, "TrainingData.tasks needs a tuple"),
+        ({"hooks": (print,)}, "RunConfig.hooks item 0 needs a Hook"),
         (
             {"intervals": {"log_every_steps": 1}},
-            "Experiment.intervals needs an Intervals, got {'log_every_steps': 1}",
+            "RunConfig.intervals needs an Intervals, got {'log_every_steps': 1}",
         ),
     ],
 )
@@ -87,8 +124,8 @@ def test_a_wrong_type_is_refused_when_it_is_given(tmp_path: Path, changes: dict,
 
 def test_a_path_and_numbers_of_numpy_are_taken(tmp_path: Path) -> None:
     given = experiment(tmp_path, model_dir=tmp_path / "run", total_steps=np.int64(3))
-    assert given.model_dir == str(tmp_path / "run")
-    assert type(given.total_steps) is int
+    assert given.run.model_dir == str(tmp_path / "run")
+    assert type(given.run.total_steps) is int
     assert Intervals(profile_steps=[2, 3]).profile_steps == (2, 3)
 
 

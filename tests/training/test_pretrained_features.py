@@ -27,10 +27,12 @@ from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from t5x_like.word_vectors.vector_files import write_vectors
 from t5x_like.word_vectors.word_vectors import WordVectors
+from tests.training.experiments import experiment_of
 
 WORDS = ("one", "two", "three", "four", "five", "six")
 TRANSLATOR = RNNSeq2SeqConfig(
@@ -87,7 +89,7 @@ def experiment(folder: Path, task: TextTask, **changes: Any) -> Experiment:
         "intervals": Intervals(log_every_steps=1, evaluate_every_steps=0, save_every_steps=1),
         "total_steps": 1,
     }
-    return Experiment(**(settings | changes))
+    return experiment_of(**(settings | changes))
 
 
 def translation(folder: Path, **changes: Any) -> Experiment:

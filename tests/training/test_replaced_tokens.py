@@ -18,6 +18,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import summarize, zero_totals
 from t5x_like.training.state import State, empty, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
@@ -66,7 +67,7 @@ def trained(
     built = (mesh or MeshConfig()).build(jax.devices()[:num_devices])
     plan = plan_state(model, AdamW(learning_rate=Constant(value=0.003)), built, num_tasks=1)
     step = jax.jit(
-        train_step(plan, LOSS, seed=1, num_microbatches=num_microbatches),
+        train_step(plan, Supervised(loss=LOSS), seed=1, num_microbatches=num_microbatches),
         out_shardings=shardings_of(plan.abstract),
     )
     state = new_state(plan, model, seed=0)
@@ -125,7 +126,7 @@ def test_the_gradient_is_that_of_both_losses_weighed() -> None:
         discriminator_loss = found.extra_losses["discriminator_loss"].total / batch.encoder_segment_ids.sum()
         return words + 50 * discriminator_loss
 
-    after = jax.jit(train_step(plan, LOSS, seed=1))(state, batch)
+    after = jax.jit(train_step(plan, Supervised(loss=LOSS), seed=1))(state, batch)
     wanted = optax.tree.norm(jax.jit(jax.grad(both))(state["params"]))
     assert float(after["totals"].gradient_norm) == pytest.approx(float(wanted), rel=1e-4)
 

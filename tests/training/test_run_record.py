@@ -12,10 +12,14 @@ import pytest
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.pretrained.initial_features import CheckpointFeatures
 from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.training.experiment import Experiment, Intervals, describe
+from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Every
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.noisy_tune import NoisyTune
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.run_record import (
     from_data,
@@ -76,7 +80,7 @@ def test_a_function_with_arguments_comes_back() -> None:
         ({"$partial": "t5x_like.io.files:write_text", "arguments": {}}, "is not a part of a configuration"),
         ({"$reference": "t5x_like.io.files:json.dump"}, "json.dump is not a part of a configuration"),
         (
-            {"$class": "t5x_like.training.experiment:Intervals", "log_every_steps": "3"},
+            {"$class": "t5x_like.training.run_config:Intervals", "log_every_steps": "3"},
             "needs an int, got '3'",
         ),
     ],
@@ -119,18 +123,62 @@ def test_a_run_with_an_option_that_is_refused_today_continues_without_it(tmp_pat
         pytest.warns(UserWarning, match="had no effect"),
         pytest.raises(ValueError, match=r"holds a run of another configuration(.|\n)*seed"),
     ):
-        refuse_another_run(replace(given, seed=7))
+        refuse_another_run(given.with_fields(seed=7))
 
 
 def test_what_cannot_be_recorded_is_needed_by_nobody_else(tmp_path: Path) -> None:
     given = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
-    write_experiment(tmp_path, replace(given, hooks=(Every(1, print),)))
-    assert read_recorded(tmp_path, "tasks") == given.tasks
+    write_experiment(tmp_path, given.with_fields(hooks=(Every(1, print),)))
+    assert read_recorded(tmp_path, "tasks") == given.data.tasks
     with pytest.raises(
         ValueError, match=r"experiment.json, hooks: it was <.*Every.*>, which can't be recorded"
     ):
         read_experiment(tmp_path)
     assert read_experiment(tmp_path, hooks=()) == given
+
+
+def flat(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as versions without parts wrote it."""
+    record = dict(record)
+    own, method = {}, dict(record.pop("method"))
+    for name in ("data", "run", "start"):
+        own |= {key: value for key, value in record.pop(name).items() if key != "$class"}
+    own["intervals"] |= {"$class": "t5x_like.training.experiment:Intervals"}
+    loss, teacher = method.pop("loss"), None
+    if "teacher" in method:
+        teacher = method | {"$class": "t5x_like.training.losses.distillation:Distillation"}
+    absent = dict.fromkeys(("start_from", "noisy_tune", "word_vectors", "features"))
+    return record | absent | own | {"loss": loss, "distillation": teacher}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"start_from": "runs/a", "noisy_tune": NoisyTune(seed=3)},
+        {"word_vectors": "vectors.txt", "features": CheckpointFeatures(start_from="runs/b")},
+        {"method": Distillation(teacher="runs/c", temperature=3.0), "loss": LossConfig(z_loss=0.5)},
+    ],
+    ids=["fresh", "pretrained", "inputs", "teacher"],
+)
+def test_records_of_earlier_versions_are_read_into_parts(tmp_path: Path, changes: dict[str, Any]) -> None:
+    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3, **changes)
+    write_experiment(tmp_path, given)
+    record = flat(read_json(tmp_path / "experiment.json"))
+    assert {"train", "total_steps", "loss"} <= record.keys()
+    write_json(tmp_path / "experiment.json", record)
+    assert read_experiment(tmp_path) == given
+    assert read_experiment(tmp_path, total_steps=9) == given.with_fields(total_steps=9)
+    assert read_recorded(tmp_path, "train") == given.data.train
+
+
+def test_a_field_that_no_part_has_is_refused(tmp_path: Path) -> None:
+    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
+    write_experiment(tmp_path, given)
+    with pytest.raises(TypeError, match="no_such_field"):
+        read_experiment(tmp_path, no_such_field=1)
+    with pytest.raises(TypeError, match="an Experiment and its parts have no field no_such_field"):
+        given.with_fields(no_such_field=1)
 
 
 def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
@@ -142,7 +190,7 @@ def test_a_damaged_record_names_the_field(tmp_path: Path) -> None:
     given = tiny_experiment(tmp_path, model_dir="run", total_steps=3, intervals=Intervals(log_every_steps=5))
     write_experiment(tmp_path, given)
     fields = read_json(tmp_path / "experiment.json")
-    fields["intervals"]["log_every_steps"] = -1
+    fields["run"]["intervals"]["log_every_steps"] = -1
     write_json(tmp_path / "experiment.json", fields)
     with pytest.raises(ValueError, match=r"experiment\.json, intervals: log_every_steps is -1"):
         read_experiment(tmp_path)

@@ -17,6 +17,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.rules import BATCH_MESH_AXES
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.state import (
     State,
@@ -73,7 +74,7 @@ class Run:
         optimizer = AdamW(learning_rate=Constant(value=0.01))
         self.plan: StatePlan = plan_state(model, optimizer, self.mesh, num_tasks=1, batch_size=ROWS)
         self.step: Callable[[State, Batch], State] = jax.jit(
-            train_step(self.plan, LOSS, seed=1, num_microbatches=num_microbatches),
+            train_step(self.plan, Supervised(loss=LOSS), seed=1, num_microbatches=num_microbatches),
             out_shardings=shardings_of(self.plan.abstract),
         )
 

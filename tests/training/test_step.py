@@ -13,6 +13,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
@@ -58,7 +59,7 @@ def run(mesh_config: MeshConfig, *, num_devices: int, steps: int = 4, model=MODE
     mesh = mesh_config.build(jax.devices()[:num_devices])
     plan = plan_state(model, OPTIMIZER, mesh, num_tasks=2)
     step = jax.jit(
-        train_step(plan, LossConfig(), seed=1, **options),
+        train_step(plan, Supervised(), seed=1, **options),
         donate_argnums=0,
         out_shardings=shardings_of(plan.abstract),
     )
@@ -131,7 +132,7 @@ def test_the_program_of_deep_models_is_not_longer():
         plan = plan_state(model, OPTIMIZER, mesh, num_tasks=2)
         batch = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), random_batch(0))
         return (
-            jax.jit(train_step(plan, LossConfig(), seed=1)).lower(plan.abstract, batch).as_text().count("\n")
+            jax.jit(train_step(plan, Supervised(), seed=1)).lower(plan.abstract, batch).as_text().count("\n")
         )
 
     assert num_operations(48) == num_operations(12)

@@ -14,7 +14,7 @@ from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import StatePlan, new_state, plan_state, saved_part, shardings_of
 from t5x_like.training.step import train_step
 from tests.training.test_step import MODEL, random_batch
@@ -42,7 +42,7 @@ def count_products(jaxpr: Any) -> int:
 
 def matrix_products(plan: StatePlan, stage: int = -1) -> int:
     """Multiplications in the matrix products of a training step."""
-    step = train_step(plan, LossConfig(), seed=0, stage=stage)
+    step = train_step(plan, Supervised(), seed=0, stage=stage)
     return count_products(jax.make_jaxpr(step)(plan.abstract, random_batch(0)).jaxpr)
 
 
@@ -109,7 +109,7 @@ def test_trained_layers_take_the_step_that_they_take_with_all_others(trainable):
     states = []
     for patterns in (trainable, ("*",)):
         plan = planned(patterns, optimizer)
-        step = jax.jit(train_step(plan, LossConfig(), seed=1))
+        step = jax.jit(train_step(plan, Supervised(), seed=1))
         states.append(step(new_state(plan, MODEL, seed=0), random_batch(0)))
         if patterns == trainable:
             part = plan
@@ -132,7 +132,7 @@ def test_a_step_changes_trained_weights_only(trainable, num_devices):
     mesh = config.build(jax.devices()[:num_devices])
     plan = planned(trainable, AdamW(), mesh)
     step = jax.jit(
-        train_step(plan, LossConfig(), seed=1), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
+        train_step(plan, Supervised(), seed=1), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
     )
     state = new_state(plan, MODEL, seed=0)
     before = jax.tree.map(np.asarray, plan.weights(state))

@@ -15,11 +15,11 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.batch_ramp import BatchSizeRamp
-from t5x_like.training.experiment import Experiment
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.unfreezing import GradualUnfreezing
+from tests.training.experiments import experiment_of
 from tests.training.test_step import MODEL, random_batch
 from tests.training.test_trainable import matrix_products
 
@@ -131,7 +131,7 @@ def test_only_thawed_weights_and_their_statistics_change(devices):
     state = new_state(plan, MODEL, seed=0)
     for number, stage in enumerate(plan.stages[:3]):
         step = jax.jit(
-            train_step(plan, LossConfig(), seed=1, stage=number), out_shardings=shardings_of(plan.abstract)
+            train_step(plan, Supervised(), seed=1, stage=number), out_shardings=shardings_of(plan.abstract)
         )
         old, old_moments = jax.tree.map(
             np.asarray, (parameters.flatten(plan.weights(state)), state["opt_state"])
@@ -155,7 +155,7 @@ def test_averages_begin_at_the_thaw_and_the_rate_is_that_of_the_run():
     optimizer = AdamW(learning_rate=RATE, weight_decay_rate=0.0, max_gradient_norm=None, epsilon=1e-12)
     plan = planned(GradualUnfreezing(at_steps=(3, 5, 7)), optimizer=optimizer)
     steps = {
-        stage.start: jax.jit(train_step(plan, LossConfig(), seed=1, stage=number))
+        stage.start: jax.jit(train_step(plan, Supervised(), seed=1, stage=number))
         for number, stage in enumerate(plan.stages)
     }
     state, current = new_state(plan, MODEL, seed=0), None
@@ -187,7 +187,7 @@ def test_without_waiting_the_steps_are_those_of_the_optimizer(optimizer):
     states = []
     for unfreezing in (None, one):
         plan = planned(unfreezing, optimizer=optimizer)
-        step = jax.jit(train_step(plan, LossConfig(), seed=1))
+        step = jax.jit(train_step(plan, Supervised(), seed=1))
         state = step(new_state(plan, MODEL, seed=0), random_batch(0))
         states.append(jax.tree.map(np.asarray, plan.weights(state)))
     jax.tree.map(np.testing.assert_array_equal, *states)
@@ -225,7 +225,7 @@ def test_groups_thaw_by_epochs_of_the_data():
 def test_growing_batches_have_no_epochs_of_one_length(tmp_path):
     loader = LoaderConfig(mixture="unread", batch_size=8, inputs_length=8, targets_length=8)
     with pytest.raises(ValueError, match=r"every_epochs=1, and with batch_size_ramp .* give every_steps"):
-        Experiment(
+        experiment_of(
             model=BERT,
             train=loader,
             model_dir=str(tmp_path),

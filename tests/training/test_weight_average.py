@@ -9,7 +9,7 @@ from t5x_like.model import parameters
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import new_state, plan_state, saved_part, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.weight_average import ExponentialMovingAverage, UniformAverage
@@ -29,7 +29,7 @@ def test_the_average_is_the_equations_on_eight_devices():
     assert shardings[0] == shardings[1]
     assert "average" in saved_part(plan.abstract)
     step = jax.jit(
-        train_step(plan, LossConfig(), seed=1), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
+        train_step(plan, Supervised(), seed=1), donate_argnums=0, out_shardings=shardings_of(plan.abstract)
     )
     state = new_state(plan, MODEL, seed=0)
     expected = jax.tree.map(np.asarray, state["params"])

@@ -20,12 +20,14 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
-from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from t5x_like.word_vectors.initial_table import MatchedVectors, match_vectors, with_vectors, word_table
 from t5x_like.word_vectors.vector_files import write_vectors
 from t5x_like.word_vectors.word_vectors import WordVectors
 from tests.model.zoo.tiny_models import TINY
+from tests.training.experiments import experiment_of
 
 WORDS = ("one", "two", "three", "four", "five", "six")
 DIM, TABLE = 8, "embedding/tokens/table"
@@ -66,7 +68,7 @@ def experiment(folder: Path, **changes: Any) -> Experiment:
         "total_steps": 1,
         "word_vectors": str(folder / "vectors.bin"),
     }
-    return Experiment(**(settings | changes))
+    return experiment_of(**(settings | changes))
 
 
 def expected_table(seed: int) -> np.ndarray:

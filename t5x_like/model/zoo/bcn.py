@@ -32,7 +32,7 @@ class BCNConfig(RNNConfig):
       maxout_dims: Widths of the two maxout layers before the scores.
       num_pieces: Linear functions of each output of a maxout layer.
       dropout_rate: Dropout of inputs, of the LSTM's outputs, and between maxout layers.
-      features: Features next to word embeddings (CoVe); ``None`` for none. ``Experiment.features`` sets them.
+      features: Features next to word embeddings (CoVe); ``None`` for none. ``PretrainedInputs.features`` sets them.
     """
 
     input_dim: int

@@ -28,7 +28,7 @@ class BiLSTMConfig(RNNConfig):
       head_dim: Width of the ReLU layer before the scores.
       dropout_rate: Dropout of embedded tokens, between layers, and of what heads read.
       cross_view_weight: Weight of the loss of cross-view training, which reads rows without labels; 0 for none.
-      features: Features next to word embeddings; ``None`` for none. ``Experiment.features`` sets them.
+      features: Features next to word embeddings; ``None`` for none. ``PretrainedInputs.features`` sets them.
     """
 
     hidden_dim: int

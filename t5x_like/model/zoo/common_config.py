@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import jax
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import changeable, config_class
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
@@ -61,11 +61,11 @@ class CommonConfig:
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: ComputeDtype = "float32"
-    remat: Remat = "none"
-    scan_layers: bool = True
-    attention_implementation: AttentionImplementation = "plain"
+    remat: Remat = changeable(default="none")
+    scan_layers: bool = changeable(default=True)
+    attention_implementation: AttentionImplementation = changeable(default="plain")
     quantization: Quantization | None = None
-    float32_gradients: bool = False
+    float32_gradients: bool = changeable(default=False)
     pad_vocab_to_multiple_of: int = 128
     adapter: AdapterConfig | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import changeable, config_class
 from t5x_like.model.families.generator_discriminator import (
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
@@ -70,9 +70,9 @@ class ElectraPretrainingConfig:
     dropout_rate: float = 0.0
     init_stddev: float = 0.02
     compute_dtype: ComputeDtype = "float32"
-    remat: Remat = "none"
-    scan_layers: bool = True
-    attention_implementation: AttentionImplementation = "plain"
+    remat: Remat = changeable(default="none")
+    scan_layers: bool = changeable(default=True)
+    attention_implementation: AttentionImplementation = changeable(default="plain")
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.objectives.objective import Layout
 
@@ -58,10 +58,10 @@ class LoaderConfig:
     shuffle: bool = True
     repeat: bool = True
     seed: int = 0
-    cache: str | None = None
-    on_corruption: Literal["fail", "quarantine"] = "fail"
-    max_tokens_in_memory: int = 500_000_000
-    num_workers: int = 0
+    cache: str | None = changeable(default=None)
+    on_corruption: Literal["fail", "quarantine"] = changeable(default="fail")
+    max_tokens_in_memory: int = changeable(default=500_000_000)
+    num_workers: int = changeable(default=0)
     layout: Layout | None = None
     prefix_attention: PrefixAttention = "bidirectional"
     loss_on_targets_only: bool = True

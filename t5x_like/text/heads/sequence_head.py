@@ -29,6 +29,13 @@ class SequenceClassification(HeadFormat):
     classes: tuple[str, ...]
     label: str = "label"
 
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise ValueError(
+                f"classes is {self.classes}; a head for one class has a loss of 0 whatever it predicts, so give at "
+                "least two, or predict a number (Regression)"
+            )
+
     @property
     def head(self) -> Head:
         """Implement ``HeadFormat``."""

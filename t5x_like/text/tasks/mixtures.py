@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.configuration_names import config_function
 
 T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: limit of a task's size
@@ -52,7 +52,7 @@ class Mixture:
 
     name: str
     tasks: Sequence[str] = ()
-    rates: Proportional | Mapping[str, float] = Proportional()
+    rates: Proportional | Mapping[str, float] = changeable(default=Proportional())
     left_out: Sequence[str] = ()
 
     def __post_init__(self) -> None:

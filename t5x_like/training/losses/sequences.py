@@ -85,6 +85,11 @@ def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def _classification(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    if scores.shape[-1] == 1:
+        raise ValueError(
+            "labels are classes, and the head has one output, whose cross entropy is 0 whatever it predicts; give it "
+            "an output for each class, or sequence_values as labels of a regression"
+        )
     return _of_classes(scores_of_examples(scores, len(batch.sequence_labels), are_choices=False), batch)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import changeable, config_class
 from t5x_like.model.heads import DeferredLogits, Words
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
@@ -47,7 +47,7 @@ class LossConfig:
     label_smoothing: float = 0.0
     normalize_by: Normalization | float = "target_tokens"
     auxiliary_lm_weight: float | None = None
-    logits_chunk_length: int | None = None
+    logits_chunk_length: int | None = changeable(default=None)
     ranking: MarginRanking | None = None
 
     def __post_init__(self) -> None:

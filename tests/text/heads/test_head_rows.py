@@ -126,3 +126,8 @@ def test_forms_name_the_head_they_take():
         ("token_classification", 2, None),
         ("sequence_classification", 2, None),
     ]
+
+
+def test_a_head_for_one_class_is_refused():
+    with pytest.raises(ValueError, match="a head for one class has a loss of 0 whatever it predicts"):
+        SequenceClassification(texts=("{text}",), classes=("only",))

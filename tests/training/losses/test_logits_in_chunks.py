@@ -17,12 +17,13 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.state import plan_state
 from t5x_like.training.step import train_step
 from t5x_like.training.validation import validation_step
 from tests.model.zoo.tiny_models import LENGTH, TINY
-from tests.training.test_distilled_step import teacher_of
 from tests.training.test_every_architecture import batch_for
 from tests.training.test_replaced_tokens import MODEL as ELECTRA
 from tests.training.test_replaced_tokens import repeated
@@ -152,7 +153,7 @@ def test_training_and_validation_steps_have_no_array_of_all_logits():
     batch, totals = batch_for(config, 0), zero_totals(1)
     all_logits = f"f32[8,{LENGTH},128]"  # the vocabulary is padded
     for loss, expected in ((LOSS, True), (replace(LOSS, logits_chunk_length=4), False)):
-        step = jax.make_jaxpr(train_step(plan, loss, seed=0))(plan.abstract, batch)
+        step = jax.make_jaxpr(train_step(plan, Supervised(loss=loss), seed=0))(plan.abstract, batch)
         assert (all_logits in str(step)) == expected
         validate = validation_step(plan, loss)
         measured = jax.make_jaxpr(lambda *given: validate(*given)[0])(  # noqa: B023 - called at once
@@ -160,7 +161,7 @@ def test_training_and_validation_steps_have_no_array_of_all_logits():
         )
         assert (all_logits in str(measured)) == expected
     with pytest.raises(ValueError, match="logits_chunk_length with a teacher"):
-        train_step(plan, replace(LOSS, logits_chunk_length=4), seed=0, teacher=teacher_of(config, mesh))
+        Distillation(teacher="runs/large", loss=replace(LOSS, logits_chunk_length=4))
 
 
 def test_electras_generator_draws_from_the_same_logits():

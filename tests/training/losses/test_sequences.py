@@ -15,6 +15,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig, normalize, with_targets
 from t5x_like.training.losses.total import measure_sequences
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
@@ -46,6 +47,12 @@ def test_a_class_costs_its_log_probability():
     np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)
     np.testing.assert_array_equal(measured.correct, scores.argmax(-1) == labels)
     assert measured.labeled.tolist() == [1, 1, 0, 1]
+
+
+def test_one_output_and_class_labels_are_refused_as_their_loss_is_constant():
+    batch = batch_of(sequence_labels=np.zeros(4, np.int32))
+    with pytest.raises(ValueError, match="has one output, whose cross entropy is 0"):
+        measure_sequences(batch, {"sequence_classification": jnp.ones((4, 1))})
 
 
 def test_a_number_costs_its_squared_error():
@@ -150,7 +157,9 @@ def summary_after(config, batch, *, steps, num_devices=1, num_microbatches=1, he
     mesh = MeshConfig().build(jax.devices()[:num_devices])
     optimizer = AdamW(learning_rate=Constant(value=0.01))
     plan = plan_state(config, optimizer, mesh, num_tasks=1)
-    step = train_step(plan, LossConfig(z_loss=0.0), seed=0, num_microbatches=num_microbatches)
+    step = train_step(
+        plan, Supervised(loss=LossConfig(z_loss=0.0)), seed=0, num_microbatches=num_microbatches
+    )
     step = jax.jit(step, out_shardings=shardings_of(plan.abstract))
     state = new_state(plan, config, seed=0)
     with jax.set_mesh(mesh):

@@ -1,6 +1,7 @@
 """Losses against a teacher's predictions, next to the same sums written in numpy."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,15 +11,17 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.training.losses import LossConfig, normalize, total, with_targets
-from t5x_like.training.losses.distillation import (
-    Distillation,
+from t5x_like.training.losses import LossConfig, normalize, with_targets
+from t5x_like.training.losses.soft_targets import (
     binary_divergence,
     divergence,
+    kept_outputs,
+    predictions_of,
     top_divergence,
-    top_logits,
-    with_teacher,
 )
+from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.methods.method import LossContext
+from t5x_like.training.microbatches import Microbatch
 
 RNG = np.random.default_rng(0)
 SEGMENTS = np.array([[1, 1, 1, 2, 2, 0], [1, 1, 1, 1, 0, 0]], np.int32)
@@ -39,16 +42,11 @@ def distillation(**options: Any) -> Distillation:
 def loss_of(student: Predictions, teacher: Predictions, batch: Batch, config: Distillation, **options: Any):
     batch, settings = with_targets(batch, LossConfig()), LossConfig(z_loss=0.0, **options)
     weights, normalizers = normalize(batch, settings)
-    predictions = with_teacher(student, teacher, batch, config, weights=weights, normalizers=normalizers)
-    return total(
-        predictions,
-        batch,
-        settings,
-        weights=weights,
-        normalizers=normalizers,
-        num_tasks=1,
-        label_weight=config.own_loss_weight,
-    )
+    config = replace(config, loss=settings)
+    microbatch = Microbatch(batch, weights, {})
+    context = LossContext(normalizers, num_tasks=1, dropout_key=jax.random.key(0), companions={})
+    taught = config.with_teacher(student, teacher, microbatch, context)
+    return config.total(taught, microbatch, context, label_weight=config.own_loss_weight)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -131,9 +129,11 @@ def test_the_most_likely_tokens_give_a_lower_bound_that_is_exact_with_all_of_the
     ours, theirs, batch = drawn(2, 6, 7), 3 * drawn(2, 6, 7), tokens()
     exact, bounds = kl(ours, theirs, 2.0), []
     for kept in (1, 3, 6, 7, 100):
-        config = distillation(soft_targets_weight=1.0, temperature=2.0, num_logits=kept, logits_dir="logits")
         padded = np.pad(theirs, ((0, 0), (0, 0), (0, 5)), constant_values=-1e10)
-        top = top_logits(Predictions(logits=padded), batch, config, vocab_size=7).logits
+        outputs = kept_outputs(
+            Predictions(logits=padded), batch, temperature=2.0, num_logits=kept, vocab_size=7
+        )
+        top = predictions_of(outputs).logits
         bounds.append(np.asarray(top_divergence(ours, top, 2.0)))
         # The others as one word, written out.
         order = np.argsort(-theirs, axis=-1)[..., :kept]

@@ -1,0 +1,177 @@
+"""Frozen models that a training method reads next to the trained one, such as the teacher of a distillation.
+
+Their weights are on the mesh once and no constants of the compiled step. A file in the run says which weights they are,
+so that a continued run finds the same ones.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from t5x_like.io.damaged_files import refusing_damage
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.model import parameters
+from t5x_like.model.families.family import Predictions, predict
+from t5x_like.pretrained.fresh_heads import in_class_order
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.output_scale import as_trained
+from t5x_like.text.batches.head_source import classes_for, scale_for
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.cached_outputs import CachedOutputs, OutputCache, Outputs
+from t5x_like.training.microbatches import Microbatch
+
+log = logging.getLogger(__name__)
+
+
+class CompanionSource(NamedTuple):
+    """Origin of a companion: a checkpoint, and perhaps a cache of its outputs.
+
+    Attributes:
+      directory: A run, a Hugging Face directory, or any other checkpoint.
+      step: Step of a run; its newest if not given. A continued run keeps the step that it began with.
+      cache: Outputs that are kept on disk; ``None`` computes them in every step.
+    """
+
+    directory: str
+    step: int | None = None
+    cache: OutputCache | None = None
+
+
+class Companion(NamedTuple):
+    """An opened companion.
+
+    Attributes:
+      source: Its checkpoint and cache.
+      graphdef: Its structure.
+      params: Its weights, on the mesh.
+      step: Step of a run; ``None`` for what has no steps.
+      identity: Hash of its weights' files.
+      outputs: Its outputs on disk; ``None`` if they are computed in every step.
+    """
+
+    source: CompanionSource
+    graphdef: Any
+    params: parameters.Parameters
+    step: int | None = None
+    identity: str = ""
+    outputs: CachedOutputs | None = None
+
+    def write(self, model_dir: PathLike, name: str) -> None:
+        """Write ``<name>.json``, by which a continued run finds the same weights."""
+        if jax.process_index() == 0:
+            record = {name: self.source.directory, "step": self.step, "identity": self.identity}
+            write_json(as_path(model_dir) / f"{name}.json", record)
+
+
+class FrozenModel(NamedTuple):
+    """A companion inside a compiled step.
+
+    Attributes:
+      name: Name under which the method reads it.
+      graphdef: Its structure.
+      params: Its weights; ``None`` where its outputs are read from a cache.
+    """
+
+    name: str
+    graphdef: Any
+    params: parameters.Parameters | None
+
+    def predict(self, microbatch: Microbatch) -> Predictions:
+        """Return its predictions, without dropout, with its own memory of the batch before."""
+        model = parameters.merge(self.graphdef, self.params or {})
+        return predict(model, microbatch.batch, memory=microbatch.memories.get(self.name))
+
+
+def open_companion(
+    name: str, source: CompanionSource, model: Any, *, mesh: Mesh, train: LoaderConfig, model_dir: str
+) -> Companion:
+    """Open a companion onto the mesh. It computes in the type of the trained model.
+
+    Args:
+      name: Name under which the method reads it.
+      source: Its checkpoint and cache.
+      model: Configuration of the trained model.
+      mesh: Devices.
+      train: Configuration of the training data, whose head has classes and a scale.
+      model_dir: Run of the trained model. If that has begun, it continues with the same weights.
+
+    Raises:
+      ValueError: Its weights can't be read, or have changed since the run began.
+    """
+    path, (directory, step, _) = as_path(model_dir) / f"{name}.json", source
+    identity = None
+    if path.exists():
+        with refusing_damage(path):
+            begun = read_json(path, dict)
+            step, identity = begun["step"], begun["identity"]
+    checkpoint = open_checkpoint(directory, mesh=mesh, step=step)
+    if identity not in (None, checkpoint.identity):
+        raise ValueError(
+            f"the {name} {directory} has other weights than when {model_dir} was started; put the earlier ones back, "
+            "or start a new run"
+        )
+    checkpoint = checkpoint.computing_in(model.compute_dtype)
+    params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes_for(train), directory)
+    if note is not None:
+        log.warning("%s", note)
+    params = as_trained(params, checkpoint.fields, scale_for(train))
+    graphdef, identity, outputs = checkpoint.graphdef, checkpoint.identity, None
+    if source.cache is not None:
+        outputs = CachedOutputs(source.cache, name, graphdef, params, identity, mesh=mesh)
+    return Companion(source, graphdef, params, checkpoint.step, identity, outputs)
+
+
+def open_companions(
+    sources: Mapping[str, CompanionSource], model: Any, *, mesh: Mesh, train: LoaderConfig, model_dir: str
+) -> dict[str, Companion]:
+    """Open all companions of a method, as ``open_companion`` does each."""
+    return {
+        name: open_companion(name, source, model, mesh=mesh, train=train, model_dir=model_dir)
+        for name, source in sources.items()
+    }
+
+
+class CompanionInputs(NamedTuple):
+    """Arguments of a compiled step next to state and batch.
+
+    Attributes:
+      params: Weights of companions whose outputs the step computes, by name.
+      outputs: Outputs of the others, by name.
+    """
+
+    params: Mapping[str, parameters.Parameters] = {}
+    outputs: Mapping[str, Outputs] = {}
+
+
+NO_INPUTS = CompanionInputs()
+
+
+def give_companions(
+    steps: Mapping[int, Callable[..., Any]], companions: Mapping[str, Companion], *, start_step: int
+) -> Mapping[int, Callable[..., Any]]:
+    """Return compiled steps ``(state, batch) -> state`` that are called with the companions, too.
+
+    Args:
+      steps: Compiled steps, by the number of the first step of each stage.
+      companions: Opened companions.
+      start_step: Number of the first step that is done.
+    """
+    if not companions:
+        return steps
+    computed = {name: each.params for name, each in companions.items() if each.outputs is None}
+    cached = {name: each.outputs for name, each in companions.items() if each.outputs is not None}
+    numbers = itertools.count(start_step)
+
+    def with_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:
+        def step(state: Any, batch: Any) -> Any:
+            number = next(numbers)
+            outputs = {name: each.of_step(number, batch) for name, each in cached.items()}
+            return compiled(state, batch, CompanionInputs(computed, outputs))
+
+        return step
+
+    return {start: with_inputs(compiled) for start, compiled in steps.items()}

@@ -1,0 +1,79 @@
+"""Records of runs and names of fields that earlier versions wrote, in the form of this one."""
+
+from typing import Any
+
+_CLASS = "$class"
+_PACKAGE = "t5x_like.training"
+
+# Classes that have another module now.
+MOVED = {
+    f"{_PACKAGE}.experiment:Intervals": f"{_PACKAGE}.run_config:Intervals",
+    f"{_PACKAGE}.losses.distillation:Distillation": f"{_PACKAGE}.methods.distillation:Distillation",
+}
+_DATA = ("train", "tasks", "validations", "evaluations", "num_microbatches", "batch_size_ramp")
+_RUN = (
+    "model_dir",
+    "total_steps",
+    "intervals",
+    "hooks",
+    "max_skipped_steps",
+    "max_failed_saves",
+    "loss_spikes",
+    "watchdog",
+    "seed",
+    "allow_compute_dtype_change",
+)
+
+_FIELDS = {
+    **dict.fromkeys(_DATA, "training_data.TrainingData"),
+    **dict.fromkeys(_RUN, "run_config.RunConfig"),
+    "loss": "supervised.Supervised",
+    **dict.fromkeys(("noisy_tune", "word_vectors", "features"), "starts.start_from"),
+}
+_RENAMED = {
+    "start_from": "starts.start_from.checkpoint",
+    "distillation": "experiment.Experiment.method",
+}
+
+
+def moved_field(owner: Any, name: str) -> str | None:
+    """Return where a field of ``Experiment`` is now, such as ``run_config.RunConfig.seed``; ``None`` if it didn't move.
+
+    Args:
+      owner: Class that lacks the field.
+      name: The field.
+    """
+    if owner.__module__ != f"{_PACKAGE}.experiment" or owner.__qualname__ != "Experiment":
+        return None
+    return f"{_FIELDS[name]}.{name}" if name in _FIELDS else _RENAMED.get(name)
+
+
+def with_parts(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an ``experiment.json`` in parts.
+
+    Before, an experiment had all fields itself: those of the data, of the run, and one for each method and each way to
+    start.
+
+    Args:
+      record: Fields by name, as they were read.
+    """
+    if "model_dir" not in record:
+        return record
+    rest = dict(record)
+
+    def take(*names: str) -> dict[str, Any]:
+        return {name: rest.pop(name) for name in names if name in rest}
+
+    data = {_CLASS: f"{_PACKAGE}.training_data:TrainingData", **take(*_DATA)}
+    run = {_CLASS: f"{_PACKAGE}.run_config:RunConfig", **take(*_RUN)}
+    loss, distillation = take("loss"), rest.pop("distillation", None)
+    method = {_CLASS: f"{_PACKAGE}.methods.supervised:Supervised", **loss}
+    if distillation is not None:
+        method = {**distillation, **loss}
+    pretrained, inputs = take("start_from", "noisy_tune"), take("word_vectors", "features")
+    start = {_CLASS: f"{_PACKAGE}.start.fresh_weights:FreshWeights"}
+    if pretrained.get("start_from") is not None:
+        start = {_CLASS: f"{_PACKAGE}.start.pretrained_weights:PretrainedWeights", **pretrained}
+    elif any(each is not None for each in inputs.values()):
+        start = {_CLASS: f"{_PACKAGE}.start.pretrained_inputs:PretrainedInputs", **inputs}
+    return {**rest, "data": data, "run": run, "start": start, "method": method}

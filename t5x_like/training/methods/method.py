@@ -1,0 +1,104 @@
+"""A training method: the loss of a batch, the frozen models that it reads, and what it logs."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+
+from t5x_like.config_class import config_class
+from t5x_like.model.families.family import Predictions, predict
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training import losses
+from t5x_like.training.companions import CompanionSource, FrozenModel
+from t5x_like.training.losses import LossConfig, Normalizers
+from t5x_like.training.metrics import Totals
+from t5x_like.training.microbatches import MODEL, Memories, Microbatch
+
+
+class LossContext(NamedTuple):
+    """Arguments of the loss next to model and microbatch.
+
+    Attributes:
+      normalizers: Numbers to divide by, of the whole batch.
+      num_tasks: Number of tasks in the mixture, whose losses are logged apart.
+      dropout_key: Key of the microbatch's dropout.
+      companions: Frozen models by name, with their weights.
+    """
+
+    normalizers: Normalizers
+    num_tasks: int
+    dropout_key: jax.Array
+    companions: Mapping[str, FrozenModel]
+
+
+@config_class
+class TrainingMethod:
+    """Base of training methods. A subclass changes the loss, and names the frozen models that it reads.
+
+    Attributes:
+      loss: Options of the loss over target tokens and labels.
+      measures: Names of the means that the method logs, next to those of every run.
+      learns_unlabeled: Whether rows without labels teach the model something.
+    """
+
+    loss: LossConfig = field(default_factory=LossConfig)
+
+    measures: ClassVar[tuple[str, ...]] = ()
+    learns_unlabeled: ClassVar[bool] = False
+
+    def companions(self, model: Any) -> Mapping[str, CompanionSource]:
+        """Return where the frozen models are that the loss reads, by name.
+
+        Args:
+          model: Configuration of the trained model.
+        """
+        return {}
+
+    def check(self, model: Any, loader: Any, train: LoaderConfig) -> None:
+        """Check that the model, the data and the frozen models fit each other; no weights are read.
+
+        Args:
+          model: Configuration of the trained model.
+          loader: Loader of the training data: its vocabulary and head.
+          train: Configuration of that data.
+
+        Raises:
+          ValueError: They don't.
+        """
+
+    def compute_loss(
+        self, model: Any, microbatch: Microbatch, context: LossContext
+    ) -> tuple[jax.Array, tuple[Totals, Memories]]:
+        """Return the loss of a microbatch, the sums to log, and memories of the rows for the next batch."""
+        predictions = predict(
+            model, microbatch.batch, dropout_key=context.dropout_key, memory=microbatch.memories.get(MODEL)
+        )
+        total, totals = self.total(predictions, microbatch, context)
+        return total, (totals, {MODEL: predictions.memory})
+
+    def total(
+        self,
+        predictions: Predictions,
+        microbatch: Microbatch,
+        context: LossContext,
+        *,
+        label_weight: float = 1.0,
+    ) -> tuple[jax.Array, Totals]:
+        """Return the loss from targets and labels, and the sums to log.
+
+        Args:
+          predictions: Predictions of the trained model; their ``extra_losses`` are added.
+          microbatch: What it has read.
+          context: Normalizers and number of tasks.
+          label_weight: Weight of the losses from targets and labels.
+        """
+        return losses.total(
+            predictions,
+            microbatch.batch,
+            self.loss,
+            weights=microbatch.weights,
+            normalizers=context.normalizers,
+            num_tasks=context.num_tasks,
+            label_weight=label_weight,
+        )

@@ -1,0 +1,103 @@
+"""Checks that a teacher's predictions can be compared with its student's, before weights are read."""
+
+import logging
+from typing import Any
+
+import jax
+
+from t5x_like.model.families.generator_discriminator import GeneratorDiscriminator
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.head_classes import order_by_name
+from t5x_like.pretrained.initial_weights import check_head, check_length
+from t5x_like.pretrained.open_checkpoint import open_unread
+from t5x_like.text.batches.head_source import classes_for
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.vocabulary_checks import check_same_vocabulary
+
+# Tasks whose models predict the same words.
+_SAME_WORDS = ({"masked_lm", "pretraining"},)
+
+log = logging.getLogger(__name__)
+
+
+def check_teacher(
+    directory: str,
+    step: int | None,
+    model: Any,
+    loader: Any,
+    train: LoaderConfig,
+    *,
+    compares_heads: bool,
+    compares_hidden_states: bool,
+) -> None:
+    """Check that the teacher's predictions can be compared with the student's; its weights are not read.
+
+    Args:
+      directory: The teacher.
+      step: Step of a run; its newest if not given.
+      model: Configuration of the student.
+      loader: Loader of the training data: its vocabulary and head.
+      train: Configuration of that data.
+      compares_heads: Whether the student learns from scores of the teacher's head.
+      compares_hidden_states: Whether the student learns from the teacher's hidden states.
+
+    Raises:
+      ValueError: There is no teacher, or it differs in family, head, classes, width or vocabulary.
+    """
+    mixture = f"mixture {train.mixture!r}"
+    with open_unread(directory, step=step) as teacher:
+        _check_family(teacher, model)
+        check_same_vocabulary("the teacher", teacher, loader)
+        if train.layout == "encoder":
+            check_length(teacher.config, train.inputs_length, what=f"{mixture}, by teacher {directory},")
+        if compares_heads:
+            if loader.head is not None:
+                check_head(teacher.config, loader.head, what=f"{mixture}, with teacher {directory},")
+                _check_classes(teacher, classes_for(train))
+            else:
+                _check_task(teacher, model)
+        if compares_hidden_states and teacher.config.model_dim != model.model_dim:
+            raise ValueError(
+                f"the teacher {directory} is {teacher.config.model_dim} wide and the student {model.model_dim}, so "
+                "their hidden states can't be compared; set hidden_states_weight=0, or make both equally wide"
+            )
+
+
+def _check_family(teacher: Checkpoint, model: Any) -> None:
+    theirs, ours = type(teacher.model), type(jax.eval_shape(model.build, jax.random.key(0)))
+    if ours is GeneratorDiscriminator:
+        raise ValueError(
+            "a student that pretrains as ELECTRA draws its own inputs, which a teacher would not see; distil the "
+            "discriminator or the generator alone"
+        )
+    if theirs is not ours:
+        raise ValueError(
+            f"the teacher {teacher.directory} is a {theirs.__name__} and the student a {ours.__name__}, which read "
+            "batches of other forms; take a teacher of the student's family"
+        )
+
+
+def _check_task(teacher: Checkpoint, model: Any) -> None:
+    theirs, ours = teacher.config.task, getattr(model, "task", None)
+    if theirs == ours or any({theirs, ours} <= tasks for tasks in _SAME_WORDS):
+        return
+    raise ValueError(
+        f"the teacher {teacher.directory} has a head for {theirs.replace('_', ' ')}, the student one for "
+        f"{str(ours).replace('_', ' ')}; take a teacher with the student's head, or set soft_targets_weight=0 to learn "
+        "from hidden states alone"
+    )
+
+
+def _check_classes(teacher: Checkpoint, ours: tuple[str, ...]) -> None:
+    theirs = teacher.class_names
+    if ours and not theirs:
+        log.warning(
+            "the classes of teacher %s have no names; they are taken for those of the task, in its order: %s",
+            teacher.directory,
+            ", ".join(ours),
+        )
+    elif ours and order_by_name(theirs, ours) is None:
+        raise ValueError(
+            f"the teacher {teacher.directory} predicts {', '.join(theirs)}, the task needs {', '.join(ours)}; take a "
+            "teacher for these classes, or name them so in its id2label (config.json)"
+        )

@@ -1,0 +1,69 @@
+"""An experiment before it runs: its names resolved, and the shapes of its state planned."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from jax.sharding import Mesh
+
+from t5x_like.model.adapters.adapter_weights import trainable_by_default
+from t5x_like.optimizers.optax_optimizer import as_optimizer
+from t5x_like.pretrained.initial_weights import with_lm_head
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_for
+from t5x_like.training.companions import Companion
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.state import StatePlan, plan_state
+
+
+def resolve_experiment(experiment: Experiment) -> Experiment:
+    """Register the tasks, replace ``CheckpointModel`` by the model's configuration, and fill in ``trainable``.
+
+    For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
+
+    Raises:
+      ValueError: There is no model to start from, it can't have the head that the tasks need, the adapter doesn't fit,
+        or an option is for a head that the model lacks.
+    """
+    registry.register(experiment.data.tasks)
+    head = head_for(experiment.data.train)
+    model: Any = experiment.start.resolve(experiment.model, head)
+    if experiment.method.loss.auxiliary_lm_weight is not None:
+        model = with_lm_head(model, head)
+    return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
+
+
+def plan_experiment(
+    experiment: Experiment,
+    mesh: Mesh,
+    *,
+    num_tasks: int,
+    steps_per_epoch: Callable[[], float],
+    companions: Mapping[str, Companion] = {},
+) -> StatePlan:
+    """Plan shapes and shardings of a resolved experiment's state.
+
+    Args:
+      experiment: The configuration.
+      mesh: Devices.
+      num_tasks: Number of tasks in the mixture, whose losses are logged apart.
+      steps_per_epoch: Returns the steps of an epoch; asked only where unfreezing counts epochs.
+      companions: Frozen models of the method.
+
+    Raises:
+      ValueError: A pattern of ``trainable`` matches nothing, or stages of unfreezing can't be.
+    """
+    unfreezing = experiment.unfreezing
+    return plan_state(
+        experiment.model,
+        as_optimizer(experiment.optimizer),
+        mesh,
+        num_tasks=num_tasks,
+        batch_size=experiment.data.train.batch_size,
+        trainable=experiment.trainable or ("*",),
+        unfreezing=unfreezing and unfreezing.in_steps(steps_per_epoch),
+        total_steps=experiment.run.total_steps,
+        average=experiment.average,
+        measures=experiment.method.measures,
+        companions=companions,
+    )

@@ -1,0 +1,78 @@
+"""A run from another run's weights, or from a published model's."""
+
+import os
+from typing import Any
+
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.state_names import describe, refuse_differences
+from t5x_like.checkpoints.steps import absolute
+from t5x_like.config_class import config_class
+from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.pretrained.initial_weights import CheckpointModel, initial_checkpoint
+from t5x_like.pretrained.run_weights import RunWeights, steps_of
+from t5x_like.pretrained.weight_sources import find_weights
+from t5x_like.text.batches.head_source import classes_for, scale_for
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.training.noisy_tune import NoisyTune
+from t5x_like.training.start.start import Start, StartingWeights
+
+
+@config_class
+class PretrainedWeights(Start):
+    """Starts from trained weights. Heads that they lack are freshly drawn.
+
+    Attributes:
+      start_from: A run (its newest step; not the optimizer state) or a Hugging Face directory.
+      noisy_tune: Noise on these weights before the first step; ``None`` for none.
+    """
+
+    start_from: str
+    noisy_tune: NoisyTune | None = None
+
+    @property
+    def description(self) -> str:
+        """Origin of the weights, as the opening lines name it."""
+        return f"from the weights of {self.start_from}"
+
+    def resolve(self, model: Any, head: tuple[str, int, str | None] | None) -> Any:
+        """Return the configuration of the model to train; in place of a ``CheckpointModel`` that of the checkpoint."""
+        if isinstance(model, CheckpointModel):
+            return model.resolve(self.start_from, head)
+        return super().resolve(model, head)
+
+    def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
+        """Check that the checkpoint is there, and that its body is this model's; heads and adapters may differ."""
+        source = find_weights(self.start_from, config=model)
+        if not isinstance(source, RunWeights):
+            source.require_heads(draw_heads=True)
+            return []
+        if source.step is None and not steps_of(source.directory):
+            raise ValueError(f"{self.start_from} has no checkpoint; give a run that has saved one")
+        if source.saved is not None:
+            where = f"start_from: {self.start_from}"
+            refuse_differences(_body(source.saved), _body(model), where=where)
+        return []
+
+    def weights(
+        self, model: Any, *, mesh: Mesh, seed: int, train: LoaderConfig, vocabulary: Any
+    ) -> StartingWeights:
+        """Return the checkpoint's weights, with fresh ones where it lacks a head."""
+        checkpoint = initial_checkpoint(
+            self.start_from,
+            model,
+            mesh=mesh,
+            seed=seed,
+            classes=classes_for(train),
+            scale=scale_for(train),
+        )
+        origin = {"start_from": os.fspath(absolute(self.start_from)), "step": checkpoint.step}
+        return StartingWeights(checkpoint.params, origin, self.noisy_tune)
+
+
+def _body(config: Any) -> dict[str, Any]:
+    """Return shapes and types of a model's weights, without its heads and adapter, which may differ."""
+    flat = parameters.flatten(parameters.abstract(without_adapter(config))[1])
+    return describe({path: leaf for path, leaf in flat.items() if not path.startswith("heads/")})

@@ -1,0 +1,91 @@
+"""A way to start a run: the model's configuration and the weights before the first step."""
+
+from typing import Any, NamedTuple
+
+from jax.sharding import Mesh
+
+from t5x_like.config_class import config_class
+from t5x_like.model.parameters import Parameters
+from t5x_like.pretrained.initial_weights import CheckpointModel
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.training.head_options import refuse_head_options
+from t5x_like.training.noisy_tune import NoisyTune
+
+
+class StartingWeights(NamedTuple):
+    """Weights before the first step.
+
+    Attributes:
+      params: The model's whole weights, on the mesh.
+      origin: Where they come from, as ``frozen.json`` records it.
+      noise: Noise that trained weights get before the first step; ``None`` for none.
+    """
+
+    params: Parameters
+    origin: dict[str, Any]
+    noise: NoisyTune | None = None
+
+
+@config_class
+class Start:
+    """Base of the ways to start. A subclass makes weights that are not all fresh."""
+
+    @property
+    def description(self) -> str:
+        """Origin of the weights, as the opening lines name it."""
+        return "from fresh weights"
+
+    def resolve(self, model: Any, head: tuple[str, int, str | None] | None) -> Any:
+        """Return the configuration of the model to train.
+
+        Args:
+          model: That of the experiment.
+          head: Head that the tasks need, as ``CheckpointModel.resolve`` takes it.
+
+        Raises:
+          ValueError: There is no model here, or an option is for a head that it lacks.
+        """
+        if isinstance(model, CheckpointModel):
+            return model.resolve(None, head)
+        refuse_head_options(model)
+        return model
+
+    def check(self, loader: Any) -> None:
+        """Check that what the run starts from reads the data's vocabulary; no weights are read.
+
+        Args:
+          loader: Loader of the training data.
+
+        Raises:
+          ValueError: It reads another.
+        """
+
+    def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
+        """Check that the weights are there and those of this model, and return notes; they are not read.
+
+        Args:
+          model: Resolved configuration of the model.
+          tokenizer: Tokenizer of the tasks; ``None`` for that of another library.
+
+        Raises:
+          ValueError: They are missing, or another model's.
+        """
+        return []
+
+    def weights(
+        self, model: Any, *, mesh: Mesh, seed: int, train: LoaderConfig, vocabulary: Any
+    ) -> StartingWeights | None:
+        """Return the weights before the first step; ``None`` for fresh ones.
+
+        Args:
+          model: Resolved configuration of the model.
+          mesh: Devices.
+          seed: Seed of what is freshly drawn.
+          train: Configuration of the training data, whose head has classes and a scale.
+          vocabulary: Vocabulary of the training data.
+
+        Raises:
+          ValueError: Files are missing, or don't fit the model.
+        """
+        return None

@@ -1,0 +1,73 @@
+"""The state that a run trains from: its own newest checkpoint, or that of its start."""
+
+import logging
+from typing import Any
+
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
+from t5x_like.pretrained.open_checkpoint import open_frozen
+from t5x_like.text.batches.loader import Loader
+from t5x_like.training.batch_ramp import RampLoader
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.start.start import StartingWeights
+from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_state, saved_part
+from t5x_like.word_vectors.character_table import character_path, with_character_ids
+
+log = logging.getLogger(__name__)
+
+
+def starting_state(
+    experiment: Experiment,
+    plan: StatePlan,
+    mesh: Mesh,
+    checkpoints: Checkpoints,
+    loader: Loader | RampLoader,
+    from_step: int | None = None,
+) -> tuple[State, int, FrozenRecord | None]:
+    """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
+
+    A model that reads characters has those of the data's words.
+
+    Args:
+      experiment: Resolved configuration.
+      plan: Shapes and shardings of the state.
+      mesh: Devices.
+      checkpoints: Those of the run.
+      loader: Loader of training batches, which a restored run moves to its position.
+      from_step: Saved step to continue from, in place of the newest; later ones are set aside.
+
+    Raises:
+      FileNotFoundError: ``from_step`` is not saved.
+      ValueError: Weights can't be read, or don't fit.
+    """
+    model: Any = experiment.model
+    has_frozen = bool(plan.abstract["frozen"])
+    if checkpoints.latest_step() is not None or from_step is not None:
+        restored = checkpoints.restore(saved_part(plan.abstract), from_step)
+        for line in restored.skipped:
+            log.warning("%s", line)
+        loader.restore(restored.loader_state)
+        if from_step is not None:
+            checkpoints.set_aside(after=from_step)
+        if not has_frozen:
+            return restored.state | {"frozen": {}}, restored.step, None
+        record = read_frozen_record(experiment.run.model_dir)
+        frozen = open_frozen(experiment.run.model_dir, model, record, mesh=mesh)
+        return restored.state | {"frozen": frozen}, restored.step, record
+    checkpoints.refuse_lost_steps()
+    seed, train = experiment.run.seed, experiment.data.train
+    start = experiment.start.weights(model, mesh=mesh, seed=seed, train=train, vocabulary=loader.vocabulary)
+    if start is None:
+        if not has_frozen:
+            return new_state(plan, model, seed=seed), 0, None
+        start = StartingWeights(fresh_params(model, mesh=mesh, seed=seed), {})
+    params = start.params
+    if character_path(params) is not None:
+        params = with_character_ids(params, loader.vocabulary)
+    state = fine_tuning_state(plan, params, start.noise)
+    if not has_frozen:
+        return state, 0, None
+    origin = {"start_from": None, "step": None, "seed": seed} | start.origin
+    return state, 0, record_frozen(state["frozen"], plan.trained, **origin)

@@ -1,0 +1,56 @@
+"""Checks that a pretrained model's token ids mean what they mean in the training data."""
+
+import logging
+from typing import Any
+
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+
+def check_same_vocabulary(what: str, checkpoint: Checkpoint, loader: Any) -> None:
+    """Check that a model's ids mean what they mean in the data; numbers of sentinels and of padding may differ.
+
+    Args:
+      what: The model, for the message.
+      checkpoint: The model.
+      loader: Loader of the data.
+
+    Raises:
+      ValueError: It has another vocabulary, or fewer embeddings than the data has ids.
+    """
+    theirs, ours, where = checkpoint.found_tokenizer, loader.vocabulary, checkpoint.directory
+    if theirs is None or not isinstance(ours, Tokenizer):
+        log.warning("%s %s has no vocabulary to compare; it is taken for that of the tasks", what, where)
+    elif difference := vocabulary_difference(theirs, ours):
+        raise ValueError(
+            f"{what} {where} has another vocabulary than the tasks ({ours.name}): {difference}. Take a model with "
+            "the tasks' vocabulary, or give the tasks the model's"
+        )
+    if checkpoint.config.vocab_size < loader.num_ids:
+        raise ValueError(
+            f"{what} {where} has {checkpoint.config.vocab_size:,} embedding rows, the tasks need {loader.num_ids:,}; "
+            "take a model with the tasks' vocabulary"
+        )
+
+
+def vocabulary_difference(theirs: Tokenizer, ours: Tokenizer) -> str:
+    """Return the difference between two vocabularies in words; an empty string if their ids mean the same.
+
+    Sentinels, which follow the other ids, may be missing in one of them.
+    """
+    if theirs == ours:
+        return ""
+    sizes = [each.vocab_size - each.num_sentinels for each in (theirs, ours)]
+    if sizes[0] != sizes[1]:
+        return f"{sizes[0]:,} ids without sentinels there, {sizes[1]:,} here"
+    common = (
+        min(theirs.vocab_size, ours.vocab_size) if theirs.num_sentinels == ours.num_sentinels else sizes[0]
+    )
+    differing = [number for number in range(common) if theirs.piece(number) != ours.piece(number)]
+    if not differing:
+        return ""
+    first = differing[0]
+    others = f", and {len(differing) - 1:,} more differ" if len(differing) > 1 else ""
+    return f"id {first} is {theirs.piece(first)!r} there and {ours.piece(first)!r} here{others}"
