@@ -2,8 +2,7 @@
 
 t5x-like lm_eval run --model t5x_like --model_args checkpoint=runs/gpt2 --tasks lambada_openai,hellaswag
 t5x-like lm_eval run --model t5x_like --model_args checkpoint=runs/t5,max_length=512 --include_path tasks --tasks mine
-t5x-like lm_eval enable       from now on `lm_eval --model t5x_like …` works too in this environment
-t5x-like lm_eval disable      no longer
+t5x-like lm_eval disable      remove the file by which earlier versions changed the plain command lm_eval
 
 What follows is the harness' own command line: t5x-like lm_eval run --help.
 """
@@ -19,7 +18,7 @@ from t5x_like.partitioning.processes import initialize_processes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All of it is the harness'."""
     parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="run|ls|validate|enable|disable …", help="see above"
+        "words", nargs=argparse.REMAINDER, metavar="run|ls|validate|disable …", help="see above"
     )
 
 
@@ -30,16 +29,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "say what to do: t5x-like lm_eval run --model t5x_like --model_args checkpoint=DIR --tasks …"
         )
-    harness_registration.register()
-    if words[0] == "enable":
-        print(
-            f"written: {harness_registration.enable()}; "
-            f"lm_eval --model {harness_registration.NAME} works in this environment"
-        )
-        return 0
     if words[0] == "disable":
-        print(f"removed: {harness_registration.disable()}")
+        print(f"removed: {harness_registration.remove_site_file()}")
         return 0
+    if words[0] == "enable":
+        raise UserError(
+            "nothing is written into the environment any more",
+            hint="t5x-like lm_eval run takes all flags of the plain command lm_eval",
+        )
+    harness_registration.register()
     from lm_eval.__main__ import cli_evaluate  # pyright: ignore[reportMissingImports] - optional
 
     initialize_processes()

@@ -183,17 +183,13 @@ def test_the_verb_hands_its_words_to_the_harness(decoder: str, tasks: str, capsy
     assert "|choosing|" in capsys.readouterr().out.replace(" ", "")
 
 
-def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, monkeypatch) -> None:
-    import subprocess
-
-    monkeypatch.setattr(harness_registration, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
-    line = harness_registration.enable().read_text()
-    assert line.startswith("import sys; ")
-    assert line.count("\n") == 1
-    program = (
-        f"import sys; sys.orig_argv = ['python', '/usr/bin/lm_eval', 'run']; {line.strip()}\n"
-        "from lm_eval.api.registry import get_model; print(get_model('t5x_like').__name__)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "HarnessModel"
-    assert not harness_registration.disable().exists()
+def test_nothing_is_written_into_the_environment_and_an_earlier_file_is_removed(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    file = tmp_path / "t5x_like_lm_eval.pth"
+    file.write_text("import sys\n")
+    monkeypatch.setattr(harness_registration, "site_file", lambda: file)
+    assert main(["lm_eval", "enable"]) == 2
+    assert "t5x-like lm_eval run takes all flags" in capsys.readouterr().err
+    assert main(["lm_eval", "disable"]) == 0
+    assert not file.exists()
