@@ -164,7 +164,7 @@ def _identity(checkpoint: str, step: int | None) -> str:
 
 
 def _refuse_length_of_nothing(arguments: argparse.Namespace, predictor: RowPredictor) -> None:
-    if arguments.max_new_tokens is not None and not predictor.writes:
+    if arguments.max_new_tokens is not None and not predictor.can_generate:
         raise UserError(
             f"--max_new_tokens has no effect: {arguments.checkpoint or 'the run'} writes no answers, it chooses them; "
             "leave it out"

@@ -47,7 +47,7 @@ def checkpoint_predictor(
     """
     length = inputs_length or min(opened.max_positions or _MOST_TOKENS, _MOST_TOKENS)
     name = str(opened.directory)
-    if opened.writes:
+    if opened.can_generate:
         if opened.family == "encoder":  # its words are those of masked or neighboring places
             raise ValueError(
                 f"{name} is a language model without a head for rows ({type(opened.config).__name__} for "
@@ -103,7 +103,7 @@ def usual_columns(columns: Sequence[str], num_texts: int | None = None) -> tuple
 def num_texts_of(opened: Checkpoint) -> int | None:
     """Return how many texts a checkpoint's head reads; None if one or two."""
     task = getattr(opened.config, "task", None)
-    if opened.writes or task == "token_classification":
+    if opened.can_generate or task == "token_classification":
         return 1
     return 2 if task == "question_answering" else None
 

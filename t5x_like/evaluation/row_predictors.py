@@ -76,7 +76,7 @@ class RowPredictor(Protocol):
         ...
 
     @property
-    def writes(self) -> bool:
+    def can_generate(self) -> bool:
         """True if predictions are texts that the model generates."""
         ...
 
@@ -153,7 +153,7 @@ class HeadRowPredictor:
         return not self.definition.head_format().predicts_number
 
     @property
-    def writes(self) -> bool:
+    def can_generate(self) -> bool:
         """Implement ``RowPredictor``."""
         return False
 
@@ -263,7 +263,7 @@ class TextRowPredictor:
         return self.method == "rank"
 
     @property
-    def writes(self) -> bool:
+    def can_generate(self) -> bool:
         """Implement ``RowPredictor``."""
         return self.method == "generate"
 

@@ -203,7 +203,7 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     registry.register(run.tasks)
     opened = _open(run, mesh)
     definition: Any = registry.task(run.task)
-    if not opened.writes:
+    if not opened.can_generate:
         if run.method is not None:
             raise ValueError(
                 f"method={run.method} has no effect: {run.checkpoint} predicts by its head; leave it out"

@@ -172,11 +172,11 @@ class _Planner:
         self.model = parameters.merge(checkpoint.graphdef, checkpoint.params)
         self.length = _prompt_length(suite.inputs_length, checkpoint, suite.checkpoint)
         is_encoder = checkpoint.kind == "encoder"
-        self._writes = not checkpoint.answers_by_head and (
+        self._can_generate = not checkpoint.answers_by_head and (
             not is_encoder or trained_to_write(checkpoint.directory)
         )
         self._text_model = None
-        if self._writes:
+        if self._can_generate:
             self._text_model = (
                 TextModel.as_trained(checkpoint.config, checkpoint.mesh, checkpoint.tokenizer)
                 if is_encoder
@@ -227,7 +227,7 @@ class _Planner:
         return method_for(
             definition,
             self._checkpoint.kind,
-            writes=self._writes,
+            can_generate=self._can_generate,
             requested=suite.method,
             num_shots=suite.num_shots,
             checkpoint=suite.checkpoint,

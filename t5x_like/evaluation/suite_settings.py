@@ -157,7 +157,7 @@ def method_for(
     definition: PairsTask,
     kind: Kind,
     *,
-    writes: bool,
+    can_generate: bool,
     requested: Method | None,
     num_shots: int,
     checkpoint: str,
@@ -167,7 +167,7 @@ def method_for(
     Args:
       definition: The task.
       kind: Kind of the model.
-      writes: The model was trained to write, and has no fine-tuned head.
+      can_generate: The model was trained to write, and has no fine-tuned head.
       requested: Method that the user gave, if any.
       num_shots: Solved examples in each prompt.
       checkpoint: Name of the model, for messages.
@@ -185,8 +185,8 @@ def method_for(
     if requested == "measure":
         raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
     usual: Method = "rank" if kind == "decoder" and definition.answers else "generate"
-    method = requested or (usual if writes else "head")
-    if not writes and method != "head":
+    method = requested or (usual if can_generate else "head")
+    if not can_generate and method != "head":
         has = "an encoder" if kind == "encoder" else "a model with a fine-tuned head"
         raise ValueError(
             f"{checkpoint} is {has}, which writes nothing: method={method} needs a decoder, or an encoder that was "

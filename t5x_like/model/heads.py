@@ -22,7 +22,7 @@ HEADS_SITE = 3
 
 
 @config_class
-class WordsConfig:
+class LMHeadConfig:
     """Output layer over the vocabulary.
 
     Attributes:
@@ -50,7 +50,7 @@ class DeferredLogits(NamedTuple):
     """
 
     hidden: Float[Array, "B L D"]
-    words: "Words"
+    words: "LMHead"
     table: Embedding | None
 
     def whole(self) -> Float[Array, "B L V"]:
@@ -78,7 +78,7 @@ def defer_logits(model: nnx.Module) -> None:
             "logits_chunk_length=None"
         )
     for _, module in nnx.iter_modules(model):
-        if isinstance(module, Words):
+        if isinstance(module, LMHead):
             module.deferred = True
 
 
@@ -87,7 +87,7 @@ def can_defer_logits(model: nnx.Module) -> bool:
     return not any(isinstance(module, AdaptiveSoftmax) for _, module in nnx.iter_modules(model))
 
 
-class Words(nnx.Module):
+class LMHead(nnx.Module):
     """Output layer over the vocabulary. Rows that pad the vocabulary get a score that is never chosen.
 
     Attributes:
@@ -96,7 +96,7 @@ class Words(nnx.Module):
 
     def __init__(
         self,
-        config: WordsConfig,
+        config: LMHeadConfig,
         embeddings: EmbeddingsConfig,
         model_dim: int,
         *,
@@ -150,7 +150,7 @@ class Words(nnx.Module):
 
 
 @config_class
-class ScoresConfig:
+class ScoreHeadConfig:
     """Scores of classes, or one number, for each token or each pooled sequence.
 
     Attributes:
@@ -170,11 +170,11 @@ class ScoresConfig:
     dropout_rate: float = 0.0
 
 
-class Scores(nnx.Module):
+class ScoreHead(nnx.Module):
     """Computes scores of sequences (such as classes or choices) or of tokens (such as entities or spans)."""
 
     def __init__(
-        self, config: ScoresConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
+        self, config: ScoreHeadConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
         transform_key, out_key = jax.random.split(key)
         transform = config.transform
@@ -210,9 +210,9 @@ class HeadsConfig:
         and Schütze 2021).
     """
 
-    words: WordsConfig | None = None
+    words: LMHeadConfig | None = None
     pooler: PoolerConfig | None = None
-    scores: tuple[ScoresConfig, ...] = ()
+    scores: tuple[ScoreHeadConfig, ...] = ()
     cloze: bool = False
 
     def __post_init__(self) -> None:
@@ -264,7 +264,7 @@ class Heads(nnx.Module):
         words_key, pooler_key, scores_key = jax.random.split(key, 3)
         words, pooler = config.words, config.pooler
         assert embeddings is not None or words is None, "a head over the vocabulary needs its size"
-        self.words = words and embeddings and Words(words, embeddings, model_dim, key=words_key, init=init)
+        self.words = words and embeddings and LMHead(words, embeddings, model_dim, key=words_key, init=init)
         self.pooler = pooler and Pooler(pooler, model_dim, key=pooler_key, init=init)
         self.cloze = config.cloze
         widths = {
@@ -273,7 +273,7 @@ class Heads(nnx.Module):
         }
         self.scores = nnx.Dict(
             {
-                head.name: Scores(
+                head.name: ScoreHead(
                     head, widths[head.input], key=jax.random.fold_in(scores_key, number), init=init
                 )
                 for number, head in enumerate(config.scores)

@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import DeferredLogits, Words, WordsConfig
+from t5x_like.model.heads import DeferredLogits, LMHead, LMHeadConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
@@ -60,8 +60,8 @@ class SpanBoundary(nnx.Module):
 
         num_inputs = 2 * model_dim + config.position_dim
         self.first = Transform(layer(model_dim), num_inputs, key=first_key, init=init)
-        words = WordsConfig(tie_word_embeddings=True, bias=True, transform=layer(embeddings.embed_dim))
-        self.words = Words(words, embeddings, model_dim, key=second_key, init=init)
+        words = LMHeadConfig(tie_word_embeddings=True, bias=True, transform=layer(embeddings.embed_dim))
+        self.words = LMHead(words, embeddings, model_dim, key=second_key, init=init)
         self.config = config
 
     def __call__(

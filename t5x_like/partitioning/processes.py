@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from t5x_like.partitioning.process_watch import ProcessWatch
-from t5x_like.partitioning.rendezvous import meet
+from t5x_like.partitioning.rendezvous import wait_for_all_processes
 
 COORDINATOR = "T5X_LIKE_COORDINATOR"
 NUM_PROCESSES = "T5X_LIKE_NUM_PROCESSES"
@@ -106,7 +106,7 @@ def _connect(place: _Place) -> None:
     if place.num_processes == 1:
         return
     initialization, heartbeat = _seconds(INITIALIZATION_TIMEOUT), _seconds(HEARTBEAT_TIMEOUT)
-    places = meet(place.coordinator, place.num_processes, place.index, initialization)
+    places = wait_for_all_processes(place.coordinator, place.num_processes, place.index, initialization)
     if place.index:  # process 0 speaks for all
         logging.disable(logging.WARNING)
     import jax  # takes seconds; a run of one process may never need it

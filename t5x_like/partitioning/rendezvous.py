@@ -15,25 +15,25 @@ _GREETING_SECONDS = 5.0  # a scanner of ports may connect and say nothing
 _MAX_MESSAGE_BYTES = 1 << 20
 
 
-class Member(NamedTuple):
+class ProcessInfo(NamedTuple):
     """A process as it introduces itself: its number, how many it expects, its host and process id."""
 
     index: int
     num_processes: int
-    place: str
+    host: str
 
     def __str__(self) -> str:
-        return f"process {self.index} of {self.num_processes} ({self.place})"
+        return f"process {self.index} of {self.num_processes} ({self.host})"
 
 
-class Answer(NamedTuple):
-    """Answer of process 0 to all: what is wrong, or the place of each process."""
+class RendezvousResult(NamedTuple):
+    """Answer of process 0 to all: what is wrong, or the host and process id of each process."""
 
-    complaint: str
-    places: list[str]
+    error: str
+    hosts: list[str]
 
 
-def meet(coordinator: str, num_processes: int, index: int, timeout: float) -> list[str]:
+def wait_for_all_processes(coordinator: str, num_processes: int, index: int, timeout: float) -> list[str]:
     """Wait until all processes have connected to process 0; returns the host and process id of each.
 
     Args:
@@ -47,44 +47,44 @@ def meet(coordinator: str, num_processes: int, index: int, timeout: float) -> li
         have connected raise the same.
     """
     deadline = time.monotonic() + timeout
-    me = Member(index, num_processes, f"host {socket.gethostname()}, pid {os.getpid()}")
+    me = ProcessInfo(index, num_processes, f"host {socket.gethostname()}, pid {os.getpid()}")
     meet_here = _receive_all if index == 0 else _introduce
     answer = meet_here(me, coordinator, timeout, deadline)
-    if answer.complaint:
-        raise ValueError(answer.complaint)
-    return answer.places
+    if answer.error:
+        raise ValueError(answer.error)
+    return answer.hosts
 
 
-def _receive_all(me: Member, coordinator: str, timeout: float, deadline: float) -> Answer:
-    members, complaint = {0: me}, ""
+def _receive_all(me: ProcessInfo, coordinator: str, timeout: float, deadline: float) -> RendezvousResult:
+    processes, error = {0: me}, ""
     with contextlib.ExitStack() as opened:
         server = opened.enter_context(_listen(coordinator))
         connections = []
-        while len(members) < me.num_processes and not complaint:
+        while len(processes) < me.num_processes and not error:
             server.settimeout(max(deadline - time.monotonic(), 0.01))
             try:
                 connection = opened.enter_context(server.accept()[0])
             except TimeoutError:
-                complaint = _missing(members, coordinator, timeout)
+                error = _missing(processes, coordinator, timeout)
                 break
-            member = _greeting(connection)
-            if member is not None:
+            process = _greeting(connection)
+            if process is not None:
                 connections.append(connection)
-                complaint = _complaint(member, members)
-                members.setdefault(member.index, member)
-        answer = Answer(complaint, [members[index].place for index in sorted(members)])
+                error = _error_of(process, processes)
+                processes.setdefault(process.index, process)
+        answer = RendezvousResult(error, [processes[index].host for index in sorted(processes)])
         for connection in connections:
             with contextlib.suppress(OSError):  # one that has left gets no answer
                 connection.sendall(json.dumps(answer).encode() + b"\n")
         return answer
 
 
-def _introduce(me: Member, coordinator: str, timeout: float, deadline: float) -> Answer:
+def _introduce(me: ProcessInfo, coordinator: str, timeout: float, deadline: float) -> RendezvousResult:
     with _connect(me, coordinator, timeout, deadline) as connection:
         connection.settimeout(timeout + _GREETING_SECONDS)  # process 0 may have started later
         try:
             connection.sendall(json.dumps(me).encode() + b"\n")
-            return Answer(*json.loads(_line(connection)))
+            return RendezvousResult(*json.loads(_line(connection)))
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(
                 f"{me} got no answer that it knows from {coordinator}: a run has begun there without it, or the port "
@@ -92,7 +92,7 @@ def _introduce(me: Member, coordinator: str, timeout: float, deadline: float) ->
             ) from error
 
 
-def _connect(me: Member, coordinator: str, timeout: float, deadline: float) -> socket.socket:
+def _connect(me: ProcessInfo, coordinator: str, timeout: float, deadline: float) -> socket.socket:
     host, _, port = coordinator.rpartition(":")
     while True:
         try:
@@ -119,12 +119,12 @@ def _listen(coordinator: str) -> socket.socket:
         ) from error
 
 
-def _greeting(connection: socket.socket) -> Member | None:
+def _greeting(connection: socket.socket) -> ProcessInfo | None:
     """Return who has connected; ``None`` if it is none of ours."""
     connection.settimeout(_GREETING_SECONDS)
     try:
-        index, num_processes, place = json.loads(_line(connection))
-        return Member(int(index), int(num_processes), str(place))
+        index, num_processes, host = json.loads(_line(connection))
+        return ProcessInfo(int(index), int(num_processes), str(host))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -139,17 +139,17 @@ def _line(connection: socket.socket) -> bytes:
     return received
 
 
-def _complaint(member: Member, members: dict[int, Member]) -> str:
-    if member.num_processes != members[0].num_processes:
-        return f"{member} doesn't fit {members[0]}; give all the same number of processes"
-    if member.index in members:
-        return f"two processes have one number: {members[member.index]} and {member}; give each its own"
+def _error_of(process: ProcessInfo, processes: dict[int, ProcessInfo]) -> str:
+    if process.num_processes != processes[0].num_processes:
+        return f"{process} doesn't fit {processes[0]}; give all the same number of processes"
+    if process.index in processes:
+        return f"two processes have one number: {processes[process.index]} and {process}; give each its own"
     return ""
 
 
-def _missing(members: dict[int, Member], coordinator: str, timeout: float) -> str:
-    count = members[0].num_processes
-    missing = [str(index) for index in range(count) if index not in members]
+def _missing(processes: dict[int, ProcessInfo], coordinator: str, timeout: float) -> str:
+    count = processes[0].num_processes
+    missing = [str(index) for index in range(count) if index not in processes]
     return (
         f"process{'es' * (len(missing) > 1)} {', '.join(missing)} of {count} did not connect to {coordinator} "
         f"within {timeout:.0f} s; start all of them, or correct their numbers"

@@ -130,7 +130,7 @@ class Checkpoint:
         return getattr(self.config, "task", None) in HEAD_TASKS
 
     @property
-    def writes(self) -> bool:
+    def can_generate(self) -> bool:
         """True if the model generates text: with a head over the vocabulary, and no other to answer with."""
         model = first_member(self.model)
         scores_words = isinstance(model, Recurrent) or model.heads.words is not None

@@ -70,7 +70,9 @@ def exported_ids(checkpoint: Checkpoint) -> dict[str, int | None] | None:
         return None
     ids = _trained_ids(checkpoint, tokenizer)
     if checkpoint.family == "encoder_decoder":
-        start = checkpoint.start_id if checkpoint.writes else checkpoint.config.parts.decoder_start_token_id
+        start = (
+            checkpoint.start_id if checkpoint.can_generate else checkpoint.config.parts.decoder_start_token_id
+        )
         ids["decoder_start"] = start
     return ids
 

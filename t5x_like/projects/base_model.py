@@ -34,7 +34,7 @@ class BaseModel:
       vocabulary: Path or name of its vocabulary.
       num_sentinels: Sentinels to add to the vocabulary; 0 where the model has no embeddings for them.
       layout: Streams that it reads.
-      writes: Whether it generates text.
+      can_generate: Whether it generates text.
       is_t5: Whether it is a T5, mT5 or LongT5.
       width: Size of its hidden states; 0 for fresh weights.
       max_length: Learned positions; None without a limit.
@@ -45,7 +45,7 @@ class BaseModel:
     vocabulary: str
     num_sentinels: int = NUM_SENTINELS
     layout: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
-    writes: bool = False
+    can_generate: bool = False
     is_t5: bool = False
     width: int = 0
     max_length: int | None = None
@@ -92,7 +92,7 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
         else "decoder"
         if isinstance(parts, DecoderConfig)
         else "encoder",
-        writes=getattr(config, "task", None) in GENERATIVE_TASKS,
+        can_generate=getattr(config, "task", None) in GENERATIVE_TASKS,
         is_t5=isinstance(config, T5LikeConfig),
         width=int(getattr(config, "model_dim", 0)),
         max_length=None if learned is None else learned.max_position_embeddings,

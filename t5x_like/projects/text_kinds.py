@@ -37,7 +37,7 @@ class TextToText(TaskKind):
         self, base: BaseModel, *, train: Sequence[ProjectRow], rows: Sequence[ProjectRow]
     ) -> RunChoices:
         """Implement ``TaskKind``; an encoder can't write."""
-        if base.checkpoint is not None and not base.writes:
+        if base.checkpoint is not None and not base.can_generate:
             raise UserError(
                 f"checkpoint={base.checkpoint} has no output layer to write texts of column {self.columns.label!r}",
                 hint="take a T5, BART or GPT; an encoder such as BERT learns classes (task=classify) and numbers "

@@ -61,7 +61,7 @@ class ServedModel:
         self._end_ids, self._max_positions = opened.end_ids, opened.max_positions
         self._tokenizer = pretrained.vocabulary
         self._can_write = (
-            opened.writes and hasattr(pretrained.model, "decode_step") and self._family != "encoder"
+            opened.can_generate and hasattr(pretrained.model, "decode_step") and self._family != "encoder"
         )
         self._can_embed = self._family in ("encoder", "encoder_decoder", "decoder")
         self._programs: set[Any] = set()

@@ -12,7 +12,7 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import HeadsConfig, ScoresConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
@@ -62,9 +62,9 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
                 blocks=blocks, relative_positions=None if blocks[0].attention.positions else RelativeBuckets()
             ),
             heads=HeadsConfig(
-                words=WordsConfig(tie_word_embeddings=True),
+                words=LMHeadConfig(tie_word_embeddings=True),
                 pooler=PoolerConfig(pooling="last"),
-                scores=(ScoresConfig(name="sequence_classification", input="pooled", num_outputs=3),),
+                scores=(ScoreHeadConfig(name="sequence_classification", input="pooled", num_outputs=3),),
             ),
         )
     )

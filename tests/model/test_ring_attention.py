@@ -11,7 +11,7 @@ from t5x_like.model.adapters import PrefixTuning, PromptTuning
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import blockwise_attention
 from t5x_like.model.layers.attention_blocks import BlockSizes
-from t5x_like.model.layers.attention_ring import Visit, visits_of
+from t5x_like.model.layers.attention_ring import RingStep, steps_of_ring
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow
 from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig
 from t5x_like.partitioning.shard import batch_shardings
@@ -81,15 +81,18 @@ def blocks_of(length):
 
 
 def test_keys_travel_as_far_as_a_mask_lets_them_be_seen():
-    def visits(mask):
-        return visits_of(mask, 4, num_queries=8, num_keys=8, blocks=blocks_of(4))
+    def ring_steps(mask):
+        return steps_of_ring(mask, 4, num_queries=8, num_keys=8, blocks=blocks_of(4))
 
     every = ((0, 0), (0, 1), (1, 0), (1, 1))
-    assert visits(AttentionMask()) == (Visit(every, every),) * 4
+    assert ring_steps(AttentionMask()) == (RingStep(every, every),) * 4
     triangle = ((0, 0), (1, 0), (1, 1))
-    assert visits(AttentionMask(causal=True)) == (Visit(triangle, triangle), *(Visit(every, ()),) * 3)
+    assert ring_steps(AttentionMask(causal=True)) == (
+        RingStep(triangle, triangle),
+        *(RingStep(every, ()),) * 3,
+    )
     window = AttentionMask(causal=True, window=SlidingWindow(left=4))
-    assert visits(window) == (Visit(triangle, triangle), Visit(((0, 1),), ()))
+    assert ring_steps(window) == (RingStep(triangle, triangle), RingStep(((0, 1),), ()))
 
 
 def program(config, mesh, length):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from t5x_like.partitioning.rendezvous import meet
+from t5x_like.partitioning.rendezvous import wait_for_all_processes
 from tests.references import free_port
 
 
@@ -65,7 +65,7 @@ def test_a_port_that_is_taken_is_named():
 
 def test_a_process_that_comes_after_the_others_have_met_is_told():
     with socket.create_server(("", 0)) as other, ThreadPoolExecutor(1) as pool:
-        late = pool.submit(meet, f"localhost:{other.getsockname()[1]}", 2, 1, 5.0)
+        late = pool.submit(wait_for_all_processes, f"localhost:{other.getsockname()[1]}", 2, 1, 5.0)
         connection, _ = other.accept()
         connection.sendall(b"\x00\x00\x12\x04\n")  # as the servers of JAX begin
         with pytest.raises(ValueError, match="got no answer that it knows from localhost"):
@@ -76,7 +76,7 @@ def test_a_process_that_comes_after_the_others_have_met_is_told():
 def test_a_scanner_of_ports_does_no_harm():
     port = free_port()
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(meet, f"localhost:{port}", 2, 0, 20.0)
+        first = pool.submit(wait_for_all_processes, f"localhost:{port}", 2, 0, 20.0)
         while True:
             try:
                 scanner = socket.create_connection(("localhost", port))
@@ -85,5 +85,5 @@ def test_a_scanner_of_ports_does_no_harm():
                 pass
         scanner.sendall(b"GET / HTTP/1.1\r\n\r\n")
         scanner.close()
-        pool.submit(meet, f"localhost:{port}", 2, 1, 20.0).result()
+        pool.submit(wait_for_all_processes, f"localhost:{port}", 2, 1, 20.0).result()
         assert len(first.result()) == 2

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from t5x_like.model.heads import Words
+from t5x_like.model.heads import LMHead
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear
 
@@ -101,7 +101,7 @@ def merge_embeddings(model: Any) -> Any:
     Raises:
       ValueError: The output layer scores with the table, and the change is of the inputs alone.
     """
-    is_tied = any(words.projection is None for _, words in modules_of(model, Words))
+    is_tied = any(words.projection is None for _, words in modules_of(model, LMHead))
     for path, embedding in list(modules_of(model, Embedding)):
         if embedding.adapter is None:
             continue

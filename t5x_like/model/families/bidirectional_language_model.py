@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import DIRECTION_MEASURES, Predictions
-from t5x_like.model.heads import HEADS_SITE, DeferredLogits, Heads, HeadsConfig, Words, WordsConfig
+from t5x_like.model.heads import HEADS_SITE, DeferredLogits, Heads, HeadsConfig, LMHead, LMHeadConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveSoftmax
 from t5x_like.model.layers.character_cnn import CharacterCNNConfig, CharacterEmbedding
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -96,8 +96,8 @@ class DirectionHeads(Heads):
         elif isinstance(config.softmax, AdaptiveConfig):
             self.softmax = AdaptiveSoftmax(config.softmax, width, key=softmax_key)
         else:
-            words = WordsConfig(tie_word_embeddings=False, bias=True)
-            self.softmax = Words(words, config.embeddings, width, key=softmax_key)
+            words = LMHeadConfig(tie_word_embeddings=False, bias=True)
+            self.softmax = LMHead(words, config.embeddings, width, key=softmax_key)
 
 
 class BidirectionalLanguageModel(nnx.Module):

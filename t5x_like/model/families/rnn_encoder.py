@@ -12,7 +12,7 @@ from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Predictions, unlabeled_tokens
 from t5x_like.model.families.pretrained_features import Features, FeaturesConfig, PretrainedFeatures
-from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, Scores, ScoresConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, ScoreHead, ScoreHeadConfig
 from t5x_like.model.layers.biattention import Biattention, BiattentionConfig
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -82,7 +82,7 @@ class RNNEncoderConfig:
         return own + (0 if self.features is None else self.features.dim_at("outputs"))
 
     @property
-    def scores_of_tokens(self) -> ScoresConfig | None:
+    def scores_of_tokens(self) -> ScoreHeadConfig | None:
         """Head that scores each token."""
         return next((head for head in self.heads.scores if head.input == "tokens"), None)
 
@@ -104,11 +104,11 @@ class CrossViews(nnx.Module):
       init: Distribution of fresh kernels.
     """
 
-    def __init__(self, scores: ScoresConfig, view_dim: int, *, key: Key[Array, ""], init: Initializer):
+    def __init__(self, scores: ScoreHeadConfig, view_dim: int, *, key: Key[Array, ""], init: Initializer):
         keys = jax.random.split(key, len(_VIEWS))
         self.scores = nnx.Dict(
             {
-                name: Scores(scores, view_dim, key=view_key, init=init)
+                name: ScoreHead(scores, view_dim, key=view_key, init=init)
                 for name, view_key in zip(_VIEWS, keys, strict=True)
             }
         )

@@ -66,7 +66,7 @@ class Inputs(NamedTuple):
     bias: Float[Array, "H R"] | None
 
 
-class Sides(NamedTuple):
+class MaskInputs(NamedTuple):
     """Inputs without a gradient; those of keys are whole rows, of which the keys may be a part.
 
     Attributes:
@@ -78,8 +78,8 @@ class Sides(NamedTuple):
     keep: Float[Array, "B H M"] | None
 
 
-class Starts(NamedTuple):
-    """Place in the row of the first query and of the first key of their parts."""
+class BlockOffsets(NamedTuple):
+    """Positions in the row of the first query and of the first key of their parts."""
 
     query: int | Int[Array, ""] = 0
     key: int | Int[Array, ""] = 0
@@ -99,7 +99,7 @@ class Average(NamedTuple):
     values: Float[Array, "B L G J K"]
 
 
-class Outcome(NamedTuple):
+class SoftmaxResiduals(NamedTuple):
     """Values of the forward pass that gradients of scores need.
 
     Attributes:
@@ -124,7 +124,12 @@ def no_keys(blocks: BlockSizes, queries: Float[Array, "B L G J K"]) -> Average:
 
 
 def add_keys(
-    blocks: BlockSizes, pairs: Pairs, average: Average, inputs: Inputs, sides: Sides, starts: Starts
+    blocks: BlockSizes,
+    pairs: Pairs,
+    average: Average,
+    inputs: Inputs,
+    mask_inputs: MaskInputs,
+    starts: BlockOffsets,
 ) -> Average:
     """Return the averages over these keys, too."""
     if not pairs:
@@ -134,7 +139,7 @@ def add_keys(
         query, key = pair[0] * blocks.query_length, pair[1] * blocks.key_length
         query_block = partial(_cut, start=query, length=blocks.query_length)
         key_block, value_block = _at_keys(blocks, key, inputs)
-        scores = _scores(blocks, query, key, sides, starts)(
+        scores = _scores(blocks, query, key, mask_inputs, starts)(
             query_block(inputs.queries, 1), key_block, inputs.bias
         )
         largest, total, values = query_block(carry[0], 3), query_block(carry[1], 3), query_block(carry[2], 1)
@@ -142,7 +147,7 @@ def add_keys(
         weights = jnp.exp(scores - new_largest[..., None])
         fading = jnp.exp(largest - new_largest)
         total = total * fading + weights.sum(-1)
-        weights = _dropped(blocks, key, weights, sides, starts).astype(inputs.values.dtype)
+        weights = _dropped(blocks, key, weights, mask_inputs, starts).astype(inputs.values.dtype)
         found = jnp.einsum("bgjlm,bmgk->blgjk", weights, value_block, preferred_element_type=jnp.float32)
         values = values * jnp.moveaxis(fading, 3, 1)[..., None] + found
         parts = (new_largest, 3), (total, 3), (values, 1)
@@ -167,9 +172,9 @@ def add_gradients(
     pairs: Pairs,
     sums: Inputs,
     inputs: Inputs,
-    outcome: Outcome,
-    sides: Sides,
-    starts: Starts,
+    outcome: SoftmaxResiduals,
+    mask_inputs: MaskInputs,
+    starts: BlockOffsets,
 ) -> Inputs:
     """Return ``sums`` and the gradients between these queries and keys."""
     if not pairs:
@@ -180,15 +185,18 @@ def add_gradients(
         query_block = partial(_cut, start=query, length=blocks.query_length)
         key_block, value_block = _at_keys(blocks, key, inputs)
         scores, pull = jax.vjp(
-            _scores(blocks, query, key, sides, starts), query_block(inputs.queries, 1), key_block, inputs.bias
+            _scores(blocks, query, key, mask_inputs, starts),
+            query_block(inputs.queries, 1),
+            key_block,
+            inputs.bias,
         )
         rows = query_block(outcome.largest, 3), query_block(outcome.total, 3), query_block(outcome.common, 3)
         row_largest, row_total, row_common = (each[..., None] for each in rows)
         weights = jnp.exp(scores - row_largest) / row_total
         out = query_block(outcome.gradient, 1)
-        kept_weights = _dropped(blocks, key, weights, sides, starts).astype(inputs.values.dtype)
+        kept_weights = _dropped(blocks, key, weights, mask_inputs, starts).astype(inputs.values.dtype)
         by_weight = jnp.einsum("blgjk,bmgk->bgjlm", out, value_block, preferred_element_type=jnp.float32)
-        by_score = weights * (_dropped(blocks, key, by_weight, sides, starts) - row_common)
+        by_score = weights * (_dropped(blocks, key, by_weight, mask_inputs, starts) - row_common)
         by_query, by_key, by_bias = pull(by_score)
         by_value = jnp.einsum("bgjlm,blgjk->bmgk", kept_weights, out, preferred_element_type=jnp.float32)
         return Inputs(
@@ -236,7 +244,7 @@ def _as_array(pairs: Pairs, queries: Array) -> Array:
 
 
 def _scores(
-    blocks: BlockSizes, query: Array, key: Array, sides: Sides, starts: Starts
+    blocks: BlockSizes, query: Array, key: Array, mask_inputs: MaskInputs, starts: BlockOffsets
 ) -> Callable[[Array, Array, Array | None], Float[Array, "B G J L M"]]:
     """Return the function that scores the block of queries at ``query`` and keys at ``key``, masked."""
 
@@ -246,7 +254,7 @@ def _scores(
         if bias is not None:
             added = _bias(blocks, starts.query + query, starts.key + key, bias)
             found = found + added.reshape(1, *found.shape[1:3], *added.shape[1:])
-        mask = _mask(blocks, query, key, sides.mask, starts)
+        mask = _mask(blocks, query, key, mask_inputs.mask, starts)
         found = found if mask is None else jnp.where(mask[:, :, None], found, MASKED)
         if blocks.num_keys % blocks.key_length == 0:
             return found
@@ -267,7 +275,7 @@ def _bias(blocks: BlockSizes, query: Array, key: Array, bias: Float[Array, "H R"
 
 
 def _mask(
-    blocks: BlockSizes, query: Array, key: Array, mask: AttentionMask, starts: Starts
+    blocks: BlockSizes, query: Array, key: Array, mask: AttentionMask, starts: BlockOffsets
 ) -> Bool[Array, "..."] | None:
     """Return the mask between blocks."""
     of_queries = partial(_cut, start=query, length=blocks.query_length)
@@ -278,12 +286,16 @@ def _mask(
 
 
 def _dropped(
-    blocks: BlockSizes, key: Array, weights: Float[Array, "B G J L M"], sides: Sides, starts: Starts
+    blocks: BlockSizes,
+    key: Array,
+    weights: Float[Array, "B G J L M"],
+    mask_inputs: MaskInputs,
+    starts: BlockOffsets,
 ) -> Array:
     """Apply dropout to weights, or to their gradients."""
-    if sides.keep is None:
+    if mask_inputs.keep is None:
         return weights
-    keep = _cut(sides.keep, 2, start=starts.key + key, length=blocks.key_length)
+    keep = _cut(mask_inputs.keep, 2, start=starts.key + key, length=blocks.key_length)
     return weights * keep.reshape(*weights.shape[:3], 1, -1)
 
 

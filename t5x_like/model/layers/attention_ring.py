@@ -17,12 +17,12 @@ from jaxtyping import Array, Float, Int
 
 from t5x_like.model.layers.attention_blocks import (
     Average,
+    BlockOffsets,
     BlockSizes,
     Inputs,
-    Outcome,
+    MaskInputs,
     Pairs,
-    Sides,
-    Starts,
+    SoftmaxResiduals,
     add_gradients,
     add_keys,
     no_gradients,
@@ -42,12 +42,12 @@ class KeysOfPart(NamedTuple):
     values: Float[Array, "B M G K"]
 
 
-class Visit(NamedTuple):
+class RingStep(NamedTuple):
     """Pairs of blocks between a device's queries and the keys that come to it at one step.
 
     Attributes:
-      earlier: If they are its own keys, or those of an earlier device.
-      later: If they are those of a later device.
+      earlier: Pairs with keys of this device or of an earlier one.
+      later: Pairs with keys of a later device.
     """
 
     earlier: Pairs
@@ -62,15 +62,15 @@ class Ring:
       size: Number of devices, each with a part of the queries and of the keys.
       num_queries: Queries of a part.
       blocks: Sizes between queries of one part and keys of one.
-      visits: Of each step; at step ``n`` device ``i`` has the keys of device ``i - n``. Steps after the last visit with
-        any pairs are left out.
+      ring_steps: Pairs of each step; at step ``n`` device ``i`` has the keys of device ``i - n``. Steps after the last
+        with any pairs are left out.
       prefix: Sizes between queries and the prefix; ``None`` without one.
     """
 
     size: int
     num_queries: int
     blocks: BlockSizes
-    visits: tuple[Visit, ...]
+    ring_steps: tuple[RingStep, ...]
     prefix: BlockSizes | None
 
     def prefix_pairs(self, queries: Array) -> Pairs:
@@ -78,23 +78,23 @@ class Ring:
         return tuple((query, 0) for query in range(queries.shape[1] // self.blocks.query_length))
 
 
-class Others(NamedTuple):
+class RingConstants(NamedTuple):
     """Inputs without a gradient.
 
     Attributes:
-      sides: Those of queries are of this device, those of keys of all.
-      prefix_sides: The same for the prefix.
+      mask_inputs: Those of queries are of this device, those of keys of all.
+      prefix_mask_inputs: The same for the prefix.
       own: Number of this device; 0 in a ring of one.
     """
 
-    sides: Sides
-    prefix_sides: Sides
+    mask_inputs: MaskInputs
+    prefix_mask_inputs: MaskInputs
     own: int | Int[Array, ""]
 
 
-def visits_of(
+def steps_of_ring(
     mask: AttentionMask, size: int, *, num_queries: int, num_keys: int, blocks: BlockSizes
-) -> tuple[Visit, ...]:
+) -> tuple[RingStep, ...]:
     """Return the pairs of blocks between which there is attention, step by step.
 
     Args:
@@ -123,7 +123,8 @@ def visits_of(
 
     # At the first step every device has its own keys, and none those of a later one.
     found = [
-        Visit(pairs(step, range(step, size)), pairs(step, range(step) or range(size))) for step in range(size)
+        RingStep(pairs(step, range(step, size)), pairs(step, range(step) or range(size)))
+        for step in range(size)
     ]
     last = max(step for step, visit in enumerate(found) if any(visit))
     return tuple(found[: last + 1])
@@ -131,7 +132,7 @@ def visits_of(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def attend(
-    ring: Ring, inputs: Inputs, prefix: KeysOfPart | None, others: Others
+    ring: Ring, inputs: Inputs, prefix: KeysOfPart | None, others: RingConstants
 ) -> Float[Array, "B L G J K"]:
     """Return the averages of values over the keys of all devices and of the prefix.
 
@@ -145,7 +146,7 @@ def attend(
 
 
 def _forward(
-    ring: Ring, inputs: Inputs, prefix: KeysOfPart | None, others: Others
+    ring: Ring, inputs: Inputs, prefix: KeysOfPart | None, others: RingConstants
 ) -> tuple[Float[Array, "B L G J K"], Any]:
     """Return averages, and what the backward pass needs."""
     average = no_keys(ring.blocks, inputs.queries)
@@ -153,11 +154,11 @@ def _forward(
         assert ring.prefix is not None
         given = _of_prefix(inputs, prefix)
         pairs = ring.prefix_pairs(inputs.queries)
-        average = add_keys(ring.prefix, pairs, average, given, others.prefix_sides, Starts())
+        average = add_keys(ring.prefix, pairs, average, given, others.prefix_mask_inputs, BlockOffsets())
 
-    def visit(pairs: Pairs, average: Average, part: KeysOfPart, starts: Starts) -> Average:
+    def visit(pairs: Pairs, average: Average, part: KeysOfPart, starts: BlockOffsets) -> Average:
         here = inputs._replace(keys=part.keys, values=part.values)
-        return add_keys(ring.blocks, pairs, average, here, others.sides, starts)
+        return add_keys(ring.blocks, pairs, average, here, others.mask_inputs, starts)
 
     average = _around(ring, visit, average, KeysOfPart(inputs.keys, inputs.values), others.own)
     total = jnp.moveaxis(average.total, 3, 1)[..., None]
@@ -169,7 +170,7 @@ def _backward(ring: Ring, kept: Any, gradient: Array) -> tuple[Inputs, KeysOfPar
     inputs, prefix, others, largest, total, result = kept
     gradient = gradient.astype(inputs.queries.dtype)
     common = jnp.einsum("blgjk,blgjk->bgjl", gradient, result, preferred_element_type=jnp.float32)
-    outcome = Outcome(gradient, common, largest, total)
+    outcome = SoftmaxResiduals(gradient, common, largest, total)
     sums, by_prefix = no_gradients(ring.blocks, inputs), None
     if prefix is not None:
         assert ring.prefix is not None
@@ -180,14 +181,14 @@ def _backward(ring: Ring, kept: Any, gradient: Array) -> tuple[Inputs, KeysOfPar
             _of_prefix(sums, of_prefix),
             given,
             outcome,
-            others.prefix_sides,
-            Starts(),
+            others.prefix_mask_inputs,
+            BlockOffsets(),
         )
         sums, by_prefix = sums._replace(queries=found.queries), KeysOfPart(found.keys, found.values)
 
-    def visit(pairs: Pairs, sums: Inputs, part: KeysOfPart, starts: Starts) -> Inputs:
+    def visit(pairs: Pairs, sums: Inputs, part: KeysOfPart, starts: BlockOffsets) -> Inputs:
         here = inputs._replace(keys=part.keys, values=part.values)
-        return add_gradients(ring.blocks, pairs, sums, here, outcome, others.sides, starts)
+        return add_gradients(ring.blocks, pairs, sums, here, outcome, others.mask_inputs, starts)
 
     def add_to_arriving(visited: Callable[[Inputs], Inputs], sums: Inputs) -> Inputs:
         # Not added one to the other in ``visited``: the sums arrive while it computes.
@@ -198,7 +199,7 @@ def _backward(ring: Ring, kept: Any, gradient: Array) -> tuple[Inputs, KeysOfPar
 
     own_part = KeysOfPart(inputs.keys, inputs.values)
     sums = _around(ring, visit, sums, own_part, others.own, later_steps=add_to_arriving)
-    home = _pass_on(ring, KeysOfPart(sums.keys, sums.values), distance=1 - len(ring.visits))
+    home = _pass_on(ring, KeysOfPart(sums.keys, sums.values), distance=1 - len(ring.ring_steps))
     sums = sums._replace(keys=home.keys, values=home.values)
 
     def in_type_of(given: Tree, sums: Tree) -> Tree:
@@ -216,7 +217,7 @@ def _of_prefix(inputs: Inputs, prefix: KeysOfPart) -> Inputs:
 
 def _around(
     ring: Ring,
-    visit: Callable[[Pairs, Carry, KeysOfPart, Starts], Carry],
+    visit: Callable[[Pairs, Carry, KeysOfPart, BlockOffsets], Carry],
     carry: Carry,
     part: KeysOfPart,
     own: int | Array,
@@ -233,19 +234,19 @@ def _around(
       later_steps: Runs the visits of all steps but the first.
     """
 
-    def run(pairs: Visit, step: int | Array, part: KeysOfPart, carry: Carry) -> Carry:
-        starts = Starts(own * ring.num_queries, (own - step) % ring.size * ring.blocks.num_keys)
+    def run(pairs: RingStep, step: int | Array, part: KeysOfPart, carry: Carry) -> Carry:
+        starts = BlockOffsets(own * ring.num_queries, (own - step) % ring.size * ring.blocks.num_keys)
         branches = [lambda carry, pairs=pairs: visit(pairs, carry, part, starts) for pairs in pairs]
         if pairs.earlier == pairs.later:
             return branches[0](carry)
         return jax.lax.cond(own >= step, *branches, carry)
 
-    def later_step(pairs: Visit, state: tuple[Carry, KeysOfPart], step: Array) -> tuple[Any, None]:
+    def later_step(pairs: RingStep, state: tuple[Carry, KeysOfPart], step: Array) -> tuple[Any, None]:
         carry, part = state
         return (later_steps(partial(run, pairs, step, part), carry), _pass_on(ring, part)), None
 
-    state = run(ring.visits[0], 0, part, carry), _pass_on(ring, part)
-    for pairs, steps in groupby(range(1, len(ring.visits)), key=ring.visits.__getitem__):
+    state = run(ring.ring_steps[0], 0, part, carry), _pass_on(ring, part)
+    for pairs, steps in groupby(range(1, len(ring.ring_steps)), key=ring.ring_steps.__getitem__):
         state, _ = jax.lax.scan(partial(later_step, pairs), state, jnp.asarray(list(steps)))
     return state[0]
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from t5x_like.model.layers.attention_blocks import BlockSizes, Inputs, Sides, map_axes
-from t5x_like.model.layers.attention_ring import KeysOfPart, Others, Ring, attend, visits_of
+from t5x_like.model.layers.attention_blocks import BlockSizes, Inputs, MaskInputs, map_axes
+from t5x_like.model.layers.attention_ring import KeysOfPart, Ring, RingConstants, attend, steps_of_ring
 from t5x_like.model.layers.masks import AttentionMask
 from t5x_like.model.layers.positions import DistanceBias
 from t5x_like.partitioning.activations import divides_heads, num_context_parts
@@ -186,7 +186,7 @@ def _attend(
         size=size,
         num_queries=length,
         blocks=blocks,
-        visits=visits_of(mask, size, num_queries=length, num_keys=num_keys, blocks=blocks),
+        ring_steps=steps_of_ring(mask, size, num_queries=length, num_keys=num_keys, blocks=blocks),
         prefix=of_prefix,
     )
     padded_length = length + -length % blocks.query_length
@@ -198,12 +198,12 @@ def _attend(
     def pad_all_keys(array: Array, axis: int = 1) -> Array:
         return _padded(array, axis, (size - 1) * num_keys + padded_keys)
 
-    others = Others(
-        Sides(
+    others = RingConstants(
+        MaskInputs(
             mask=map_axes(mask, pad_queries, pad_all_keys)._replace(**_NO_FLAGS),
             keep=None if arrays.keep is None else pad_all_keys(arrays.keep, 2),
         ),
-        Sides(mask=AttentionMask()._replace(**_NO_FLAGS), keep=arrays.prefix_keep),
+        MaskInputs(mask=AttentionMask()._replace(**_NO_FLAGS), keep=arrays.prefix_keep),
         own,
     )
     margin = blocks.query_length + blocks.key_length  # of places that are padding

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from t5x_like.model.layers import pallas_kernels
 from t5x_like.model.layers.masks import AttentionMask
-from t5x_like.model.layers.pallas_grid import AttentionBlocks, KernelInputs, KernelSides
+from t5x_like.model.layers.pallas_grid import AttentionBlocks, KernelInputs, KernelMaskInputs
 from t5x_like.model.layers.pallas_kernels import LANES
 from t5x_like.model.layers.positions import DistanceBias
 from t5x_like.partitioning.activations import HEADS, ROWS, map_heads, num_parts_of_heads
@@ -78,14 +78,14 @@ def pallas_attention(
     copies = math.lcm(num_groups, num_parts_of_heads(queries.shape[2])) // num_groups
     if copies > 1:
         keys, values = (jnp.repeat(each, copies, axis=2) for each in (keys, values))
-    sides = _sides(blocks, mask, len(queries), length)
+    mask_inputs = _mask_inputs(blocks, mask, len(queries), length)
     averages: Array = _attend(
         blocks,
         _padded(queries, 1, num_query_blocks * query_length),
         pad_keys(keys),
         pad_keys(values),
         None if bias is None else bias.values.astype(jnp.float32),
-        sides._replace(keep=None if keep is None else pad_keys(keep, 2)[:, :, None]),
+        mask_inputs._replace(keep=None if keep is None else pad_keys(keep, 2)[:, :, None]),
     )
     return averages[:, :length]
 
@@ -116,7 +116,9 @@ def _padded(array: Array, axis: int, length: int) -> Array:
     return jnp.pad(array, widths)
 
 
-def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length: int) -> KernelSides:
+def _mask_inputs(
+    blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length: int
+) -> KernelMaskInputs:
     """Return the mask as few numbers of each query and each key, which kernels compare."""
 
     def rows(*numbers: Array, padded_length: int) -> Array:
@@ -127,7 +129,7 @@ def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length
 
     of_queries = partial(rows, padded_length=blocks.num_query_blocks * blocks.query_length)
     of_keys = partial(rows, padded_length=blocks.num_key_blocks * blocks.key_length)
-    sides = KernelSides()
+    mask_inputs = KernelMaskInputs()
     queries, keys = mask.query_segment_ids, mask.key_segment_ids
     if queries is not None or keys is not None:
         # A query sees segment ids from its own to its own; padding sees all of tokens. See ``segment_mask``.
@@ -135,18 +137,18 @@ def _sides(blocks: AttentionBlocks, mask: AttentionMask, batch_size: int, length
         keys = jnp.ones((1, blocks.num_keys), jnp.int32) if keys is None else keys
         queries = jnp.zeros((1, length), jnp.int32) if queries is None else queries
         queries = jnp.minimum(queries, 1) if mask.key_segment_ids is None else queries
-        sides = sides._replace(
+        mask_inputs = mask_inputs._replace(
             query_segments=of_queries(jnp.maximum(queries, 1), jnp.where(queries > 0, queries, largest)),
             key_segments=of_keys(keys),
         )
     ranks, key_ranks = mask.query_ranks, mask.key_ranks
     if blocks.causal or not (mask.causal or ranks is not None):
-        return sides
+        return mask_inputs
     if ranks is None or key_ranks is None:  # causal, with a prefix
         ranks, key_ranks = jnp.arange(length)[None], jnp.arange(blocks.num_keys)[None]
     if mask.prefix is not None:
         key_ranks = jnp.where(mask.prefix > 0, jnp.iinfo(jnp.int32).min, key_ranks)
-    return sides._replace(query_ranks=of_queries(ranks), key_ranks=of_keys(key_ranks))
+    return mask_inputs._replace(query_ranks=of_queries(ranks), key_ranks=of_keys(key_ranks))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -156,15 +158,15 @@ def _attend(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: KernelSides,
+    mask_inputs: KernelMaskInputs,
 ) -> Float[Array, "B L H K"]:
-    return _forward(blocks, queries, keys, values, bias, sides)[0]
+    return _forward(blocks, queries, keys, values, bias, mask_inputs)[0]
 
 
 _VECTORS, _NUMBERS, _SIDES = (
     PartitionSpec(ROWS, None, HEADS),
     PartitionSpec(ROWS, HEADS),
-    KernelSides(*(PartitionSpec(ROWS),) * 4, keep=PartitionSpec(ROWS, HEADS)),
+    KernelMaskInputs(*(PartitionSpec(ROWS),) * 4, keep=PartitionSpec(ROWS, HEADS)),
 )
 _INPUTS = (_VECTORS, _VECTORS, _VECTORS, PartitionSpec(HEADS), _SIDES)
 
@@ -175,11 +177,11 @@ def _forward(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: KernelSides,
+    mask_inputs: KernelMaskInputs,
 ) -> tuple[Array, Any]:
     """Return averages, and what the backward pass needs."""
     run = partial(_on_platform, partial(_run_forward, blocks))
-    given = queries, keys, values, bias, sides
+    given = queries, keys, values, bias, mask_inputs
     averages, statistics = map_heads(run, given, _INPUTS, (_VECTORS, _NUMBERS), sizes=queries.shape[::2])
     return averages, (*given, averages, statistics)
 
@@ -206,11 +208,11 @@ def _run_forward(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: KernelSides,
+    mask_inputs: KernelMaskInputs,
     *,
     interpret: bool,
 ) -> tuple[Array, Array]:
-    inputs = _inputs(blocks, queries, keys, values, bias, sides)
+    inputs = _inputs(blocks, queries, keys, values, bias, mask_inputs)
     averages, statistics = pallas_kernels.forward(blocks, inputs, interpret=interpret)
     return _swapped(averages), statistics
 
@@ -221,7 +223,7 @@ def _run_backward(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: KernelSides,
+    mask_inputs: KernelMaskInputs,
     averages: Array,
     statistics: Array,
     gradient: Array,
@@ -230,7 +232,7 @@ def _run_backward(
 ) -> tuple[Array | None, ...]:
     """Return gradients of queries, keys and values, and of the bias with a leading axis for the group of rows."""
     common = jnp.einsum("blhk,blhk->bhl", gradient, averages, preferred_element_type=jnp.float32)
-    inputs = _inputs(blocks, queries, keys, values, bias, sides)._replace(
+    inputs = _inputs(blocks, queries, keys, values, bias, mask_inputs)._replace(
         averages_gradient=_swapped(gradient),
         statistics=jnp.stack([statistics[:, :, 0], 1 / statistics[:, :, 1], common], axis=2),
     )
@@ -249,9 +251,11 @@ def _inputs(
     keys: Array,
     values: Array,
     bias: Array | None,
-    sides: KernelSides,
+    mask_inputs: KernelMaskInputs,
 ) -> KernelInputs:
-    return KernelInputs(_swapped(queries), _swapped(keys), _swapped(values), _in_rows(blocks, bias), sides)
+    return KernelInputs(
+        _swapped(queries), _swapped(keys), _swapped(values), _in_rows(blocks, bias), mask_inputs
+    )
 
 
 def _in_rows(blocks: AttentionBlocks, bias: Float[Array, "H R"] | None) -> Float[Array, "H T C"] | None:

@@ -52,7 +52,7 @@ class AttentionBlocks:
         return self.num_key_blocks - -(-self.num_prefix // self.key_length)
 
 
-class KernelSides(NamedTuple):
+class KernelMaskInputs(NamedTuple):
     """Inputs without a gradient.
 
     Attributes:
@@ -78,7 +78,7 @@ class KernelInputs(NamedTuple):
       keys: Keys.
       values: Values.
       bias: Bias by distance from a key to a query, in rows of a block's length; 0 starts row ``num_key_blocks``.
-      sides: See there.
+      mask_inputs: See ``KernelMaskInputs``.
       averages_gradient: Gradient of the averages; for backward kernels.
       statistics: Of each query the largest score, the inverse sum of exponentials, and what the softmax takes off each
         score's gradient; for backward kernels.
@@ -88,7 +88,7 @@ class KernelInputs(NamedTuple):
     keys: Any  # Float[Array, "B G M K"]
     values: Any  # Float[Array, "B G M K"]
     bias: Any  # Float[Array, "H T C"]
-    sides: KernelSides
+    mask_inputs: KernelMaskInputs
     averages_gradient: Any = None  # Float[Array, "B H L K"]
     statistics: Any = None  # Float[Array, "B H 3 L"]
 
@@ -97,7 +97,7 @@ _OF_QUERIES = ("queries", "averages_gradient", "statistics", "query_segments", "
 _OF_KEYS = ("keys", "values", "key_segments", "key_ranks", "keep")
 
 
-class Place(NamedTuple):
+class KernelIndices(NamedTuple):
     """Numbers of what one call of a kernel computes.
 
     Attributes:
@@ -198,9 +198,9 @@ class Grid:
         num_scores = math.prod(self.sizes) * self.blocks.query_length * self.blocks.key_length
         # The side that isn't kept is read again in each call.
         again = _OF_QUERIES if self.by_key else _OF_KEYS
-        inputs = {**self.inputs._asdict(), **self.inputs.sides._asdict()}
+        inputs = {**self.inputs._asdict(), **self.inputs.mask_inputs._asdict()}
         specs = self._input_specs()
-        blocks = {**specs._asdict(), **specs.sides._asdict()}
+        blocks = {**specs._asdict(), **specs.mask_inputs._asdict()}
         num_bytes = sum(math.prod(shape) * jnp.dtype(dtype).itemsize for shape, dtype, _ in outputs)
         for name in (*_OF_QUERIES, *_OF_KEYS, "bias"):
             if inputs[name] is not None:
@@ -213,15 +213,15 @@ class Grid:
             bytes_accessed=num_bytes,
         )
 
-    def _at(self, *indices: Any) -> Place:
+    def _at(self, *indices: Any) -> KernelIndices:
         """Return the place of a call from its indices in the grid, and the numbers of blocks in each pair."""
         *numbers, queries_of, keys_of = indices
         first, row, pair, *shared = numbers
         head = first * self.num_shared + shared[0] if shared else first
         group = first if shared else jax.lax.div(first, self.num_shared)
-        return Place(row, head, group, queries_of[pair], keys_of[pair])
+        return KernelIndices(row, head, group, queries_of[pair], keys_of[pair])
 
-    def _here(self, queries_of: Any, keys_of: Any) -> Place:
+    def _here(self, queries_of: Any, keys_of: Any) -> KernelIndices:
         """Return the place of the present call, and whether it is the first or last of a sum."""
         indices = [pl.program_id(axis) for axis in range(len(self.sizes))]
         pair, last_pair, of = indices[2], self.sizes[2] - 1, keys_of if self.by_key else queries_of
@@ -231,7 +231,9 @@ class Grid:
             is_first, is_last = is_first & (indices[3] == 0), is_last & (indices[3] == self.num_shared - 1)
         return self._at(*indices, queries_of, keys_of)._replace(is_first=is_first, is_last=is_last)
 
-    def _spec(self, shape: tuple[int | None, ...], of: Callable[[Place], tuple[Any, ...]]) -> pl.BlockSpec:
+    def _spec(
+        self, shape: tuple[int | None, ...], of: Callable[[KernelIndices], tuple[Any, ...]]
+    ) -> pl.BlockSpec:
         return pl.BlockSpec(shape, lambda *indices: of(self._at(*indices)))
 
     def _input_specs(self) -> KernelInputs:
@@ -241,7 +243,7 @@ class Grid:
             keys=self.keys_spec,
             values=self.keys_spec,
             bias=self.bias_spec,
-            sides=KernelSides(
+            mask_inputs=KernelMaskInputs(
                 query_segments=self._spec((None, 2, queries), lambda at: (at.row, 0, at.query)),
                 key_segments=self._spec((None, 1, keys), lambda at: (at.row, 0, at.key)),
                 query_ranks=self._spec((None, 1, queries), lambda at: (at.row, 0, at.query)),

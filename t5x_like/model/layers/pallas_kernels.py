@@ -17,7 +17,13 @@ from jaxtyping import Array, Bool, Float
 
 from t5x_like.model.layers.attention_blocks import scale_and_cap
 from t5x_like.model.layers.masks import MASKED
-from t5x_like.model.layers.pallas_grid import AttentionBlocks, Grid, KernelInputs, KernelSides, Place
+from t5x_like.model.layers.pallas_grid import (
+    AttentionBlocks,
+    Grid,
+    KernelIndices,
+    KernelInputs,
+    KernelMaskInputs,
+)
 
 # Numbers in a row of a vector register, and rows. Blocks are multiples of rows long.
 LANES, SUBLANES = 128, 8
@@ -74,7 +80,7 @@ def backward_keys(
 
 def _forward_kernel(
     blocks: AttentionBlocks,
-    at: Place,
+    at: KernelIndices,
     inputs: KernelInputs,
     averages: Any,
     statistics: Any,
@@ -108,7 +114,7 @@ def _forward_kernel(
 
 
 def _queries_kernel(
-    blocks: AttentionBlocks, at: Place, inputs: KernelInputs, by_queries: Any, *others: Any
+    blocks: AttentionBlocks, at: KernelIndices, inputs: KernelInputs, by_queries: Any, *others: Any
 ) -> None:
     """Add a pair to the gradients of its queries, and of the bias."""
     *by_bias, sums = others
@@ -138,7 +144,7 @@ def _queries_kernel(
 
 def _keys_kernel(
     blocks: AttentionBlocks,
-    at: Place,
+    at: KernelIndices,
     inputs: KernelInputs,
     by_keys: Any,
     by_values: Any,
@@ -176,7 +182,7 @@ class _Scores(NamedTuple):
     slope: Float[Array, "M L"] | None
 
 
-def _scores(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -> _Scores:
+def _scores(blocks: AttentionBlocks, at: KernelIndices, inputs: KernelInputs) -> _Scores:
     """Return scores, with a column for each query: sums over keys are then sums of whole registers."""
     scores = _product(inputs.keys[...], inputs.queries[...], 1, 1)
     scores = scale_and_cap(scores, blocks.scale, blocks.soft_cap)
@@ -185,7 +191,7 @@ def _scores(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -> _Scores
         row = _bias_row(blocks, at)
         near = [inputs.bias[pl.ds(row - 1, 1), :], inputs.bias[pl.ds(row, 1), :]]
         scores += _without_prefix(blocks, at, diagonals(jnp.concatenate(near, axis=1)))
-    visible = _visible(blocks, at, inputs.sides, scores.shape)
+    visible = _visible(blocks, at, inputs.mask_inputs, scores.shape)
     scores = scores if visible is None else jnp.where(visible, scores, MASKED)
     if blocks.num_keys % blocks.key_length or blocks.num_prefix % blocks.key_length:
         # Padding of a block has no weight, not even in a column where everything is masked.
@@ -197,15 +203,15 @@ def _scores(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -> _Scores
 
 
 def _visible(
-    blocks: AttentionBlocks, at: Place, sides: KernelSides, shape: tuple[int, ...]
+    blocks: AttentionBlocks, at: KernelIndices, mask_inputs: KernelMaskInputs, shape: tuple[int, ...]
 ) -> Bool[Array, "M L"] | None:
     """Return the mask of a pair; see ``AttentionMask.between``."""
     conditions = []
-    if sides.key_segments is not None:
-        ids = jnp.broadcast_to(_column(sides.key_segments[...]), shape)
-        conditions = [ids >= sides.query_segments[0:1], ids <= sides.query_segments[1:2]]
-    if sides.key_ranks is not None:
-        conditions.append(_column(sides.key_ranks[...]) <= sides.query_ranks[...])
+    if mask_inputs.key_segments is not None:
+        ids = jnp.broadcast_to(_column(mask_inputs.key_segments[...]), shape)
+        conditions = [ids >= mask_inputs.query_segments[0:1], ids <= mask_inputs.query_segments[1:2]]
+    if mask_inputs.key_ranks is not None:
+        conditions.append(_column(mask_inputs.key_ranks[...]) <= mask_inputs.query_ranks[...])
     window = blocks.window
     if blocks.causal or window is not None:
         # Compared as they are: differences would be one more operation for each pair of a query and a key.
@@ -221,14 +227,16 @@ def _visible(
     return visible | (at.key >= blocks.first_prefix_block) if blocks.num_prefix else visible
 
 
-def _score_gradients(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -> tuple[Array, Array, Array]:
+def _score_gradients(
+    blocks: AttentionBlocks, at: KernelIndices, inputs: KernelInputs
+) -> tuple[Array, Array, Array]:
     """Return weights after dropout, and gradients of scores and of scaled products of queries and keys."""
     scores = _scores(blocks, at, inputs)
     largest, inverse_total, common = (inputs.statistics[number : number + 1] for number in range(3))
     weights = jnp.exp(scores.masked - largest) * inverse_total
     by_weight = _dropped(inputs, _product(inputs.values[...], inputs.averages_gradient[...], 1, 1))
     by_score = weights * (by_weight - common)
-    masks_all = inputs.sides.key_segments is not None or inputs.sides.key_ranks is not None
+    masks_all = inputs.mask_inputs.key_segments is not None or inputs.mask_inputs.key_ranks is not None
     if scores.visible is not None and masks_all:  # a column where everything is masked has weights
         by_score = jnp.where(scores.visible, by_score, 0.0)
     by_product = by_score if scores.slope is None else by_score * scores.slope
@@ -237,7 +245,7 @@ def _score_gradients(blocks: AttentionBlocks, at: Place, inputs: KernelInputs) -
 
 def _dropped(inputs: KernelInputs, weights: Float[Array, "M L"]) -> Float[Array, "M L"]:
     """Apply dropout to weights, or to their gradients."""
-    keep = inputs.sides.keep
+    keep = inputs.mask_inputs.keep
     return weights if keep is None else weights * _column(keep[...].astype(jnp.float32))
 
 
@@ -253,13 +261,15 @@ def _column(row: Array) -> Array:
     return jnp.broadcast_to(row, (LANES, row.shape[1])).T[:, :1]
 
 
-def _bias_row(blocks: AttentionBlocks, at: Place) -> Any:
+def _bias_row(blocks: AttentionBlocks, at: KernelIndices) -> Any:
     """Return the second of the two rows of ``KernelInputs.bias`` that have the distances of a pair."""
     last = blocks.num_query_blocks + blocks.num_key_blocks - 1
     return jnp.clip(at.query - at.key + blocks.num_key_blocks, 1, last)
 
 
-def _without_prefix(blocks: AttentionBlocks, at: Place, bias: Float[Array, "..."]) -> Float[Array, "..."]:
+def _without_prefix(
+    blocks: AttentionBlocks, at: KernelIndices, bias: Float[Array, "..."]
+) -> Float[Array, "..."]:
     """Return 0 for keys of the prefix, which have no distance."""
     return jnp.where(at.key < blocks.first_prefix_block, bias, 0.0) if blocks.num_prefix else bias
 

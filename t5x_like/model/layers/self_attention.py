@@ -16,7 +16,7 @@ from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_places
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
 from t5x_like.model.layers.masks import AttentionMask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
-from t5x_like.model.layers.transient_global import Globals, TransientGlobal
+from t5x_like.model.layers.transient_global import GlobalBlocks, TransientGlobal
 
 
 class AttentionContext(NamedTuple):
@@ -42,7 +42,7 @@ class AttentionContext(NamedTuple):
     implementation: AttentionImplementation = "plain"
     real: Bool[Array, "B L"] | None = None
     segment_ids: Int[Array, "B L"] | None = None
-    global_blocks: Globals | None = None
+    global_blocks: GlobalBlocks | None = None
     positions: Int[Array, "B L"] | None = None
     bidirectional: bool = False
     encoded: Float[Array, "B M D"] | None = None

@@ -48,7 +48,7 @@ class Blocks(NamedTuple):
     segment_ids: Int[Array, "B M"]
 
 
-class Globals(NamedTuple):
+class GlobalBlocks(NamedTuple):
     """Inputs about blocks that all layers share.
 
     Attributes:
@@ -68,7 +68,9 @@ class TransientGlobal(nnx.Module):
     def __init__(self, norm: NormConfig, model_dim: int):
         self.norm = build_norm(norm, model_dim)
 
-    def __call__(self, x: Float[Array, "B L D"], attention: Attention, context: Globals) -> GlobalKeysValues:
+    def __call__(
+        self, x: Float[Array, "B L D"], attention: Attention, context: GlobalBlocks
+    ) -> GlobalKeysValues:
         """Return keys and values of all blocks' summaries.
 
         Args:
@@ -85,7 +87,9 @@ class TransientGlobal(nnx.Module):
         )
 
 
-def globals_of(segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bias: RelativeBias) -> Globals:
+def globals_of(
+    segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bias: RelativeBias
+) -> GlobalBlocks:
     """Return the inputs that all layers share."""
     blocks = blocks_of(segment_ids, config.block_size)
     numbers = jnp.arange(blocks.segment_ids.shape[1])
@@ -93,7 +97,7 @@ def globals_of(segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bi
     def of_row(block_of_tokens: Int[Array, " L"]) -> Float[Array, "H L M"]:
         return bias(block_of_tokens, numbers, len(numbers) + 2, bidirectional=True)[0]
 
-    return Globals(blocks, segment_ids, jax.vmap(of_row)(blocks.of_tokens))
+    return GlobalBlocks(blocks, segment_ids, jax.vmap(of_row)(blocks.of_tokens))
 
 
 def blocks_of(segment_ids: Int[Array, "B L"], size: int) -> Blocks:

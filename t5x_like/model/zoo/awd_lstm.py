@@ -5,7 +5,7 @@ from typing import Literal
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.rnn_language_model import PieceReading, RNNLanguageModelConfig
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn
@@ -124,7 +124,7 @@ class AWDLSTMConfig(RNNConfig):
     @property
     def heads(self) -> HeadsConfig:
         """Heads for ``task``."""
-        words = WordsConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True)
+        words = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True)
         heads = decoder_heads(self.task, self.num_labels, words, keep_lm_head=self.keep_lm_head)
         if self.classifier is None or self.task not in SEQUENCE_TASKS:
             return heads

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
-from t5x_like.model.heads import WordsConfig
+from t5x_like.model.heads import LMHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
@@ -67,7 +67,7 @@ class BartLikeConfig(CommonConfig):
                 self.task,
                 num_labels=self.num_labels,
                 model_dim=self.model_dim,
-                words=WordsConfig(tie_word_embeddings=True, bias=True),
+                words=LMHeadConfig(tie_word_embeddings=True, bias=True),
                 model=type(self).__name__.removesuffix("Config"),
             ),
             decoder_start_token_id=self.decoder_start,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
@@ -149,7 +149,7 @@ class BertLikeConfig(CommonConfig):
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
+            words=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
             pooler=self.pooler,
             pair=self.pair,
             dropout_rate=classifier_dropout_of(self),

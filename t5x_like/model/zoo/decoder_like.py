@@ -6,7 +6,7 @@ from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.decoder import DecoderConfig
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.norm import LayerNormConfig, NormConfig
@@ -80,9 +80,9 @@ class DecoderLikeConfig(CommonConfig):
         return self.embeddings_of()
 
     @property
-    def words(self) -> WordsConfig:
+    def words(self) -> LMHeadConfig:
         """Output layer over the vocabulary."""
-        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
+        return LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings)
 
     @property
     def norm(self) -> NormConfig:
@@ -113,7 +113,7 @@ def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, 
 def decoder_heads(
     task: ModelTask,
     num_labels: int,
-    words: WordsConfig,
+    words: LMHeadConfig,
     *,
     keep_lm_head: bool = False,
     dropout_rate: float = 0.0,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
@@ -41,7 +41,7 @@ class DistilBertConfig(BertLikeConfig):
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
+            words=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
             pooler=self.pooler,
             dropout_rate=classifier_dropout_of(self) if self.pooler else self.dropout_rate,
             qa_dropout_rate=_qa_dropout_of(self),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import HeadsConfig, ScoresConfig
+from t5x_like.model.heads import HeadsConfig, ScoreHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import Normal
@@ -72,7 +72,7 @@ class ElectraConfig(BertLikeConfig):
         if self.task != "replaced_tokens":
             return super().heads
         transform = TransformConfig(dim=self.model_dim, activation=self.activation)
-        scores = ScoresConfig(name="replaced_tokens", input="tokens", num_outputs=1, transform=transform)
+        scores = ScoreHeadConfig(name="replaced_tokens", input="tokens", num_outputs=1, transform=transform)
         return HeadsConfig(scores=(scores,))
 
 

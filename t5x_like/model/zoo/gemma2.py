@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import WordsConfig
+from t5x_like.model.heads import LMHeadConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
@@ -31,7 +31,7 @@ class Gemma2Config(GemmaConfig):
     sliding_window: int = 4096
 
     @property
-    def words(self) -> WordsConfig:
+    def words(self) -> LMHeadConfig:
         """Output layer with capped logits."""
         return replace(super().words, final_logit_soft_cap=self.final_logit_soft_cap)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from t5x_like.model.heads import HeadsConfig, ScoresConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.transform import TransformConfig
 from t5x_like.model.zoo.weights import Weight, module_rows
@@ -161,7 +161,7 @@ def scoring_heads(
     if task not in num_outputs:
         return None
     is_pooled = task in SEQUENCE_TASKS
-    scores = ScoresConfig(
+    scores = ScoreHeadConfig(
         name=task,
         input="pooled" if is_pooled else "tokens",
         num_outputs=num_outputs[task],
@@ -176,7 +176,7 @@ def heads_for(
     task: ModelTask,
     *,
     num_labels: int,
-    words: WordsConfig,
+    words: LMHeadConfig,
     pooler: PoolerConfig | None,
     pair: Literal["next_sentence", "sentence_order"] = "next_sentence",
     dropout_rate: float = 0.0,
@@ -197,7 +197,7 @@ def heads_for(
       ValueError: The task is not one of an encoder's.
     """
     if task in ("next_sentence", "pretraining"):
-        scores = (ScoresConfig(name=pair, input="pooled", num_outputs=2),)
+        scores = (ScoreHeadConfig(name=pair, input="pooled", num_outputs=2),)
         return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
     rate = qa_dropout_rate if task == "question_answering" else dropout_rate
     heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, dropout_rate=rate)
@@ -213,7 +213,7 @@ def heads_for(
 
 
 def encoder_decoder_heads(
-    task: ModelTask, *, num_labels: int, model_dim: int, words: WordsConfig, model: str
+    task: ModelTask, *, num_labels: int, model_dim: int, words: LMHeadConfig, model: str
 ) -> HeadsConfig:
     """Return the heads of an encoder-decoder, whose decoder reads the input again to classify it.
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.encoder import EncoderConfig
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -136,7 +136,7 @@ class ModernBertConfig(CommonConfig):
         if self.task == "base":
             return HeadsConfig()
         if self.task in ("masked_lm", "cloze"):
-            words = WordsConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=transform)
+            words = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=transform)
             return HeadsConfig(words=words, cloze=self.task == "cloze")
         # For multiple choice transformers skips padding on the left, for classification it doesn't.
         first = "first_real" if self.task == "multiple_choice" else "first"

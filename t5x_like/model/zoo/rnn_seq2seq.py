@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.rnn_encoder_decoder import RNNEncoderDecoderConfig, decoder_input_dim
-from t5x_like.model.heads import WordsConfig
+from t5x_like.model.heads import LMHeadConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Normal
 from t5x_like.model.layers.rnn_attention import InputFeeding, RNNAttentionConfig, RNNScore
@@ -81,7 +81,7 @@ class RNNSeq2SeqConfig(RNNConfig):
                 self.task,
                 num_labels=self.num_labels,
                 model_dim=output_dim,
-                words=WordsConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True),
+                words=LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True),
                 model="RNNSeq2Seq",
             ),
             dropout_rate=self.dropout_rate,

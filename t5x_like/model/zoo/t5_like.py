@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from t5x_like.config_class import config_class
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.attention import AttentionConfig, Positions
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -79,10 +79,10 @@ class T5LikeConfig(CommonConfig):
         return self.embeddings_of(stddev=1.0)
 
     @property
-    def words(self) -> WordsConfig:
+    def words(self) -> LMHeadConfig:
         """Output layer. T5 1.0 scores smaller vectors, because its table is not initialized for scores."""
         scale = self.model_dim**-0.5 if self.scales_decoder_outputs else 1.0
-        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings, scale=scale)
+        return LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, scale=scale)
 
     def attention(
         self, positions: Positions | None = None, window: SlidingWindow | None = None

@@ -5,7 +5,7 @@ from typing import Any
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.recurrent import RecurrentConfig
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ConfigFields, Field
@@ -84,7 +84,7 @@ class TransfoXLConfig(RelativeLikeConfig):
     @property
     def heads(self) -> HeadsConfig:
         """Heads other than the adaptive softmax."""
-        words = WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
+        words = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings)
         return replace(decoder_heads(self.task, self.num_labels, words), words=None)
 
     @property

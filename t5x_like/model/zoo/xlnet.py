@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.two_stream import Direction, TwoStreamConfig
-from t5x_like.model.heads import HeadsConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.pooler import PoolerConfig
@@ -77,7 +77,7 @@ class XLNetConfig(RelativeLikeConfig):
         if self.task == "base":
             return HeadsConfig()
         if self.task == "causal_lm":
-            return HeadsConfig(words=WordsConfig(tie_word_embeddings=True, bias=True))
+            return HeadsConfig(words=LMHeadConfig(tie_word_embeddings=True, bias=True))
         summary = TransformConfig(dim=self.model_dim, activation="tanh")
         heads = scoring_heads(
             self.task,

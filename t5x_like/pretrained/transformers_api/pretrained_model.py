@@ -141,7 +141,7 @@ class Pretrained(OpenModel):
         input_ids: Any,
         attention_mask: Any = None,
         *,
-        takes: Pooling | None = None,
+        pooling: Pooling | None = None,
         normalized: bool | None = None,
         **arguments: Any,
     ) -> np.ndarray:
@@ -150,9 +150,10 @@ class Pretrained(OpenModel):
         Args:
           input_ids: token ids [B, L], or a text or list of texts.
           attention_mask: 1 where a token is real, [B, L]; made for texts.
-          takes: the mean or maximum over a text's tokens, or the state of its first or last token. If not given, that
+          pooling: the mean or maximum over a text's tokens, or the state of its first or last token. If not given, that
             of ``sentence_embedding``, else the mean.
-          normalized: scale vectors to length 1, so that inner products are cosines. If not given, likewise, else True.
+          normalized: scale vectors to length 1, so that inner products are cosines. If not given, that of
+            ``sentence_embedding``, else True.
           **arguments: others of a call, such as ``token_type_ids``.
 
         Returns:
@@ -163,7 +164,7 @@ class Pretrained(OpenModel):
             texts = [input_ids] if isinstance(input_ids, str) else input_ids
             worded = [settings.word(text) for text in texts]
             encoded = self.encode(worded, padding_side="right", max_length=settings.max_length)
-            vectors = self.embed(**encoded, takes=takes, normalized=normalized, **arguments)
+            vectors = self.embed(**encoded, pooling=pooling, normalized=normalized, **arguments)
             return vectors[0] if isinstance(input_ids, str) else vectors
         if attention_mask is not None:
             arguments["attention_mask"] = attention_mask
@@ -174,7 +175,7 @@ class Pretrained(OpenModel):
         states = outputs.get("encoder_last_hidden_state")
         states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
-        given = {"pooling": takes, "normalized": normalized}
+        given = {"pooling": pooling, "normalized": normalized}
         changed = replace(settings, **{name: value for name, value in given.items() if value is not None})
         return changed.vectors(states, real)
 

@@ -16,7 +16,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.decathlon_dialogues import WOZ
 from t5x_like.text.benchmarks.decathlon_queries import WIKI_SQL
 from t5x_like.text.benchmarks.decathlon_texts import PRONOUNS, RELATIONS, SEMANTIC_ROLES
-from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
+from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.glue import SST2
 from t5x_like.text.benchmarks.glue_form import MNLI_LABELS
 from t5x_like.text.benchmarks.glue_inference import MNLI, MNLI_MATCHED, MNLI_MISMATCHED
@@ -33,37 +33,37 @@ def _label(row: RowValues, labels: tuple[str, ...]) -> tuple[str, ...]:
     return () if word == UNLABELED else (word,)
 
 
-def ask_squad(row: RowValues) -> Asked:
+def ask_squad(row: RowValues) -> QuestionContext:
     """Return SQuAD's own question."""
-    return Asked(row["question"], row["context"], tuple(row["answers"]["text"]))
+    return QuestionContext(row["question"], row["context"], tuple(row["answers"]["text"]))
 
 
-def ask_translation(row: RowValues) -> Asked:
+def ask_translation(row: RowValues) -> QuestionContext:
     """Ask for a translation from English to German."""
-    return Asked("What is the translation from English to German?", row["en"], (row["de"],))
+    return QuestionContext("What is the translation from English to German?", row["en"], (row["de"],))
 
 
-def ask_summary(row: RowValues) -> Asked:
+def ask_summary(row: RowValues) -> QuestionContext:
     """Ask for a summary."""
-    return Asked("What is the summary?", row["article"], (row["highlights"],))
+    return QuestionContext("What is the summary?", row["article"], (row["highlights"],))
 
 
-def ask_inference(row: RowValues) -> Asked:
+def ask_inference(row: RowValues) -> QuestionContext:
     """Ask about a hypothesis."""
     question = f'Hypothesis: "{row["hypothesis"]}" -- entailment, neutral, or contradiction?'
-    return Asked(question, f'Premise: "{row["premise"]}"', _label(row, MNLI_LABELS))
+    return QuestionContext(question, f'Premise: "{row["premise"]}"', _label(row, MNLI_LABELS))
 
 
-def ask_sentiment(row: RowValues) -> Asked:
+def ask_sentiment(row: RowValues) -> QuestionContext:
     """Ask about the sentiment of a review."""
-    return Asked("Is this review negative or positive?", row["sentence"], _label(row, SST2.labels))
+    return QuestionContext("Is this review negative or positive?", row["sentence"], _label(row, SST2.labels))
 
 
 def _decathlon(
     benchmark: Benchmark,
     name: str,
     title: str,
-    ask: Callable[[RowValues], Asked],
+    ask: Callable[[RowValues], QuestionContext],
     columns: tuple[str, ...],
     *examples: tuple[RowValues, str, str, str],
     extras: tuple[str, ...] = (),

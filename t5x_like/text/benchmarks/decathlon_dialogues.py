@@ -9,7 +9,7 @@ from typing import Any
 from t5x_like.io.files import json_value
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
+from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.metrics.structured_answers import joint_goal_em
 from t5x_like.text.tasks.rows import BadRow, RawRow
@@ -64,7 +64,7 @@ def _turn(
     return row, now
 
 
-def ask_change(row: RowValues) -> Asked:
+def ask_change(row: RowValues) -> QuestionContext:
     """Ask for the change of state, after the system's acts and the user's words."""
     acts = ", ".join(row["acts"])
     context = (
@@ -72,7 +72,7 @@ def ask_change(row: RowValues) -> Asked:
     )
     informed, requested = ", ".join(row["informed"]), ", ".join(row["requested"])
     change = f"{informed}; {requested}" if requested else f"{informed};"
-    return Asked(QUESTION, context, (change if informed or requested else NO_CHANGE,))
+    return QuestionContext(QUESTION, context, (change if informed or requested else NO_CHANGE,))
 
 
 def dialogue_turn(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
+from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.record_files import RecordFiles, json_objects
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.metrics.structured_answers import logical_form_em
@@ -77,11 +77,11 @@ def _columns_of_tables(file: str) -> dict[str, list[str]]:
     return found
 
 
-def ask_query(row: RowValues) -> Asked:
+def ask_query(row: RowValues) -> QuestionContext:
     """Ask for the query; the context has the table's columns, SQL's key words and the user's question."""
     columns = ", ".join(row["columns"])
     context = f"The table has columns {columns} and key words {', '.join(_KEY_WORDS)}-- {row['question']}"
-    return Asked(QUESTION, context, (row["query"],))
+    return QuestionContext(QUESTION, context, (row["query"],))
 
 
 _SPOKEN = (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.decathlon_wording import Asked, asked
+from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
 from t5x_like.text.metrics import accuracy, squad
 from t5x_like.text.metrics.structured_answers import UNANSWERABLE, relation_f1
@@ -136,19 +136,19 @@ def _ends_with_blank_line(file: str) -> bool:
     return not last.strip()
 
 
-def ask_roles(row: RowValues) -> Asked:
+def ask_roles(row: RowValues) -> QuestionContext:
     """Return QA-SRL's own question."""
-    return Asked(row["question"], row["sentence"], tuple(row["answers"]))
+    return QuestionContext(row["question"], row["sentence"], tuple(row["answers"]))
 
 
-def ask_relation(row: RowValues) -> Asked:
+def ask_relation(row: RowValues) -> QuestionContext:
     """Return QA-ZRE's own question; its answers are one text."""
-    return Asked(row["question"], row["sentence"], (", ".join(row["answers"]) or UNANSWERABLE,))
+    return QuestionContext(row["question"], row["sentence"], (", ".join(row["answers"]) or UNANSWERABLE,))
 
 
-def ask_pronoun(row: RowValues) -> Asked:
+def ask_pronoun(row: RowValues) -> QuestionContext:
     """Return the schema's own question."""
-    return Asked(row["question"], row["sentence"], (row["answer"],))
+    return QuestionContext(row["question"], row["sentence"], (row["answer"],))
 
 
 def _example(

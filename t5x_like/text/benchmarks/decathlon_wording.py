@@ -8,7 +8,7 @@ from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.templates import RowValues
 
 
-class Asked(NamedTuple):
+class QuestionContext(NamedTuple):
     """A row as decaNLP words it.
 
     Attributes:
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
     answers: tuple[str, ...]
 
 
-def asked(ask: Callable[[RowValues], Asked], *extras: str) -> Wording:
+def asked(ask: Callable[[RowValues], QuestionContext], *extras: str) -> Wording:
     """Return the wording ``question: … context: …`` with the answer as the target.
 
     Args:

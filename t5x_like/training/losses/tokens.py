@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.config_class import changeable, config_class
-from t5x_like.model.heads import DeferredLogits, Words
+from t5x_like.model.heads import DeferredLogits, LMHead
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.position_chunks import map_position_chunks
@@ -126,7 +126,7 @@ def measure_tokens(
         return TokenMeasures(losses, z_losses, argmax(logits) == target_tokens)
 
     def measure(
-        layer: tuple[Words, Embedding | None], hidden: jax.Array, targets: jax.Array
+        layer: tuple[LMHead, Embedding | None], hidden: jax.Array, targets: jax.Array
     ) -> TokenMeasures:
         @partial(jax.checkpoint, prevent_cse=False)
         def measure_chunk(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
