@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from t5x_like.model.zoo.t5 import T5Config
     from t5x_like.optimizers.lamb import Lamb
     from t5x_like.optimizers.lion import Lion
+    from t5x_like.optimizers.muon import Muon
     from t5x_like.optimizers.optimizers import Adafactor, AdamW
     from t5x_like.optimizers.parameter_groups import LayerDecay
     from t5x_like.optimizers.schedules import (
@@ -130,6 +131,7 @@ _MODULES = {
     "MaskedLM": "text.objectives.masked_lm",
     "MeshConfig": "partitioning.mesh",
     "Mixture": "text.tasks.mixtures",
+    "Muon": "optimizers.muon",
     "MlflowLogger": "training.metric_loggers",
     "Noam": "optimizers.schedules",
     "NoisyTune": "training.noisy_tune",
@@ -208,6 +210,7 @@ __all__ = [
     "MeshConfig",
     "Mixture",
     "MlflowLogger",
+    "Muon",
     "Noam",
     "NoisyTune",
     "PrefixTuning",

@@ -66,20 +66,25 @@ class OptaxOptimizer:
         return rate_factors(params, None, ())
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """Return the axis names of a weight for each statistic with its path and rank, and ``()`` for others.
+        """See ``axes_by_path``."""
+        return axes_by_path(abstract_state, axes)
 
-        Args:
-          abstract_state: State, or its shapes.
-          axes: Axis names of the parameters.
-        """
-        by_path = dict(jax.tree_util.tree_flatten_with_path(axes, is_leaf=is_axes)[0])
-        lengths = sorted({len(path) for path in by_path}, reverse=True)
 
-        def named(path: Any, leaf: Any) -> Axes:
-            ends = (by_path.get(path[-length:]) for length in lengths)
-            return next((names for names in ends if names is not None and len(names) == len(leaf.shape)), ())
+def axes_by_path(abstract_state: Any, axes: Any) -> Any:
+    """Return the axis names of a weight for each statistic with its path and rank, and ``()`` for others.
 
-        return jax.tree_util.tree_map_with_path(named, abstract_state)
+    Args:
+      abstract_state: State of an optimizer, or its shapes; parts of it may lack weights.
+      axes: Axis names of the parameters.
+    """
+    by_path = dict(jax.tree_util.tree_flatten_with_path(axes, is_leaf=is_axes)[0])
+    lengths = sorted({len(path) for path in by_path}, reverse=True)
+
+    def named(path: Any, leaf: Any) -> Axes:
+        ends = (by_path.get(path[-length:]) for length in lengths)
+        return next((names for names in ends if names is not None and len(names) == len(leaf.shape)), ())
+
+    return jax.tree_util.tree_map_with_path(named, abstract_state)
 
 
 def as_optimizer(optimizer: Optimizer | optax.GradientTransformation) -> Optimizer:

@@ -1,0 +1,104 @@
+"""Muon: matrices by orthogonal updates, layer by layer, all other weights by Adam; and as a part of runs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from t5x_like.optimizers.muon import Muon
+from t5x_like.optimizers.optimizers import AdamW, Optimizer
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import tree_shardings
+
+AXES = {
+    "wi": ("layers", "embed", "mlp"),
+    "table": ("vocab", "embed"),
+    "scale": ("layers", "norm"),
+    "bias": ("mlp",),
+}
+SHAPES = {"wi": (2, 8, 16), "table": (24, 8), "scale": (2, 8), "bias": (16,)}
+
+
+def draw(seed):
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
+
+
+def updates_of(optimizer, gradients, params):
+    rule = optimizer.build(AXES)
+    state = rule.init(params)
+    for each in gradients:
+        updates, state = rule.update(each, state, params)
+    return updates
+
+
+def orthogonalized(matrix):
+    """Newton-Schulz in numpy, with Jordan's coefficients."""
+    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    x = wide / np.linalg.norm(wide)
+    for _ in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x if matrix.shape[0] <= matrix.shape[1] else x.T
+
+
+def test_each_layer_of_a_matrix_moves_by_its_own_orthogonal_update():
+    params, gradients = draw(0), draw(1)
+    muon = Muon(learning_rate=0.1, weight_decay_rate=0.05, nesterov=False, max_gradient_norm=None)
+    found = updates_of(muon, [gradients], params)["wi"]
+    for layer in range(2):
+        wanted = 0.2 * np.sqrt(16) * orthogonalized(gradients["wi"][layer].astype(np.float64))
+        wanted = -0.1 * (wanted + 0.05 * params["wi"][layer])
+        np.testing.assert_allclose(found[layer], wanted, rtol=2e-3, atol=2e-4)
+    rms = np.sqrt(np.mean(np.square(found[0] + 0.005 * params["wi"][0])))
+    assert rms == pytest.approx(0.1 * 0.2, rel=0.35)  # singular values are between 0.7 and 1.2
+
+
+def test_tables_norms_and_biases_have_the_updates_of_adam_and_no_decay():
+    params, gradients = draw(0), [draw(seed) for seed in (1, 2, 3)]
+    muon = Muon(learning_rate=0.1, nesterov=False, max_gradient_norm=None)
+    adam = AdamW(learning_rate=0.1, beta2=0.95, weight_decay_rate=0.0, epsilon=1e-8, max_gradient_norm=None)
+    found, wanted = (updates_of(each, gradients, params) for each in (muon, adam))
+    for name in ("table", "scale", "bias"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-7)
+    slower = updates_of(Muon(adam_learning_rate=0.01, learning_rate=0.1, nesterov=False), gradients, params)
+    assert np.abs(slower["bias"]).max() < 0.2 * np.abs(found["bias"]).max()
+
+
+def test_a_state_cut_over_eight_devices_trains_as_a_whole_one():
+    optimizer = Muon(learning_rate=0.1)
+    assert isinstance(optimizer, Optimizer)
+    mesh = MeshConfig(data=2, fsdp=2, model=2).build()
+    built = optimizer.build(AXES)
+    params, gradients = draw(0), draw(1)
+    abstract = jax.eval_shape(built.init, params)
+    shardings = tree_shardings(optimizer.state_axes(abstract, AXES), abstract, mesh)
+    weights = tree_shardings(AXES, params, mesh)
+    assert weights["wi"].spec in {leaf.spec for leaf in jax.tree.leaves(shardings)}
+    assert weights["table"].spec in {leaf.spec for leaf in jax.tree.leaves(shardings)}
+
+    def train(params, state, gradients):
+        updates, state = built.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state
+
+    whole = params, built.init(jax.tree.map(jnp.asarray, params))
+    cut = jax.device_put(params, weights), jax.jit(built.init, out_shardings=shardings)(params)
+    for _ in range(2):
+        whole = jax.jit(train)(*whole, gradients)
+        cut = jax.jit(train)(*cut, gradients)
+    for name in SHAPES:
+        np.testing.assert_allclose(cut[0][name], whole[0][name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beta": 1.0}, "beta is 1.0; it averages over updates"),
+        ({"consistent_rms": 0.0}, "consistent_rms is 0.0; give a positive number, or None"),
+        ({"num_iterations": 0}, "num_iterations is 0; give at least 1"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Muon(**options)
