@@ -16,7 +16,7 @@ def meet_all(*processes: tuple[int, int], timeout: float = 20.0, port: int = 0) 
 
     def outcome(process: tuple[int, int]) -> str:
         try:
-            return f"met {len(meet(coordinator, *process, timeout))}"
+            return f"met {len(wait_for_all_processes(coordinator, *process, timeout))}"
         except ValueError as error:
             return str(error)
 
