@@ -73,8 +73,8 @@ def check_fields(config: Any, path: str) -> None:
     """Check the fields of a dataclass that is no ``config_class``, and of the dataclasses in it.
 
     Args:
-      config: the dataclass, or a sequence of such.
-      path: its name, for the message.
+      config: Dataclass, or a sequence of dataclasses.
+      path: Name of ``config``, for the message.
 
     Raises:
       ConfigTypeError: a field has a value of another type.
@@ -118,10 +118,10 @@ def refuse_unused(config: Any, *names: str, because: str, advice: str = "leave i
     get their defaults instead.
 
     Args:
-      config: a dataclass.
-      names: its fields that have no effect here.
-      because: the reason, as a clause.
-      advice: what to do, as an imperative.
+      config: Dataclass to check.
+      names: Fields that have no effect here.
+      because: Reason, as a clause.
+      advice: Advice, as an imperative.
 
     Raises:
       ValueError: a field differs from its default.

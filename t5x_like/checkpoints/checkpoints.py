@@ -287,7 +287,7 @@ def restore_params(directory: PathLike, like: Any, step: int | None = None, *, p
 
     Args:
       directory: A run, its ``checkpoints`` directory, or one step.
-      like: As in ``Checkpoints.restore``.
+      like: Containers of the weights; see ``Checkpoints.restore``.
       step: ``None`` for the newest.
       part: Another part of the state that is like the weights, such as their ``average``.
 
@@ -304,10 +304,10 @@ def restore_step(
     """Return the step that ``restore_params`` chooses, and its weights. Arguments and errors are the same.
 
     Args:
-      directory: As in ``restore_params``.
-      like: As in ``restore_params``.
-      step: As in ``restore_params``.
-      part: As in ``restore_params``.
+      directory: Run, its ``checkpoints`` directory, or one step.
+      like: Containers of the weights; see ``Checkpoints.restore``.
+      step: Step to choose; ``None`` for the newest.
+      part: Part of the state to read; see ``restore_params``.
     """
     parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
@@ -323,10 +323,10 @@ def lazy_params(
     """Yield the weights of ``restore_params`` as lazy arrays; each access reads the whole array.
 
     Args:
-      directory: As in ``restore_params``.
-      like: As in ``restore_params``.
-      step: As in ``restore_params``.
-      part: As in ``restore_params``.
+      directory: Run, its ``checkpoints`` directory, or one step.
+      like: Containers of the weights; see ``Checkpoints.restore``.
+      step: Step to choose; ``None`` for the newest.
+      part: Part of the state to read; see ``restore_params``.
     """
     parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:

@@ -21,10 +21,10 @@ class ArrayDifference(NamedTuple):
       name: Name of the array.
       kind: The array is only in A, only in B, of another shape, or of one shape and compared by value.
       a: Dtype and shape in A, such as "float32[16, 8]"; ``None`` if it isn't there.
-      b: The same in B.
+      b: Dtype and shape in B; ``None`` if it isn't there.
       num_different: Number of elements that differ.
       largest_absolute: Largest ``|a - b|``; infinite where one is NaN or infinite and the other is not the same.
-      largest_relative: Largest ``|a - b| / max(|a|, |b|)``, likewise.
+      largest_relative: Largest ``|a - b| / max(|a|, |b|)``, infinite in the same cases.
     """
 
     name: str

@@ -253,7 +253,7 @@ def load_part(
     """Build ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``.
 
     Args:
-      defaults: macros that gin files may leave out, ``"NAME = value"``.
+      defaults: Macros that gin files may leave out, ``"NAME = value"``.
     """
     import_users_modules(arguments)
     return load_one(

@@ -34,7 +34,7 @@ class Question(NamedTuple):
       targets: Target text.
       example: Fields that the task's postprocessing needs.
       input_ids: Token ids, if a seqio pipeline gives them.
-      target_ids: As ``input_ids``, of the targets.
+      target_ids: Token ids of the targets, if a seqio pipeline gives them.
     """
 
     number: int

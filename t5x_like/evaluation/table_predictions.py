@@ -107,7 +107,7 @@ def predict_table(
       table: Form of the table to write.
       output: File to write; None gives text to ``write``.
       identity: What the predictions depend on, such as the weights, as JSON values.
-      schema: pyarrow's schema of a parquet table.
+      schema: Schema of a parquet table, as pyarrow has it.
       write: Takes the text of each piece, if there is no output.
 
     Raises:

@@ -79,7 +79,7 @@ class Bindings:
         """Return the class or function that ``name`` refers to.
 
         Args:
-          name: As written, such as ``t5.T5Config``.
+          name: Name as written, such as ``t5.T5Config``.
           file_index: Index of the file's import table.
           origin: Place of the name, for messages.
 

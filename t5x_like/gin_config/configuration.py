@@ -49,7 +49,7 @@ class Configuration(NamedTuple):
       value: The built object, such as an ``Experiment``.
       resolved: Every parameter with its value and origin.
       text: Gin text that rebuilds the value.
-      annotated_text: The same text with the origin of each value.
+      annotated_text: Gin text that rebuilds the value, with the origin of each value.
       unused: Messages about bindings in files that nothing reads.
     """
 
@@ -106,7 +106,7 @@ def load_one(
     """Build the value of ``macro`` alone or, if undefined, the value bound to ``parameter`` of ``root``.
 
     Args:
-      gin_files: As for ``load``; so are ``overrides``, ``search_paths`` and ``defaults``.
+      gin_files: Files to read; see ``load``.
       overrides: See ``load``.
       root: A class or function, or its dotted name.
       parameter: One of its parameters.

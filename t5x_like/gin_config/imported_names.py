@@ -40,7 +40,7 @@ class ImportedNames:
         """Return the class or function ``name`` of a file; a name not imported there is looked up in all imports.
 
         Args:
-          name: As written, such as ``t5.T5Config``.
+          name: Name as written, such as ``t5.T5Config``.
           file_index: Index of the file's import table.
           origin: Place of the name, for messages.
 

@@ -115,9 +115,9 @@ def beam_search(
       num_beams: Beams of each row.
       pad_token_id: Id after the end.
       length_penalty: Divides scores; lengths count new tokens, the end included.
-      early_stopping: With ``num_beams`` sequences finished, a row is done at once (``True``), when the best
-        continuation ending now would not beat the worst of them (``False``), or when none could at any
-        length (``"never"``).
+      early_stopping: Condition that ends a row with ``num_beams`` finished sequences. ``True`` ends it at once.
+        ``False`` ends it when the best continuation ending now would not beat the worst of them. ``"never"`` ends it
+        when no continuation could at any length.
       num_return_sequences: Sequences to return for each row.
       processors: Changes of log-probabilities; ``None`` for none.
       before: Tokens that processors count before the first decoded one; see ``LogitsProcessors.history_before``.

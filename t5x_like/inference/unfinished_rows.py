@@ -36,7 +36,8 @@ def decode_until_done(
       search: State before the first token.
       ended: Which inputs are finished.
       keep_inputs: Takes inputs out of a cache.
-      num_last_inputs: With at most so many unfinished inputs, only so many are computed; ``None`` for all to the end.
+      num_last_inputs: Number of unfinished inputs from which on only these are computed; ``None`` computes all to the
+        end.
     """
     num_inputs = len(ended(search))
     if keep_inputs is None or num_last_inputs is None or num_last_inputs >= num_inputs:

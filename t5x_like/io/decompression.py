@@ -22,7 +22,7 @@ class MissingBytes(NamedTuple):
     """A gap in a file's content; what follows it, if anything, begins anew.
 
     Attributes:
-      kind: truncated, corrupt, garbage, bomb, unreadable or too_long.
+      kind: Reason: truncated, corrupt, garbage, bomb, unreadable or too_long.
       reason: Message.
     """
 

@@ -112,9 +112,9 @@ class TableOutput:
 
         Args:
           rows: Rows, for parquet.
-          text: The same rows as text, for other formats.
+          text: Text of the same rows, for other formats.
           checksum: Checksum of everything that was read so far.
-          schema: pyarrow's types of the columns that are known.
+          schema: Types of the columns that are known, as pyarrow has them.
         """
         write_bytes(self._part(self.num_parts), self._bytes(rows, text, schema))
         self.num_parts, self.checksum = self.num_parts + 1, checksum

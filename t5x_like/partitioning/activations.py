@@ -45,7 +45,7 @@ def gather_weight(weight: jax.Array, axes: tuple[str, ...]) -> jax.Array:
     model 2 (JAX 0.10.2 with Shardy). This and ``constrain_state`` together mend them.
 
     Args:
-      weight: Of a layer inside the loop.
+      weight: Weight of a layer inside the loop.
       axes: Axis name of each dimension.
     """
     mesh = jax.sharding.get_abstract_mesh()
@@ -166,7 +166,7 @@ def map_heads(
       function: Called with parts of the arrays.
       arrays: Trees of arrays.
       dims: For each array, or each tree, a ``PartitionSpec`` of ``ROWS``, ``HEADS`` and ``None``.
-      out_dims: The same for the results.
+      out_dims: A ``PartitionSpec`` for each result, or each tree of results.
       sizes: Numbers of rows and of heads.
     """
     mesh = jax.sharding.get_abstract_mesh()

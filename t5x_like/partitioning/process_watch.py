@@ -35,7 +35,7 @@ class ProcessSign(NamedTuple):
       number: Signs given so far.
       position: Activities begun so far. All processes begin the same ones in the same order.
       activity: The one it is in.
-      exit_code: With which it is ending, if it fails.
+      exit_code: Exit code of a process that fails; ``None`` otherwise.
       lost: The index and message of a process that it gives up.
     """
 
@@ -104,7 +104,7 @@ class ProcessWatch:
     Args:
       index: Number of this process.
       places: Host and process id of each process, for people.
-      timeout: As for ``SignHistory``.
+      timeout: Seconds after which a process is lost; see ``SignHistory``.
       exchange: Shows this process's sign to the others and returns signs by number: on process 0 those of all,
         elsewhere that of process 0; ``None`` when the processes have parted. Raises RuntimeError if process 0, which
         keeps the signs, can't be reached.

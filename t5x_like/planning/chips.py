@@ -138,7 +138,7 @@ def chip_of(device_kind: str) -> Chip | None:
     """Return the figures of a device that is here; ``None`` for others than these.
 
     Args:
-      device_kind: Of a ``jax.Device``.
+      device_kind: Kind of a ``jax.Device``.
     """
     found = [chip for chip in CHIPS.values() if chip.device_kind and device_kind.startswith(chip.device_kind)]
     return max(found, key=lambda chip: len(chip.device_kind), default=None)

@@ -28,8 +28,9 @@ class DecodePlan:
       num_rows: Prompts at once.
       prompt_length: Tokens of a prompt.
       max_new_tokens: Tokens of a continuation.
-      weight_bytes: Of each device, in the run's types.
-      cache_bytes: Of each device: keys and values, and the encoder's output where there is an encoder.
+      weight_bytes: Bytes of the weights on each device, in the run's types.
+      cache_bytes: Bytes of the cache on each device: keys and values, and the encoder's output where there is an
+        encoder.
       prefill: Program that reads the prompts.
       token: Program that reads one token of each row and chooses the next.
     """
@@ -64,7 +65,7 @@ def plan_decoding(
     Args:
       experiment: The configuration; its mesh must fit the topology.
       topology: The devices.
-      devices: Of ``topology.devices()``.
+      devices: Devices from ``topology.devices()``.
       num_rows: Prompts at once, over all devices.
       prompt_length: Tokens of a prompt.
       max_new_tokens: Tokens of a continuation.

@@ -43,7 +43,7 @@ def compile_program(jitted: Any, *arguments: Any, topology: Topology, mesh: Mesh
     """Compile a jitted function for abstract arguments with shardings.
 
     Args:
-      jitted: Of ``jax.jit``.
+      jitted: Function made by ``jax.jit``.
       *arguments: Shapes with shardings.
       topology: The devices.
       mesh: Their arrangement, which is set while tracing.

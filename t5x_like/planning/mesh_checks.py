@@ -24,7 +24,7 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
     """Check that a mesh uses all devices and divides the batch; a given one must divide the model too.
 
     Args:
-      experiment: With the mesh to check.
+      experiment: Recipe with the mesh to check.
       num_devices: Devices of the topology.
       is_given: Whether the user has named this mesh. Training accepts one that leaves dimensions whole.
 

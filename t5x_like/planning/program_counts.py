@@ -43,10 +43,10 @@ class Operation(NamedTuple):
     """An instruction of the compiled program that runs on its own.
 
     Attributes:
-      flops: Of its matrix products and convolutions, 2 for a multiplication and an addition.
-      num_bytes: Read from and written to main memory.
-      times: How often it runs in a step.
-      host_bytes: Moved between the device's memory and the host's.
+      flops: Operations of its matrix products and convolutions, 2 for a multiplication and an addition.
+      num_bytes: Bytes read from and written to main memory.
+      times: Number of runs in a step.
+      host_bytes: Bytes moved between the device's memory and the host's.
     """
 
     flops: float
@@ -145,7 +145,7 @@ def count(text: str, mesh: MeshShape) -> ProgramCounts:
     """Return the counts of an optimized HLO module.
 
     Args:
-      text: Of ``jax.stages.Compiled.as_text``.
+      text: Text of a program, from ``jax.stages.Compiled.as_text``.
       mesh: Devices in the order of the program's device numbers.
     """
     program = parse(text)

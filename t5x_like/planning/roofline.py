@@ -45,7 +45,7 @@ def roofline(
     """Return the bounds; ``None`` for simulated CPU devices, which have no data sheet.
 
     Args:
-      counts: Of one device's program.
+      counts: Counts of one device's program.
       topology: The devices.
       mesh: Their arrangement.
       external_bytes: Arguments and results of one device's program.
@@ -75,7 +75,7 @@ def operation_seconds(counts: ProgramCounts, chip: Chip) -> float:
     """Return the sum over operations of the slower of FLOPs and bytes.
 
     Args:
-      counts: Of a program that was compiled for such a chip.
+      counts: Counts of a program that was compiled for such a chip.
       chip: Its figures.
     """
     return sum(

@@ -80,7 +80,7 @@ def search(
     Args:
       experiment: The recipe.
       topology: The devices.
-      devices: Of ``topology.devices()``.
+      devices: Devices from ``topology.devices()``.
       max_programs: The most programs to compile.
       stop_at_fit: Compile no more once one fits.
       known: The plan of the recipe's own settings, if it is there already.

@@ -33,7 +33,7 @@ class MemoryUse(NamedTuple):
     Attributes:
       parts: The state and the batch by name, from their shapes and shardings.
       peak: The most that is in use at once, as the compiler has planned it.
-      capacity: Of the chip; ``None`` for simulated devices.
+      capacity: Memory of the chip; ``None`` for simulated devices.
       largest: The largest arrays that the program computes.
       refusal: The compiler's words if it found no way to fit the program.
     """
@@ -66,10 +66,11 @@ class StepPlan:
       num_microbatches: Parts of a batch.
       batch_size: Rows.
       num_tokens: Positions of the streams of a batch, padding included.
-      total_steps: Of the recipe.
-      memory: Of each device.
-      counts: Of each device's program; ``None`` if it doesn't fit and the compiler gave none.
-      model_flops: Of the step's matrix products in all devices, without what remat or attention computes again.
+      total_steps: Training steps of the recipe.
+      memory: Memory use of each device.
+      counts: Counts of each device's program; ``None`` if it doesn't fit and the compiler gave none.
+      model_flops: Operations of the step's matrix products in all devices, without what remat or attention computes
+        again.
       roofline: Bounds of the step time; ``None`` without counts or without a data sheet.
       compile_seconds: Time to compile here.
       notes: Weights that the mesh can't split, and the like.
@@ -100,7 +101,7 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
     Args:
       experiment: The configuration; its mesh must fit the topology.
       topology: The devices.
-      devices: Of ``topology.devices()``.
+      devices: Devices from ``topology.devices()``.
 
     Raises:
       ValueError: The mesh doesn't divide the devices or the batch, or the recipe has a teacher.

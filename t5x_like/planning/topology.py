@@ -22,7 +22,7 @@ class Topology(NamedTuple):
     """Chips and the network between them.
 
     Attributes:
-      text: As in ``--topology``, such as "v5p:4x4x4" or "cpu:8".
+      text: Value of ``--topology``, such as "v5p:4x4x4" or "cpu:8".
       chip: Its figures.
       shape: TPU: chips along each axis of the network. Others: number of devices.
     """

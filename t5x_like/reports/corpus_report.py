@@ -256,7 +256,7 @@ def _histogram(read: Mapping[int, int], kept: Mapping[int, int]) -> dict[str, An
 
     Args:
       read: Number of pages by the bit length of their character count, before the recipe.
-      kept: The same after the recipe.
+      kept: Number of pages by that bit length, after the recipe.
     """
     both = [*read, *kept]
     if not both:

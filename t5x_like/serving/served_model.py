@@ -50,7 +50,7 @@ class ServedModel:
     Args:
       pretrained: The model.
       name: Name in answers.
-      limits: Of prompts and new tokens.
+      limits: Limits of prompts and new tokens.
     """
 
     def __init__(self, pretrained: Pretrained, name: str, limits: Limits):

@@ -48,7 +48,7 @@ class Comparison:
       published: Scores that the paper reports, by setting.
       published_lowest: Lower published scores are better.
       source: Paper, table and metric of ``published``.
-      full_size: The same comparison at the paper's size; None if there is none.
+      full_size: Comparison at the paper's size; None if there is none.
     """
 
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -16,10 +16,10 @@ class EarlyStopping(Hook):
     >>> EarlyStopping(metric="validation/king_james/cross_entropy", patience=3)
 
     Attributes:
-      metric: a logged number of held-out data, as ``<split>/<name>``: ``validation/<mixture>/loss`` or
+      metric: Logged number of held-out data, as ``<split>/<name>``: ``validation/<mixture>/loss`` or
         ``evaluation/<task>/<metric>``.
-      patience: evaluations without an improvement after which the run stops.
-      min_delta: a change up to this size is no improvement.
+      patience: Evaluations without an improvement after which the run stops.
+      min_delta: Largest change that is no improvement.
       mode: ``"min"`` for losses, ``"max"`` for scores.
     """
 

@@ -29,14 +29,14 @@ def evaluate(
     {'sequence_accuracy': 61.2}
 
     Args:
-      run: the run's directory. The tasks that it was trained with are registered.
-      split: the rows to score; each evaluation's own if not given, which is "validation" by default.
-      evaluations: what to evaluate; if not given what the run evaluated during training, or the tasks it trained on.
-      step: the step whose weights to take; the newest good one if not given.
-      limit: the most rows of each task; all if not given, or those of ``evaluations``.
-      batch_size: rows at once; each evaluation's own if not given.
-      output_dir: where results are written; ``evaluation`` in the run's directory if not given.
-      mesh: the devices; all of them as data-parallel copies if not given.
+      run: Directory of the run. The tasks that it was trained with are registered.
+      split: Rows to score; each evaluation's own split if not given, which is "validation" by default.
+      evaluations: Evaluations to make. By default those that the run made during training, or the tasks it trained on.
+      step: Step whose weights to take; the newest good one if not given.
+      limit: Most rows of each task; all if not given, or those of ``evaluations``.
+      batch_size: Rows at once; each evaluation's own number if not given.
+      output_dir: Directory for results; ``evaluation`` in the run's directory if not given.
+      mesh: Devices; all of them as data-parallel copies if not given.
 
     Raises:
       ValueError: not a run, no such step or split, or tasks that have no answers.

@@ -28,21 +28,21 @@ class RunProgress:
     """A run between two steps, which hooks read and change.
 
     Attributes:
-      step: the number of steps done.
-      total_steps: the number of the last step.
-      state: weights, optimizer state and sums to log; a hook may replace it.
-      loader_state: the position in the data just after this step.
-      lines: everything that was logged, in order; a resumed run has its earlier lines.
-      model_dir: the run's directory.
-      config: the run's configuration, flattened: ``{"optimizer.beta1": 0.9}``.
-      stop_reason: why the run ends at this step; ``None`` while it continues.
-      preempted: whether a signal stops the run, which then is not complete.
-      diverged: whether the run ends because its numbers are not finite any more.
-      batch: the batch of this step, on the devices; ``None`` before the first one.
-      timer: measures training without what hooks do inside ``run.paused(…)``.
-      worker_states: returns a line about each process that prepares data.
-      newest_sign: when the run last made progress, by ``time.monotonic``, and what it does since.
-      ended: set when all work of the run is done, so that threads of hooks end before the program.
+      step: Number of steps done.
+      total_steps: Number of the last step.
+      state: Weights, optimizer state and sums to log; a hook may replace it.
+      loader_state: Position in the data just after this step.
+      lines: Lines that were logged, in order; a resumed run has its earlier lines.
+      model_dir: Directory of the run.
+      config: Configuration of the run, flattened: ``{"optimizer.beta1": 0.9}``.
+      stop_reason: Reason why the run ends at this step; ``None`` while it continues.
+      preempted: True if a signal stops the run, which then is not complete.
+      diverged: True if the run ends because its numbers are not finite any more.
+      batch: Batch of this step, on the devices; ``None`` before the first one.
+      timer: Measures training without what hooks do inside ``run.paused(…)``.
+      worker_states: Returns a line about each process that prepares data.
+      newest_sign: Time of the newest progress, by ``time.monotonic``, and the activity since.
+      ended: Event that is set when all work of the run is done, so that threads of hooks end before the program.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class RunProgress:
         """Write numbers to ``metrics.jsonl``, TensorBoard and the terminal.
 
         Args:
-          split: their source, such as ``"train"`` or ``"validation/king_james"``.
-          line: numbers by name.
+          split: Source of the numbers, such as ``"train"`` or ``"validation/king_james"``.
+          line: Numbers by name.
         """
         self.last[split] = {"step": self.step, "split": split, **line}
         self.lines.append(self.last[split])
@@ -171,9 +171,9 @@ class Every(Hook):
     >>> Every(100, lambda run: print(run.step, run.state["totals"].loss))
 
     Args:
-      steps: the interval; with 0 only the last step counts.
-      action: called with the ``RunProgress``.
-      when_preempted: whether the last step also counts when a signal stops the run early.
+      steps: Interval in steps; with 0 only the last step counts.
+      action: Function called with the ``RunProgress``.
+      when_preempted: True if the last step also counts when a signal stops the run early.
     """
 
     def __init__(self, steps: int, action: Callable[[RunProgress], None], *, when_preempted: bool = True):

@@ -11,8 +11,8 @@ class LearnedWeights:
     """Divides a state into the weights that a step changes and all others, and updates the first.
 
     Args:
-      plan: the state's structure, and the optimizer.
-      stage: number of the stage of gradual unfreezing; ignored without stages.
+      plan: Structure of the state, and the optimizer.
+      stage: Number of the stage of gradual unfreezing; ignored without stages.
     """
 
     def __init__(self, plan: StatePlan, stage: int) -> None:

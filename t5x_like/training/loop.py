@@ -29,11 +29,11 @@ class Finished(NamedTuple):
     """Result of a run: its last step and newest log lines.
 
     Attributes:
-      step: the last step that was done.
+      step: Last step that was done.
       completed: False when a signal stopped the run before its last step; it was saved.
-      last: the newest line of each split, such as ``{"train": {...}, "validation/king_james": {...}}``.
-      stop_reason: why it ended before its last step; ``None`` if it did not.
-      diverged: whether it ended because its numbers were not finite any more.
+      last: Newest line of each split, such as ``{"train": {...}, "validation/king_james": {...}}``.
+      stop_reason: Reason why it ended before its last step; ``None`` if it did not.
+      diverged: True if it ended because its numbers were not finite any more.
     """
 
     step: int
@@ -50,14 +50,14 @@ class Loop:
 
     Args:
       step: ``(state, batch) -> state``, compiled; for a run in stages, one for each, by the number of its first step.
-      loader: numpy batches; also says its position by ``state()``.
-      mesh: the devices that batches are placed on.
-      total_steps: the number of the last step.
-      hooks: called after each step. A hook that stops the run makes those before it run once more.
-      writers: progress bar, log files and terminal; none if not given.
-      lines: what a resumed run logged before.
-      model_dir: the run's directory, for hooks.
-      config: the run's configuration, flattened, for hooks.
+      loader: Iterates over NumPy batches, and returns its position by ``state()``.
+      mesh: Devices that batches are placed on.
+      total_steps: Number of the last step.
+      hooks: Hooks called after each step. A hook that stops the run makes those before it run once more.
+      writers: Progress bar, log files and terminal; none if not given.
+      lines: Lines that a resumed run logged before.
+      model_dir: Directory of the run, for hooks.
+      config: Configuration of the run, flattened, for hooks.
     """
 
     def __init__(

@@ -98,7 +98,7 @@ class CsvLogger(MetricLogger):
     """Writes ``metrics.csv`` with the columns step, split, name and value: a row for each number.
 
     Attributes:
-      path: the file; ``metrics.csv`` in the run's directory if not given.
+      path: File to write; ``metrics.csv`` in the run's directory if not given.
     """
 
     path: str | None = None
@@ -131,11 +131,11 @@ class WandbLogger(MetricLogger):
     """Logs to Weights & Biases; needs ``pip install 't5x-like[wandb]'``. A resumed run continues there.
 
     Attributes:
-      project: the project.
-      entity: the user or team; your default one if not given.
-      name: of the run; the name of its directory if not given.
+      project: Project that the run belongs to.
+      entity: User or team; your default one if not given.
+      name: Name of the run; the name of its directory if not given.
       mode: "offline" writes files for ``wandb sync``; if not given ``$WANDB_MODE`` decides.
-      tags: of the run.
+      tags: Tags of the run.
     """
 
     project: str = "t5x_like"
@@ -184,8 +184,8 @@ class MlflowLogger(MetricLogger):
 
     Attributes:
       experiment: MLflow's name for a group of runs; it is made if it doesn't exist.
-      name: of the run; the name of its directory if not given.
-      tracking_uri: a server or folder; if not given ``$MLFLOW_TRACKING_URI`` decides.
+      name: Name of the run; the name of its directory if not given.
+      tracking_uri: Server or folder; if not given ``$MLFLOW_TRACKING_URI`` decides.
     """
 
     experiment: str = "t5x_like"

@@ -55,10 +55,10 @@ def summarize(
     Directions of a bidirectional language model have a perplexity each.
 
     Args:
-      totals: sums over some steps.
-      task_names: of the mixture, whose cross entropies are given one by one if there are several.
-      head: the head that reads whole sequences, its number of scores, and "multi_label" for several labels of a row.
-        With one score and one label it predicts a number, as in transformers: its loss is the squared error.
+      totals: Sums over some steps.
+      task_names: Names of the mixture's tasks. If there are several, their cross entropies are given one by one.
+      head: Head that reads whole sequences, its number of scores, and "multi_label" for several labels of a row. With
+        one score and one label it predicts a number, as in transformers: its loss is the squared error.
     """
     sums = jax.tree.map(np.asarray, totals)
     weight = max(float(sums.target_tokens), 1e-9)

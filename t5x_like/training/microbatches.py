@@ -45,11 +45,11 @@ def accumulate(
 
     Args:
       gradient: ``(trained, microbatch, dropout_key) -> (gradients, (totals, memories))``.
-      trained: the weights to differentiate by.
-      whole: the batch; ``num_parts`` divides its rows.
-      dropout_key: split into one for each part.
+      trained: Weights to differentiate by.
+      whole: Batch to cut; ``num_parts`` divides its rows.
+      dropout_key: Key that is split into one for each part.
       num_parts: 1 leaves the batch whole.
-      num_filled: number of the first parts to compute, int32 []; the others are empty. ``None`` computes all.
+      num_filled: Number of the first parts to compute, int32 []; the others are empty. ``None`` computes all.
     """
     if num_parts == 1:
         gradients, (totals, memories) = gradient(trained, whole, dropout_key)

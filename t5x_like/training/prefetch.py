@@ -24,9 +24,9 @@ class Prefetcher:
     """Reads a loader in a thread. An error in the data is raised at the step that needed it.
 
     Args:
-      loader: iterates over numpy batches, and returns its position by ``state()``.
-      place: turns a numpy batch of this process into global arrays on the mesh.
-      while_waiting: called several times a second while the loop waits; its errors end the wait.
+      loader: Iterates over NumPy batches, and returns its position by ``state()``.
+      place: Turns a NumPy batch of this process into global arrays on the mesh.
+      while_waiting: Function called several times a second while the loop waits; its errors end the wait.
     """
 
     def __init__(

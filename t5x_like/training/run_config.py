@@ -11,8 +11,8 @@ class Intervals:
     """Steps between logging, evaluating and saving; with 0 each happens at the last step only.
 
     Attributes:
-      keep_checkpoints: the newest checkpoints to keep.
-      profile_steps: the steps (first, last) to record for TensorBoard's profiler.
+      keep_checkpoints: Number of the newest checkpoints to keep.
+      profile_steps: Steps (first, last) to record for TensorBoard's profiler.
     """
 
     log_every_steps: int = 100

@@ -62,8 +62,8 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
     >>> train(read_experiment("runs/my_t5", total_steps=2000))
 
     Args:
-      directory: the run.
-      **changes: fields of ``Experiment`` or of its parts with other values, which are not read.
+      directory: Directory of the run.
+      **changes: Fields of ``Experiment`` or of its parts with other values, which are not read.
 
     Raises:
       TypeError: no part has a field of ``changes``.

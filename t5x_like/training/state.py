@@ -32,14 +32,14 @@ class StatePlan(NamedTuple):
     """Structure, shapes and shardings of the training state, known before an array exists.
 
     Attributes:
-      graphdef: the model's structure.
-      axes: axis names of every weight, frozen ones included.
-      transformation: the optimizer of the trained weights.
-      abstract: the state with ``jax.ShapeDtypeStruct`` leaves that carry their shardings.
-      notes: weights that the mesh could not split, a line each.
-      trained: which weights, and layers of stacked weights, are trained.
-      stages: of gradual unfreezing; empty if all trained weights train from the first step on.
-      average: the average of trained weights; ``None`` for none.
+      graphdef: Structure of the model.
+      axes: Axis names of every weight, frozen ones included.
+      transformation: Optimizer of the trained weights.
+      abstract: State with ``jax.ShapeDtypeStruct`` leaves that carry their shardings.
+      notes: Weights that the mesh could not split, a line each.
+      trained: Weights, and layers of stacked weights, that are trained.
+      stages: Stages of gradual unfreezing; empty if all trained weights train from the first step on.
+      average: Average of trained weights; ``None`` for none.
     """
 
     graphdef: Any
@@ -83,17 +83,17 @@ def plan_state(
     """Plan shapes and shardings of the whole state, using no memory.
 
     Args:
-      model_config: the model.
-      optimizer: its state is sharded like the weights.
-      mesh: the devices.
-      num_tasks: of the mixture, whose losses are logged apart.
-      batch_size: rows of a batch; a model with segment memory has it only if this is given.
-      trainable: patterns of the paths of trained weights (``parameters.select``); the others are frozen.
-      unfreezing: steps at which groups of them begin to train; ``None`` for all at once.
-      total_steps: the last step, before which all groups must thaw.
-      average: the average of trained weights that the state has; ``None`` for none.
-      measures: names of the method's own means, which are logged.
-      companions: frozen models of the method, whose segment memory is kept.
+      model_config: Configuration of the model.
+      optimizer: Optimizer whose state is sharded like the weights.
+      mesh: Devices.
+      num_tasks: Number of tasks of the mixture, whose losses are logged apart.
+      batch_size: Rows of a batch; a model with segment memory has it only if this is given.
+      trainable: Patterns of the paths of trained weights (``parameters.select``); the others are frozen.
+      unfreezing: Steps at which groups of them begin to train; ``None`` for all at once.
+      total_steps: Last step, before which all groups must thaw.
+      average: Average of trained weights that the state has; ``None`` for none.
+      measures: Names of the method's own means, which are logged.
+      companions: Frozen models of the method, whose segment memory is kept.
 
     Raises:
       ValueError: a pattern that matches no weight, or stages of unfreezing that can't be.
@@ -195,9 +195,9 @@ def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
     """Return the state at step 0 with fresh weights, each drawn on the devices that hold it.
 
     Args:
-      plan: shapes and shardings.
-      model_config: the model.
-      seed: of the weights.
+      plan: Shapes and shardings.
+      model_config: Configuration of the model.
+      seed: Seed of the weights.
     """
 
     def initialize(key: jax.Array) -> State:
@@ -227,9 +227,9 @@ def fine_tuning_state(plan: StatePlan, params: Any, noise: NoisyTune | None = No
     """Return ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start.
 
     Args:
-      plan: shapes and shardings.
-      params: the model's whole weights.
-      noise: added to trained weights; ``None`` for none.
+      plan: Shapes and shardings.
+      params: Whole weights of the model.
+      noise: Noise added to trained weights; ``None`` for none.
     """
 
     def initialize(params: Any) -> State:

@@ -35,14 +35,15 @@ def train_step(
     that continue those of the batch before.
 
     Args:
-      plan: the state's structure, and the optimizer.
-      method: the loss to minimize.
-      seed: dropout is drawn from (``seed``, step, microbatch), so that a resumed run repeats an uninterrupted one.
-      num_microbatches: parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so
-        the step is the one of the undivided batch.
-      stage: number of the stage of gradual unfreezing; the last one if not given.
-      ramp: microbatches of each step, of batches that grow; the others are empty.
-      companions: frozen models of the method. The step takes their weights as an argument, so that they are no
+      plan: Structure of the state, and the optimizer.
+      method: Loss to minimize.
+      seed: Seed of dropout, which is drawn from (``seed``, step, microbatch), so that a resumed run repeats an
+        uninterrupted one.
+      num_microbatches: Parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so the
+        step is the one of the undivided batch.
+      stage: Number of the stage of gradual unfreezing; the last one if not given.
+      ramp: Microbatches of each step, of batches that grow; the others are empty.
+      companions: Frozen models of the method. The step takes their weights as an argument, so that they are no
         constants of the compiled program.
     """
     learning = LearnedWeights(plan, stage)

@@ -30,9 +30,9 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
     A killed run that is started again continues the same sequence of losses. SIGTERM saves and returns early.
 
     Args:
-      experiment: the configuration.
-      config_text: the same as gin, kept in ``model_dir`` for people.
-      from_step: a saved step of this run to continue from, in place of the newest. Later steps are set aside.
+      experiment: Configuration of the run.
+      config_text: Configuration as gin, kept in ``model_dir`` for people.
+      from_step: Saved step of this run to continue from, in place of the newest. Later steps are set aside.
 
     Raises:
       FileNotFoundError: ``from_step`` is not saved.
@@ -101,9 +101,9 @@ def compiled_steps(
     """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
 
     Args:
-      experiment: the configuration, resolved.
-      plan: shapes and shardings of the state.
-      companions: frozen models of the method.
+      experiment: Configuration of the run, resolved.
+      plan: Shapes and shardings of the state.
+      companions: Frozen models of the method.
 
     Raises:
       ValueError: batches grow, of a model whose memory is of the rows of the batch before.

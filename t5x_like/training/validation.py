@@ -46,8 +46,8 @@ class Validator:
         split is.
 
         Args:
-          params: weights to measure.
-          after_batch: called after each batch; its errors end the measurement.
+          params: Weights to measure.
+          after_batch: Function called after each batch; its errors end the measurement.
 
         Raises:
           ValueError: there was no target token to average over.

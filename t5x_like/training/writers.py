@@ -85,10 +85,10 @@ class TerminalWriter:
     """A progress bar with ETA on a terminal. Elsewhere a line for every log, and one after 30 seconds without any.
 
     Args:
-      total_steps: the number of the last step.
-      start_step: the steps that were done before.
-      stream: where to write; standard error if not given.
-      seconds_between_lines: the longest silence where there is no terminal.
+      total_steps: Number of the last step.
+      start_step: Steps that were done before.
+      stream: Stream to write to; standard error if not given.
+      seconds_between_lines: Longest silence where there is no terminal.
     """
 
     _SHOWN = (

@@ -50,11 +50,11 @@ class Glove:
       dim: Dimensions of the vectors.
       window: Largest distance of context words, on both sides (§4.2: 10).
       epochs: Times that all entries are visited (§4.2: 50 for fewer than 300 dimensions, else 100).
-      learning_rate: Of AdaGrad (§4.2: 0.05).
+      learning_rate: Learning rate of AdaGrad (§4.2: 0.05).
       batch_size: Entries whose gradients are added up to one step.
       count_limit: ``x_max`` of §3: entries of at least this weigh 1.
       power: ``α`` of §3: entries below weigh this power of their share of the limit.
-      seed: Of fresh vectors and of the order.
+      seed: Seed of fresh vectors and of the order.
     """
 
     dim: int = 100

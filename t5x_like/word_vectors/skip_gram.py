@@ -40,7 +40,7 @@ class SkipGram:
       batch_size: Pairs whose gradients are added up to one step. Large batches over few words diverge.
       num_negatives: Noise words for each pair.
       subsample: Threshold of frequent words, ``t`` of §2.3; 0 keeps all. The paper has 1e-5 for a billion words.
-      seed: Of fresh vectors, windows, subsampling, order and noise.
+      seed: Seed of fresh vectors, windows, subsampling, order and noise.
     """
 
     dim: int = 100

@@ -21,15 +21,15 @@ class PageVersion(NamedTuple):
     """A page as one input file has it, after the first rules. Sorted tuples put newer versions last.
 
     Attributes:
-      url_digest: md5 of the normalized URL.
+      url_digest: MD5 digest of the normalized URL.
       timestamp: Time of the crawl, ISO 8601.
-      text_digest: md5 of the text as it was read.
+      text_digest: MD5 digest of the text as it was read.
       url: URL as its source has it.
-      content_type: As the crawl declares it.
-      content_length: As the crawl declares it.
+      content_type: Content type that the crawl declares.
+      content_length: Content length that the crawl declares.
       source: Number of the input file.
       record: Number of the page in the file.
-      text: Of a dropped page its beginning, for samples.
+      text: Text of the page. A dropped page has only its beginning, for samples.
       language: ISO 639-1, if known.
       dropped: Index of the step that dropped the page, and the reason.
       seen: Counts inside the page: step, name, count.
@@ -66,7 +66,7 @@ class PageVersion(NamedTuple):
 
         Args:
           place: Position of the page in the input.
-          text_digest: md5 of the text as it was read.
+          text_digest: MD5 digest of the text as it was read.
           outcome: Outcome of the rules.
           text: Text to keep.
         """

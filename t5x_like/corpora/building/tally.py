@@ -105,7 +105,7 @@ class Tally:
 
         Args:
           outcome: Step and outcome.
-          url_digest: md5 of the normalized URL.
+          url_digest: MD5 digest of the normalized URL.
           url: URL as its source has it.
           text: Text; its beginning is kept.
         """

@@ -29,7 +29,7 @@ class PagePlace(NamedTuple):
     """Position of a page in the input.
 
     Attributes:
-      url_digest: md5 of the normalized URL, 16 bytes.
+      url_digest: MD5 digest of the normalized URL, 16 bytes.
       source: Number of the input file, in the order of file names.
       record: Number of the page in the file.
     """

@@ -10,7 +10,7 @@ class Page(NamedTuple):
       url: URL as its source has it; rules normalize it.
       text: The text.
       timestamp: Time of the crawl, ISO 8601.
-      content_type: As the crawl declares it.
+      content_type: Content type that the crawl declares.
       content_length: In bytes, as the crawl declares it.
       language: ISO 639-1; None until it is identified.
     """

@@ -81,12 +81,12 @@ class GopherRepetition:
     Lines, paragraphs and n-grams of words count from their second occurrence.
 
     Attributes:
-      max_duplicate_lines: Of the lines.
-      max_duplicate_paragraphs: Of the paragraphs.
-      max_duplicate_line_characters: Of the characters.
-      max_duplicate_paragraph_characters: Of the characters.
-      max_top_n_grams: Of the characters, in the most frequent n-gram for n = 2, 3, 4.
-      max_duplicate_n_grams: Of the characters, in repeated n-grams for n = 5 to 10.
+      max_duplicate_lines: Largest fraction of the lines.
+      max_duplicate_paragraphs: Largest fraction of the paragraphs.
+      max_duplicate_line_characters: Largest fraction of the characters that are in repeated lines.
+      max_duplicate_paragraph_characters: Largest fraction of the characters that are in repeated paragraphs.
+      max_top_n_grams: Largest fractions of the characters that are in the most frequent n-gram, for n = 2, 3, 4.
+      max_duplicate_n_grams: Largest fractions of the characters that are in repeated n-grams, for n = 5 to 10.
 
     Raises:
       ValueError: A threshold is negative, or there isn't one for each n.

@@ -36,7 +36,7 @@ class QualityClassifier:
 
     Attributes:
       curated: Paths or patterns of files of good documents, of any kind that a corpus is built from.
-      raw: The same of unfiltered pages, such as a few files of the crawl.
+      raw: Paths or patterns of files of unfiltered pages, such as a few files of the crawl.
       alpha: Shape of the Pareto distribution; higher values keep fewer pages of low scores.
       max_documents: Most documents to learn from of either kind, in equal shares of its files.
       num_features: Number of hash values of words; HashingTF's default.

@@ -43,7 +43,7 @@ class LanguagePrediction(NamedTuple):
     """A language that a text may be in.
 
     Attributes:
-      language: As the identifier spells it: ``en``, ``zh-cn``.
+      language: Language as the identifier spells it: ``en``, ``zh-cn``.
       probability: 0 to 1.
     """
 

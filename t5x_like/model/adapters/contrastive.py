@@ -33,8 +33,8 @@ class ContrastivePrefixes:
     Attributes:
       attributes: Names of the tasks, in the order of the mixture.
       length: Number of keys of each prefix.
-      hidden_dim: As in ``PrefixTuning``.
-      shift_positions: As in ``PrefixTuning``.
+      hidden_dim: Width of the reparametrization; see ``PrefixTuning``.
+      shift_positions: Learned positions begin after the prefix; see ``PrefixTuning``.
       discriminative_weight: Factor of the discriminative loss; that of the language model's loss is 1. By default the
         paper's 0.2 to 0.8.
     """

@@ -19,8 +19,8 @@ class ExtraLoss(NamedTuple):
       total: Sum over tokens or sequences.
       weight: Factor of the mean.
       count: Number of tokens or sequences; ``None`` for the real tokens of the targets' stream.
-      divisor: The same of the whole batch, of which this may be a part; ``None`` for the real tokens of the targets'
-        stream.
+      divisor: Number of tokens or sequences of the whole batch, of which this may be a part. ``None`` stands for the
+        real tokens of the targets' stream.
       unlabeled: Without ``divisor``, the mean is over the real tokens of rows without targets alone.
     """
 
@@ -51,7 +51,7 @@ class Predictions(NamedTuple):
       encoder_output: The encoder's output.
       decoder_output: The decoder's output.
       encoder_hidden: If collected, the input of every block of the encoder, then its output.
-      decoder_hidden: The same for the decoder.
+      decoder_hidden: If collected, the input of every block of the decoder, then its output.
       pooled: One vector for each sequence.
       heads: Scores of other heads by name.
       balance_loss: Load-balancing loss of mixtures of experts.

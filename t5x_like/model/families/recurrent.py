@@ -213,7 +213,7 @@ class Recurrent(PromptContinuation, nnx.Module):
         Args:
           prompts: Token ids.
           prompt_mask: 1 for real tokens; padding must be on the left.
-          max_new_tokens: As in other families; a memory needs no room for new tokens.
+          max_new_tokens: Number of new tokens; a memory needs no room for them.
           memory: Memory of the text before the prompts; ``None`` where there is none.
 
         Returns:

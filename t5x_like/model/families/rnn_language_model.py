@@ -273,7 +273,7 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         Args:
           prompts: Token ids.
           prompt_mask: 1 for real tokens; the last token must be one.
-          max_new_tokens: As in other families; a state needs no room for new tokens.
+          max_new_tokens: Number of new tokens; a state needs no room for them.
 
         Returns:
           The prompts' last tokens, for the first ``decode_step``, and the states.

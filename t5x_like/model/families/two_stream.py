@@ -71,7 +71,7 @@ class TwoStreamOutput(NamedTuple):
     Attributes:
       output: Output of the query stream where there is one, else of the content stream.
       hidden: If collected, the content stream's input of every block, then its output.
-      query_hidden: The same for the query stream.
+      query_hidden: If collected, the query stream's input of every block, then its output.
       memory: If kept, the memory for the following segment.
     """
 

@@ -83,7 +83,7 @@ class RingConstants(NamedTuple):
 
     Attributes:
       mask_inputs: Those of queries are of this device, those of keys of all.
-      prefix_mask_inputs: The same for the prefix.
+      prefix_mask_inputs: Inputs of masks for the prefix.
       own: Number of this device; 0 in a ring of one.
     """
 

@@ -96,7 +96,7 @@ def _visible_pairs(mask: AttentionMask, queries: range, keys: range) -> list[tup
     Args:
       mask: Mask between queries and keys.
       queries: Place of each block's first query, with the length of blocks as its step.
-      keys: The same of keys.
+      keys: Place of each block's first key, with the length of blocks as its step.
     """
     return [
         (query_block, key_block)

@@ -80,8 +80,8 @@ class KernelInputs(NamedTuple):
       bias: Bias by distance from a key to a query, in rows of a block's length; 0 starts row ``num_key_blocks``.
       mask_inputs: See ``KernelMaskInputs``.
       averages_gradient: Gradient of the averages; for backward kernels.
-      statistics: Of each query the largest score, the inverse sum of exponentials, and what the softmax takes off each
-        score's gradient; for backward kernels.
+      statistics: Statistics of each query's softmax, for backward kernels. They are the largest score, the inverse sum
+        of exponentials, and what the softmax takes off each score's gradient.
     """
 
     queries: Any  # Float[Array, "B H L K"]; a block of it inside kernels

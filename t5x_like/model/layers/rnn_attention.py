@@ -20,8 +20,8 @@ class RNNAttentionConfig:
     """Attention over an encoder's outputs, and the layer that joins it to the decoder's: ``tanh(W [context; output])``.
 
     Attributes:
-      score: Of a decoder's output ``q`` and an encoder's ``k``: ``q k``, ``q W k`` (Luong et al. 2015, §3.1), or
-        ``v tanh(W q + U k)`` (Bahdanau et al. 2015, §A.1.2).
+      score: Score of a decoder's output ``q`` and an encoder's ``k``. It is ``q k``, ``q W k`` (Luong et al. 2015,
+        §3.1), or ``v tanh(W q + U k)`` (Bahdanau et al. 2015, §A.1.2).
       input_feeding: What the first layer reads next to the embedded token: nothing; the joined output of the position
         before, ``"output"`` (Luong et al. 2015, §3.3); or the context that the state before the token attends to,
         ``"context"`` (Bahdanau et al. 2015, §3.1).

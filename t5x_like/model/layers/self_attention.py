@@ -33,8 +33,8 @@ class AttentionContext(NamedTuple):
       bidirectional: Relative positions distinguish earlier from later keys.
       encoded: The encoder's output, for cross-attention.
       encoded_mask: Mask of cross-attention.
-      index: With a cache, the place of the first token in it.
-      beam_indices: With a cache, see ``DecoderCache``.
+      index: Position in the cache of the first token; ``None`` without a cache.
+      beam_indices: Beams whose keys each beam sees in a cache; see ``DecoderCache``.
     """
 
     mask: AttentionMask | Bool[Array, "..."] | None = None

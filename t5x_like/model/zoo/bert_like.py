@@ -172,7 +172,7 @@ def bert_like(
     Args:
       name: Name of the zoo file, which also begins weight names.
       config_class: The member's configuration.
-      classes: As in ``Architecture``.
+      classes: Classes of transformers with their tasks; see ``Architecture``.
       table: The member's own fields, which replace BERT's of the same name of ours.
       weights: Returns the weight table.
       activation: Default of ``hidden_act``.

@@ -21,7 +21,7 @@ class Gemma2Config(GemmaConfig):
     Attributes:
       query_pre_attn_scalar: Attention scores are multiplied by ``query_pre_attn_scalar ** -0.5``.
       attention_logit_soft_cap: Replaces attention scores ``s`` by ``cap * tanh(s / cap)``; ``None`` leaves them.
-      final_logit_soft_cap: The same for the output layer's logits.
+      final_logit_soft_cap: Replaces logits ``s`` of the output layer by ``cap * tanh(s / cap)``; ``None`` leaves them.
       sliding_window: Tokens that a token of every other layer attends to, from the first layer on, itself included.
     """
 

@@ -58,9 +58,9 @@ def gpt_table(
     Args:
       fields: The model's own fields.
       max_position_embeddings: Default of ``n_positions``.
-      required: As in ``FieldTable``.
-      read: As in ``FieldTable``.
-      write: As in ``FieldTable``.
+      required: Fields that are refused with another value; see ``FieldTable``.
+      read: Returns values of further fields of ours; see ``FieldTable``.
+      write: Returns further fields of theirs; see ``FieldTable``.
       **others: Further attributes of ``FieldTable``.
     """
 

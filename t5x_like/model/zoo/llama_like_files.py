@@ -47,7 +47,7 @@ def llama_like(
     Args:
       name: Name of the zoo file, and ``model_type`` in ``model.json``.
       config_class: The member's configuration.
-      classes: As in ``Architecture``.
+      classes: Classes of transformers with their tasks; see ``Architecture``.
       model_type: That of a ``config.json``; ``name`` where empty.
       own_fields: The member's own fields that have the same name in a ``config.json``.
       read: Returns the member's other fields, given the common ones.
@@ -57,7 +57,7 @@ def llama_like(
       norms: Hugging Face's names of a layer's norms, by our paths.
       feed_forward: Returns the rows of a feed-forward layer, where they are not Llama's.
       qa_prefix: Begins weight names in the class for question answering.
-      special_ids: As in ``Architecture``.
+      special_ids: Special ids where a ``config.json`` has none; see ``Architecture``.
     """
     defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(config_class)}
     plain = {**_FIELDS, **{name: name for name in own_fields}}

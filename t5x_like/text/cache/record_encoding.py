@@ -13,7 +13,7 @@ class Feature:
 
     Attributes:
       name: Name of the feature.
-      dtype: numpy type.
+      dtype: NumPy dtype.
       width: Second dimension of an array [length, width]; None for [length].
     """
 

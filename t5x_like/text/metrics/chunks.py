@@ -23,7 +23,7 @@ def chunk_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> S
     Args:
       targets: Sentences as lists of tags: ``B-LOC``, ``I-LOC``, ``O``; None for words without a label, which don't
         count.
-      predictions: The same for predicted tags.
+      predictions: Predicted tags of the same sentences.
 
     Raises:
       ValueError: A sentence has different numbers of predicted and true tags.
@@ -81,7 +81,7 @@ def argument_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -
 
     Args:
       targets: Tags of each predicate's sentence: ``B-A0``, ``I-A0``, ``B-C-A1``, ``O``.
-      predictions: The same for predicted tags.
+      predictions: Predicted tags of the same sentences.
 
     Raises:
       ValueError: A sentence has different numbers of predicted and true tags.

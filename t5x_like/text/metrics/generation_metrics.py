@@ -24,7 +24,7 @@ def bleu(
     Args:
       targets: One reference for each prediction, or several whole lists of references.
       predictions: Generated texts.
-      tokenizer: sacreBLEU's tokenizer.
+      tokenizer: Name of a tokenizer of sacreBLEU.
     """
     import sacrebleu
 

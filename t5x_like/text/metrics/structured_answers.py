@@ -22,7 +22,7 @@ def relation_f1(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
 
     Args:
       targets: Answers, or "unanswerable".
-      predictions: The same.
+      predictions: Predicted answers, or "unanswerable".
     """
     require_as_many(targets, predictions)
     truths, guesses = (list(map(_words, texts)) for texts in (targets, predictions))
@@ -80,7 +80,7 @@ def logical_form_em(targets: Sequence[str], predictions: Sequence[str]) -> Score
 
     Args:
       targets: Queries such as ``SELECT COUNT name FROM table WHERE age > 3``.
-      predictions: The same.
+      predictions: Predicted queries.
     """
     require_pairs(targets, predictions)
     equal = [

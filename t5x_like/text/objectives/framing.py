@@ -127,7 +127,7 @@ def to_examples(framed: FramedTexts, masked: MaskedTexts, *, pairs: bool = False
 
     Args:
       framed: Original rows.
-      masked: The same rows after masking; positions to predict have loss weight 1.
+      masked: Rows after masking; positions to predict have loss weight 1.
       pairs: Give segment B token type 1, and the example its text's label.
     """
     arrays = {

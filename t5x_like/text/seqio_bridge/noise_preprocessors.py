@@ -92,7 +92,7 @@ def prefix(length: tf.Tensor, seeds: Seeds, noise_density: float) -> tf.Tensor:
     Args:
       length: Number of tokens, int32 scalar.
       seeds: One seed, int64 [1, 2].
-      noise_density: As in ``PrefixLM``.
+      noise_density: Average fraction of the tokens to predict; see ``PrefixLM``.
     """
     most = length - 1
     shares = tf.cast(tf.round((1 - 2 * noise_density) * tf.cast(most, tf.float32)), tf.int32)

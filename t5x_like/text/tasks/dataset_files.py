@@ -11,10 +11,10 @@ def dataset_files(dataset: PathLike, split: str, *, name: str | None = None) -> 
     >>> TextTask(files={"train": dataset_files("stanfordnlp/sst2", "train")}, ...)
 
     Args:
-      dataset: a directory that ``save_to_disk`` wrote, or a name on the Hugging Face Hub. Data in the library's cache
-        are used without a network.
-      split: the split; a directory of a single ``Dataset`` has one, ``train``.
-      name: the configuration of a dataset on the Hub that has several.
+      dataset: Directory that ``save_to_disk`` wrote, or a name on the Hugging Face Hub. Data in the library's cache are
+        used without a network.
+      split: Split to read; a directory of a single ``Dataset`` has one, ``train``.
+      name: Configuration of a dataset on the Hub that has several.
 
     Raises:
       ValueError: the package datasets is missing, there is no such dataset or split, or its rows are a selection that

@@ -175,9 +175,9 @@ def corpus_tasks(
       corpora: Rate of each corpus by its name, or the names alone.
       vocabulary: See ``PretrainingTask``, as for ``objective``.
       train_files: Path or pattern of each corpus's files, with ``{corpus}`` for its name.
-      validation_files: The same for the held-out files.
+      validation_files: Path or pattern of each corpus's held-out files, with ``{corpus}`` for its name.
       objective: Pretraining objective of all corpora.
-      temperature: Of rates by numbers of documents, where ``corpora`` has none; see ``Proportional``.
+      temperature: Temperature of rates by numbers of documents, where ``corpora`` has none; see ``Proportional``.
 
     Raises:
       ValueError: ``{corpus}`` is in the one and not in the other, or ``temperature`` is given next to rates.

@@ -83,8 +83,8 @@ def read_raw_rows(
     Args:
       file: Path, or the name of ``stream`` in messages.
       format: "csv", "tsv", "jsonl", "parquet" or "arrow".
-      columns: As for ``read_rows``.
-      delimiter: As for ``read_rows``.
+      columns: Names of the columns of a file without a header line; see ``read_rows``.
+      delimiter: Character between the cells of a CSV file.
       stream: The table, if it is no file; parquet and Arrow are read from a copy on disk.
     """
     if format in _TABLES:

@@ -58,7 +58,7 @@ def byte_pair(
       numbers: Id of each piece.
       merges: Pairs of pieces, by priority.
       configuration: Content of a ``tokenizer_config.json``.
-      lower_case: As in ``word_piece``; for Sennrich's.
+      lower_case: Lower case for Sennrich's pieces; see ``word_piece``.
 
     Raises:
       ValueError: Pieces include neither all bytes nor ends of words.

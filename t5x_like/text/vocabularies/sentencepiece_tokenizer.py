@@ -148,8 +148,8 @@ def parse_model(name: str, model: bytes) -> Any:
     """Return the ``ModelProto`` of a serialized model.
 
     Args:
-      name: the model's name in messages.
-      model: the content of a ``.model`` file.
+      name: Name of the model in messages.
+      model: Content of a ``.model`` file.
 
     Raises:
       ValueError: it is no SentencePiece model.

@@ -30,11 +30,11 @@ class SequenceLoss(NamedTuple):
     """The loss of one kind of sequence label.
 
     Attributes:
-      labels: the field of ``Batch`` that holds the labels.
-      is_labeled: from labels [B, ...], which sequences have one: bool [B].
-      measure: from a head's scores and a batch, in which each choice is a row of its own, to measures [B].
-      head: the head whose scores are read; ``None`` for the head of the same name as the loss.
-      required: whether a batch with such labels needs that head.
+      labels: Field of ``Batch`` that holds the labels.
+      is_labeled: Function from labels [B, ...] to the sequences that have one: bool [B].
+      measure: Function from a head's scores and a batch to measures [B]. In the batch each choice is a row of its own.
+      head: Head whose scores are read; ``None`` for the head of the same name as the loss.
+      required: True if a batch with such labels needs that head.
     """
 
     labels: str

@@ -75,7 +75,7 @@ def token_losses(
     Args:
       logits: [..., V].
       target_tokens: int32 [...].
-      config: label smoothing and z-loss.
+      config: Label smoothing and z-loss.
     """
     logits = logits.astype(jnp.float32)
     on = 1.0 - config.label_smoothing
@@ -116,7 +116,7 @@ def measure_tokens(
     Args:
       logits: [B, L, V].
       target_tokens: int32 [B, L].
-      config: label smoothing, z-loss and the length of chunks.
+      config: Label smoothing, z-loss and the length of chunks.
     """
     if isinstance(logits, SampledLogits):
         candidates = logits.of_candidates(target_tokens)

@@ -88,9 +88,9 @@ def normalize(
     """Return the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
 
     Args:
-      batch: with targets (``with_targets``).
-      config: options of the loss over target tokens.
-      num_parts: microbatches that the batch is cut into.
+      batch: Batch with targets (``with_targets``).
+      config: Options of the loss over target tokens.
+      num_parts: Number of microbatches that the batch is cut into.
     """
     rows = flatten_choices(batch)
     weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, target_segment_ids(rows))
@@ -118,13 +118,13 @@ def total(
     """Return the loss of a batch, or of its part in a larger one, and the sums to log.
 
     Args:
-      predictions: of the model for ``batch``.
-      batch: with targets (``with_targets``).
-      config: options of the loss over target tokens.
-      weights: of each target, from ``normalize``.
-      normalizers: of the whole batch, from ``normalize``.
-      num_tasks: of the mixture, whose losses are logged apart.
-      label_weight: of the losses of target tokens and labels, not of ``balance_loss`` and ``extra_losses``.
+      predictions: Predictions of the model for ``batch``.
+      batch: Batch with targets (``with_targets``).
+      config: Options of the loss over target tokens.
+      weights: Weights of each target, from ``normalize``.
+      normalizers: Normalizers of the whole batch, from ``normalize``.
+      num_tasks: Number of tasks of the mixture, whose losses are logged apart.
+      label_weight: Factor of the losses of target tokens and labels. It leaves ``balance_loss`` and ``extra_losses``.
     """
     losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks)
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights

@@ -37,11 +37,11 @@ class Distillation(TrainingMethod):
       teacher_step: Step of a run; its newest if not given. A continued run keeps the step that it began with.
       temperature: Divides the logits of both before the softmax. The divergence is multiplied by its square, so that
         gradients keep their size (Hinton et al. 2015, §2.1). Numbers of a regression have no temperature.
-      soft_targets_weight: Of the mean of KL(teacher || student), and for a regression of the squared difference. Each
-        head counts with which the student learns from labels.
-      hidden_states_weight: Of the mean of ``1 - cosine`` between both models' outputs of the last layer, over real
-        tokens. An encoder-decoder has one such mean for each stack. The models need the same width.
-      own_loss_weight: Of the loss from labels or target tokens.
+      soft_targets_weight: Factor of the mean of KL(teacher || student), and for a regression of the squared difference.
+        Each head counts with which the student learns from labels.
+      hidden_states_weight: Factor of the mean of ``1 - cosine`` between both models' outputs of the last layer, over
+        real tokens. An encoder-decoder has one such mean for each stack. The models need the same width.
+      own_loss_weight: Factor of the loss from labels or target tokens.
       soft_target_tokens: Tokens of which a token head's distributions are compared: all ``"real"`` ones, as in
         DistilBERT's code, or only the ``"targets"`` of the own loss, with its weights.
       logits_dir: Directory of the teacher's predictions, one file for each step. Files that are there are read; others
