@@ -57,16 +57,16 @@ class Checkpoint:
     """An opened checkpoint: weights, and everything that is needed to use them.
 
     Attributes:
-      directory: the directory or GGUF file that they came from.
-      step: the step of a run; ``None`` for what has no steps.
-      config: the model's configuration.
-      graphdef: the model's structure, for ``parameters.merge(graphdef, params)``.
-      params: nested weights, float32, on ``mesh``.
-      mesh: the devices; one device if none was asked for.
-      fields: those of a published model's ``config.json``, also after a conversion; empty for trained runs.
-      class_names: classes of its head in the order of its outputs; empty if they have no names.
-      vocabulary: a tokenizer's path to use in place of the one next to the weights.
-      num_sentinels: the sentinels of that tokenizer; ``None`` for as many as the model was trained with.
+      directory: Directory or GGUF file that the weights came from.
+      step: Step of a run; ``None`` for what has no steps.
+      config: Configuration of the model.
+      graphdef: Structure of the model, for ``parameters.merge(graphdef, params)``.
+      params: Nested weights, float32, on ``mesh``.
+      mesh: Devices of the weights; one device if none was asked for.
+      fields: Fields of a published model's ``config.json``, also after a conversion; empty for trained runs.
+      class_names: Classes of the head in the order of its outputs; empty if they have no names.
+      vocabulary: Path of a tokenizer to use in place of the one next to the weights.
+      num_sentinels: Number of the tokenizer's sentinels; ``None`` for as many as the model was trained with.
     """
 
     directory: str
@@ -87,10 +87,10 @@ class Checkpoint:
         """Return the checkpoint that a model in memory would have; it has no tokenizer.
 
         Args:
-          model: with its weights.
-          config: the model's configuration.
-          fields: of a ``config.json``, for special ids and the like.
-          mesh: the devices of the weights; one device if not given.
+          model: Model with its weights.
+          config: Configuration of the model.
+          fields: Fields of a ``config.json``, for special ids and the like.
+          mesh: Devices of the weights; one device if not given.
         """
         graphdef, params = parameters.split(model)
         fields = fields or {}
@@ -120,7 +120,7 @@ class Checkpoint:
         """Family of the model, among those that benchmarks can evaluate.
 
         Raises:
-          ValueError: a family that benchmarks can't be answered with.
+          ValueError: Benchmarks can't be answered with this family.
         """
         return kind_of(self.model)
 
@@ -141,7 +141,7 @@ class Checkpoint:
         """Tokenizer next to the weights, or at ``vocabulary``; ``None`` if there is neither.
 
         Raises:
-          ValueError: it has more ids than the model has embeddings.
+          ValueError: The tokenizer has more ids than the model has embeddings.
         """
         return find_tokenizer(
             self.directory,
@@ -156,7 +156,7 @@ class Checkpoint:
         """Tokenizer, for callers that need one.
 
         Raises:
-          ValueError: there is none, or it doesn't fit the model.
+          ValueError: There is no tokenizer, or it doesn't fit the model.
         """
         return required_tokenizer(self.found_tokenizer, self.directory)
 
@@ -212,11 +212,12 @@ class Checkpoint:
         """Return the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
 
         Args:
-          text: the text.
-          max_length: tokens to which it is cut, special tokens included; only as the model needs if not given.
+          text: Text to encode.
+          max_length: Number of tokens to cut the text to, special tokens included; only as the model needs if not
+            given.
 
         Raises:
-          ValueError: there is no tokenizer, or it lacks the special ids.
+          ValueError: There is no tokenizer, or it lacks the special ids.
         """
         ids = self.tokenizer.encode(text)
         if self.family == "recurrent":
@@ -261,7 +262,7 @@ class Checkpoint:
         """Return the same checkpoint for computing in ``dtype``; weights stay float32.
 
         Raises:
-          ValueError: another dtype.
+          ValueError: The model can't compute in ``dtype``.
         """
         check_dtype(dtype)
         config = replace(self.config, compute_dtype=dtype)
@@ -272,7 +273,7 @@ def check_dtype(dtype: str) -> None:
     """Check that a model can compute in ``dtype``.
 
     Raises:
-      ValueError: it can't.
+      ValueError: The model can't compute in ``dtype``.
     """
     if dtype not in get_args(Dtype):
         raise ValueError(f"dtype is {dtype!r}; compute in one of {', '.join(get_args(Dtype))}")
@@ -287,7 +288,7 @@ def kind_of(model: Any) -> Kind:
     """Return the family of a model, as far as reading its answers goes.
 
     Raises:
-      ValueError: a family that benchmarks can't be answered with.
+      ValueError: Benchmarks can't be answered with this family.
     """
     family = family_of(model)
     if family == "two_stream" and model.heads.words is None:  # it reads both ways, and writes nothing

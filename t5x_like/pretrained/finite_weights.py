@@ -14,7 +14,7 @@ def require_numbers(params: Any, name: str) -> None:
     """Check that all weights are finite.
 
     Raises:
-      NotNumbersError: some are NaN or infinite.
+      NotNumbersError: Some are NaN or infinite.
     """
     finite = jax.jit(lambda tree: jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), tree))(params)
     bad = [

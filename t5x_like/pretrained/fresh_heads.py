@@ -29,14 +29,14 @@ def with_head(config: Any, kind: str, num_labels: int, problem_type: str | None 
     """Return the same configuration with another head.
 
     Args:
-      config: the model.
-      kind: the head, by transformers' name.
-      num_labels: its outputs.
-      problem_type: type of the labels of sequence classification; ``None`` infers it.
-      where: the model's directory, for messages.
+      config: Configuration of the model.
+      kind: Kind of the head, by transformers' name.
+      num_labels: Number of the head's outputs.
+      problem_type: Type of the labels of sequence classification; ``None`` infers it.
+      where: Directory of the model, for messages.
 
     Raises:
-      ValueError: the model can't have such a head.
+      ValueError: The model can't have such a head.
     """
     labels: dict[str, Any] = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
     if hasattr(config, "problem_type"):
@@ -54,10 +54,10 @@ def missing_heads(where: str, names: Sequence[str], config: Any, own: Any) -> st
     """Return the message on heads that a checkpoint lacks.
 
     Args:
-      where: the checkpoint.
-      names: the missing weights.
-      config: the model with the head that was asked for.
-      own: the model as the checkpoint describes it.
+      where: Directory of the checkpoint.
+      names: Names of the missing weights.
+      config: Configuration of the model with the head that was asked for.
+      own: Configuration of the model as the checkpoint describes it.
     """
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     listed = ", ".join(names[:_MOST_NAMES]) + more
@@ -82,13 +82,13 @@ def with_fresh_weights(
     """Add freshly initialized heads, with a warning, and a fresh adapter to weights.
 
     Args:
-      config: the model that has them.
-      params: the weights without them.
-      heads: paths of the heads' weights to draw.
-      adapters: paths of the adapter's weights to draw: all of them, or none.
-      where: the checkpoint's directory, for the warning.
-      seed: seed of freshly drawn weights.
-      place: puts an array where its path belongs, as ``place(path, array)``.
+      config: Configuration of the model that has the heads and the adapter.
+      params: Weights without the heads and the adapter.
+      heads: Paths of the heads' weights to draw.
+      adapters: Paths of the adapter's weights to draw: all of them, or none.
+      where: Directory of the checkpoint, for the warning.
+      seed: Seed of freshly drawn weights.
+      place: Function that puts an array where its path belongs, as ``place(path, array)``.
     """
     if heads:
         warnings.warn(
@@ -120,14 +120,14 @@ def with_added_tokens(
     """Add freshly drawn rows for further ids to the word embeddings and the output layer.
 
     Args:
-      config: the model with all ids.
-      params: the weights for the first ``num_known`` ids.
-      num_known: ids that the weights are for.
-      seed: seed of freshly drawn weights.
-      mesh: the devices.
+      config: Configuration of the model with all ids.
+      params: Weights for the first ``num_known`` ids.
+      num_known: Number of ids that the weights are for.
+      seed: Seed of freshly drawn weights.
+      mesh: Devices to place the weights on.
 
     Raises:
-      ValueError: the model divides its vocabulary among several tables.
+      ValueError: The model divides its vocabulary among several tables.
     """
     _, shapes, axes = parameters.abstract(config)
     leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
@@ -164,10 +164,10 @@ def with_added_positions(
     """Add learned positions: copies of the known ones, from the first on (Beltagy et al. 2020, §5, arXiv:2004.05150).
 
     Args:
-      config: the model with all positions.
-      params: the weights for the first ``num_known`` positions.
-      num_known: positions that the weights are for.
-      mesh: the devices.
+      config: Configuration of the model with all positions.
+      params: Weights for the first ``num_known`` positions.
+      num_known: Number of positions that the weights are for.
+      mesh: Devices to place the weights on.
     """
     _, shapes, axes = parameters.abstract(config)
     leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
@@ -185,10 +185,10 @@ def in_class_order(
     """Reorder a head's outputs to a task's classes, where it has the same names; also returns a note if it matters.
 
     Args:
-      params: the weights.
-      theirs: the head's classes; empty if they have no names.
-      ours: the task's classes.
-      where: the checkpoint's directory, for the note.
+      params: Weights of the model.
+      theirs: Classes of the head; empty if they have no names.
+      ours: Classes of the task.
+      where: Directory of the checkpoint, for the note.
     """
     if not theirs or len(theirs) != len(ours):
         return params, None

@@ -27,14 +27,14 @@ class FrozenRecord:
     """The origin of a run's frozen weights.
 
     Attributes:
-      start_from: the checkpoint that has them, an absolute path; ``None`` for fresh weights drawn from ``seed``.
-      step: the step of ``start_from``, if that is a run.
-      seed: of fresh weights, and of heads that ``start_from`` lacks.
-      checksums: of each frozen weight, by path.
-      layers: rows of stacked weights that are frozen, by path, where only some are.
-      word_vectors: the file that fresh word embeddings were replaced from, an absolute path; ``None`` for none.
-      features: the checkpoint of pretrained features, an absolute path; ``None`` for none.
-      features_step: the step of ``features``, if that is a run.
+      start_from: Absolute path of the checkpoint that has the weights; ``None`` for fresh weights drawn from ``seed``.
+      step: Step of ``start_from``, if that is a run.
+      seed: Seed of fresh weights, and of heads that ``start_from`` lacks.
+      checksums: Checksums of each frozen weight, by path.
+      layers: Rows of stacked weights that are frozen, by path, where only some are.
+      word_vectors: Absolute path of the file that fresh word embeddings were replaced from; ``None`` for none.
+      features: Absolute path of the checkpoint of pretrained features; ``None`` for none.
+      features_step: Step of ``features``, if that is a run.
     """
 
     start_from: str | None
@@ -64,7 +64,7 @@ class FrozenRecord:
         """Check that weights are those that the run was trained with.
 
         Raises:
-          ValueError: they have changed; names one.
+          ValueError: The weights have changed; names one.
         """
         found = checksums(frozen)
         changed = [path for path, checksum in self.checksums.items() if found.get(path) != checksum]
@@ -120,12 +120,12 @@ def record_frozen(
     """Return the record of a run's frozen weights.
 
     Args:
-      frozen: the weights.
-      trained: the weights, and layers of stacked weights, that the run trains.
-      start_from: as in ``FrozenRecord``.
-      step: as in ``FrozenRecord``.
-      seed: as in ``FrozenRecord``.
-      **others: other fields of ``FrozenRecord``.
+      frozen: Frozen weights.
+      trained: Weights, and layers of stacked weights, that the run trains.
+      start_from: Checkpoint that has the frozen weights, for ``FrozenRecord``.
+      step: Step of that checkpoint, for ``FrozenRecord``.
+      seed: Seed of fresh weights, for ``FrozenRecord``.
+      **others: Other fields of ``FrozenRecord``.
     """
     layers = {
         path: [row for row, is_frozen in enumerate(rows) if is_frozen]

@@ -58,16 +58,16 @@ def write_gguf(
     A tokenizer of a kind that llama.cpp lacks is left out, with a warning that says why.
 
     Args:
-      config: the model's configuration.
-      params: its weights. Of weights that stay on disk, only one at a time is in memory.
-      path: the file, on a local disk; it must not exist.
-      special_ids: ids that pad, begin and end texts; left out if not given.
-      tokenizer: of the model; without one, llama.cpp reads and writes ids only.
-      dtype: of matrices; norms and biases are float32. ``q8_0`` quantizes to 8 bits, and matrices whose width is no
-        multiple of 32 are float16 then.
+      config: Configuration of the model.
+      params: Weights of the model. Of weights that stay on disk, only one at a time is in memory.
+      path: Path of the file, on a local disk; it must not exist.
+      special_ids: Special ids that pad, begin and end texts; left out if not given.
+      tokenizer: Tokenizer of the model; without one, llama.cpp reads and writes ids only.
+      dtype: Type of matrices; norms and biases are float32. ``q8_0`` quantizes to 8 bits, and matrices whose width is
+        no multiple of 32 are float16 then.
 
     Raises:
-      ValueError: the package gguf is missing, the file exists, or GGUF can't express the model; says which field.
+      ValueError: The package gguf is missing, the file exists, or GGUF can't express the model; says which field.
     """
     target = as_path(path)
     if target.exists():
@@ -173,7 +173,7 @@ def _require_expressible(
     """Check that reading the file would give the same configuration.
 
     Raises:
-      ValueError: a field has a value that GGUF can't express.
+      ValueError: A field has a value that GGUF can't express.
     """
     found = GgufFields(metadata, path).read(
         vocab_size=config.vocab_size,

@@ -55,7 +55,7 @@ def read_gguf(path: PathLike) -> GgufModel:
     """Open a ``.gguf`` file of a Llama (or Mistral, which llama.cpp calls llama too), Qwen 2 or Qwen 3.
 
     Raises:
-      ValueError: the package gguf is missing, the file is damaged, or it holds what we can't read; says which.
+      ValueError: The package gguf is missing, the file is damaged, or it holds what we can't read; says which.
     """
     gguf = import_gguf(path, "read")
     with refusing_damage(path):
@@ -149,7 +149,7 @@ def import_gguf(path: PathLike, action: Literal["read", "write"]) -> Any:
     """Return the package gguf.
 
     Raises:
-      ValueError: it is missing.
+      ValueError: The package is missing.
     """
     try:
         return importlib.import_module("gguf")

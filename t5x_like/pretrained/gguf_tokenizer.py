@@ -23,11 +23,11 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
     llama.cpp adds a first and a last token if the other files of the tokenizer's folder say so, and else neither.
 
     Args:
-      tokenizer: of the model.
-      num_rows: of the model's table of embeddings. Rows beyond the tokenizer's ids get names that no text has.
+      tokenizer: Tokenizer of the model.
+      num_rows: Number of the embedding table's rows. Rows beyond the tokenizer's ids get names that no text has.
 
     Raises:
-      ValueError: llama.cpp has no such tokenizer; says why.
+      ValueError: There is no such tokenizer in llama.cpp; says why.
     """
     if isinstance(tokenizer, SentencePieceTokenizer):
         tokens, metadata = _of_sentencepiece(tokenizer)
@@ -177,7 +177,7 @@ def _pattern_of(definition: Mapping[str, Any]) -> str:
     """Return llama.cpp's name of the way in which a byte-level BPE cuts text into words.
 
     Raises:
-      ValueError: a way that is not known here.
+      ValueError: The tokenizer cuts text in a way that is not known here.
     """
     name = name_of_splits(_parts(definition.get("pre_tokenizer")))
     if name is not None:

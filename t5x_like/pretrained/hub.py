@@ -17,12 +17,12 @@ def local_directory(
     Files in the cache are used without a network; what is missing there is downloaded.
 
     Args:
-      name: a path, or the name of a repository if there is no such path.
-      revision: a branch, tag or commit of the repository; its main branch if not given.
-      cache_dir: the cache; ``$HF_HUB_CACHE`` or ``~/.cache/huggingface/hub`` if not given.
+      name: Path of a directory, or the name of a repository if there is no such path.
+      revision: Branch, tag or commit of the repository; its main branch if not given.
+      cache_dir: Directory of the cache; ``$HF_HUB_CACHE`` or ``~/.cache/huggingface/hub`` if not given.
 
     Raises:
-      ValueError: there is neither such a path nor such a repository, or the package huggingface_hub is missing.
+      ValueError: There is neither such a path nor such a repository, or the package huggingface_hub is missing.
     """
     if not _HUB_NAME.fullmatch(str(name)) or as_path(name).exists():
         if revision is not None:

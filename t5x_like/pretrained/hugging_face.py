@@ -52,11 +52,11 @@ class HuggingFaceWeights:
     """A published model, whose weights are not yet read.
 
     Attributes:
-      config: our configuration of it, with the head that was asked for.
-      own: configuration of the model with the head that its files describe.
-      fields: every field of its ``config.json``, or those that would be there.
-      where: the directory or file, for messages.
-      match: which of its tensors are which weights of ours.
+      config: Configuration of the model in our form, with the head that was asked for.
+      own: Configuration of the model with the head that its files describe.
+      fields: Fields of its ``config.json``, or those that would be there.
+      where: Path of the directory or file, for messages.
+      match: Match between its tensors and our weights.
     """
 
     config: Any
@@ -71,13 +71,13 @@ class HuggingFaceWeights:
         """Read tensor by tensor, as float32, straight onto ``mesh`` if there is one.
 
         Args:
-          mesh: the devices.
-          draw_heads: a head of a new task, which the files lack, is drawn from ``seed``, with a warning. An adapter
-            always is, without one.
-          seed: seed of freshly drawn weights.
+          mesh: Devices to place the weights on.
+          draw_heads: Draw a head of a new task, which the files lack, from ``seed``, with a warning. An adapter is
+            always drawn if the files lack it, without a warning.
+          seed: Seed of freshly drawn weights.
 
         Raises:
-          ValueError: tensors are missing, unknown, or of another shape.
+          ValueError: Tensors are missing, unknown, or of another shape.
         """
         self.require_heads(draw_heads=draw_heads)
         _, shapes, axes = parameters.abstract(self.config)
@@ -108,7 +108,7 @@ class HuggingFaceWeights:
         """Return the weights as arrays that stay on disk; each use reads them.
 
         Raises:
-          ValueError: as ``read`` without ``draw_heads``.
+          ValueError: The files are refused for the reasons that ``read`` has without ``draw_heads``.
         """
         self.require_heads()
         shapes = parameters.abstract(self.config)[1]
@@ -122,10 +122,10 @@ class HuggingFaceWeights:
         """Check that the files have the weights of all heads.
 
         Args:
-          draw_heads: heads that the model doesn't have by its files may be missing.
+          draw_heads: Allow heads to be missing that the model doesn't have by its files.
 
         Raises:
-          ValueError: weights are missing; lists their names.
+          ValueError: Weights are missing; lists their names.
         """
         fresh = self.match.fresh
         if fresh and draw_heads:
@@ -148,12 +148,12 @@ def find_hugging_face(
     """Open a Hugging Face directory, a llama.cpp file or a T5X checkpoint, without reading its weights.
 
     Args:
-      path: the directory or file.
-      task: the head to open it with; that of the class which ``config.json`` names where not given.
-      num_labels: the outputs of that head, likewise.
+      path: Path of the directory or file.
+      task: Head to open it with; that of the class which ``config.json`` names if not given.
+      num_labels: Number of that head's outputs; that of ``config.json`` if not given.
 
     Raises:
-      ValueError: not such a directory, or a model or a configuration that we don't know.
+      ValueError: The path is no such directory, or the model or its configuration is not known here.
     """
     asked = {"task": task, "num_labels": num_labels}
     asked = {name: value for name, value in asked.items() if value is not None}
@@ -192,7 +192,7 @@ def configuration_of(directory: PathLike) -> Any:
     """Return the configuration that a directory's ``config.json`` describes.
 
     Raises:
-      ValueError: there is none, or it is a model or a configuration that we don't know.
+      ValueError: There is none, or the model or its configuration is not known here.
     """
     fields = _fields_of(directory)
     with refusing_damage(as_path(directory) / "config.json"):
@@ -241,17 +241,17 @@ def write_hugging_face(
     task's own numbers. In 16 bits they would be too coarse, and without a bias it can't; the card names the scale.
 
     Args:
-      config: the model's configuration.
-      params: its weights. Of weights that stay on disk, only one at a time is in memory.
-      directory: new or empty.
-      fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
-      special_ids: ids of the model's tokenizer by role, such as ``pad``, where ``fields`` are not those of its file.
-      classes: names of the head's classes, in the order of its scores.
-      companions: contents of other files by name, such as the tokenizer's.
-      json_files: further files by their paths in the directory.
-      card: facts for ``README.md``, which is left out if not given.
-      dtype: of the stored weights.
-      max_shard_bytes: limit for the size of each file of weights.
+      config: Configuration of the model.
+      params: Weights of the model. Of weights that stay on disk, only one at a time is in memory.
+      directory: Directory to write, new or empty.
+      fields: Fields of the model's ``config.json``. Those on the model and its storage are replaced.
+      special_ids: Special ids of the tokenizer by role, such as ``pad``, where ``fields`` are not those of its file.
+      classes: Names of the head's classes, in the order of its scores.
+      companions: Contents of other files by name, such as the tokenizer's.
+      json_files: Further files by their paths in the directory.
+      card: Facts for ``README.md``, which is left out if not given.
+      dtype: Type of the stored weights.
+      max_shard_bytes: Limit for the size of each file of weights.
 
     Raises:
       ValueError: ``directory`` is there and not empty, or the model has an adapter that can't be merged.
@@ -374,7 +374,7 @@ def _ids_above(architecture: Architecture, ours: Mapping[str, Any]) -> dict[str,
     """Return null for the usual special ids of an architecture that lie above the vocabulary.
 
     Args:
-      architecture: That of the model.
+      architecture: Architecture of the model.
       ours: Fields of its ``config.json``.
     """
     usual = {**architecture.special_ids, **{name: ours[name] for name in SPECIAL_ID_FIELDS if name in ours}}

@@ -28,18 +28,20 @@ class CheckpointModel:
     """Uses the model in ``start_from``, with the head that the training tasks require.
 
     Attributes:
-      dropout_rate: the checkpoint's own if not given; that of ``config.json`` for a Hugging Face directory.
-      classifier_dropout_rate: of the classifier's input, for models that configure it separately; likewise.
-      compute_dtype: of activations; weights are float32.
-      remat: activations to recompute in the backward pass.
-      scan_layers: layers run in a loop (see ``CommonConfig``).
-      attention_implementation: computation of attention (see ``CommonConfig``).
-      quantization: type of the products of projections (see ``CommonConfig``).
-      float32_gradients: gradients of their kernels are summed in float32 (see ``CommonConfig``).
-      num_added_tokens: ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their embeddings
-        are freshly drawn.
-      adapter: few further weights to train in place of the others, such as ``LoRA``; that of the run in ``start_from``
-        if not given.
+      dropout_rate: Rate of dropout; the checkpoint's own if not given, or that of ``config.json`` for a Hugging Face
+        directory.
+      classifier_dropout_rate: Rate of dropout of the classifier's input, for models that configure it separately; the
+        checkpoint's own if not given.
+      compute_dtype: Type of activations; weights are float32.
+      remat: Activations to recompute in the backward pass.
+      scan_layers: Layers run in a loop (see ``CommonConfig``).
+      attention_implementation: Computation of attention (see ``CommonConfig``).
+      quantization: Type of the products of projections (see ``CommonConfig``).
+      float32_gradients: Gradients of the projections' kernels are summed in float32 (see ``CommonConfig``).
+      num_added_tokens: Number of ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their
+        embeddings are freshly drawn.
+      adapter: Adapter of few further weights to train in place of the others, such as ``LoRA``; that of the run in
+        ``start_from`` if not given.
     """
 
     dropout_rate: float | None = None
@@ -61,12 +63,12 @@ class CheckpointModel:
         """Return the configuration of a checkpoint's model, with the head that training needs.
 
         Args:
-          directory: the checkpoint.
-          head: kind of the head, its number of scores, and "multi_label" for several labels of a row; ``None`` for the
+          directory: Directory of the checkpoint.
+          head: Kind of the head, its number of scores, and "multi_label" for several labels of a row; ``None`` for the
             checkpoint's own.
 
         Raises:
-          ValueError: no directory, one that holds no model, or a model that can't have such a head.
+          ValueError: There is no directory, it holds no model, or the model can't have such a head.
         """
         if not directory:
             raise ValueError(
@@ -102,11 +104,11 @@ def with_lm_head(config: Any, head: tuple[str, int, str | None] | None) -> Any:
     """Return a decoder's configuration with its output layer over the vocabulary next to another head.
 
     Args:
-      config: the model.
-      head: the other head, as ``CheckpointModel.resolve`` takes it.
+      config: Configuration of the model.
+      head: Head next to the output layer, as ``CheckpointModel.resolve`` takes it.
 
     Raises:
-      ValueError: there is no other head, it scores tokens, or the model is no decoder.
+      ValueError: There is no other head, it scores tokens, or the model is no decoder.
     """
     if head is None or head[0] == "token_classification":
         reads = "no head" if head is None else "a head for the classes of tokens, which are its targets"
@@ -126,13 +128,13 @@ def check_head(config: Any, head: tuple[str, int, str | None], *, what: str, add
     """Check that a model has the head that ``what`` needs.
 
     Args:
-      config: the model.
-      head: the head that is needed, as ``CheckpointModel.resolve`` takes it.
-      what: needs the head, for the message.
-      adds_rows: the scores of both orders of a pair are added, for which the head must be linear.
+      config: Configuration of the model.
+      head: Head that is needed, as ``CheckpointModel.resolve`` takes it.
+      what: Name of the caller that needs the head, for the message.
+      adds_rows: Scores of both orders of a pair are added, for which the head must be linear.
 
     Raises:
-      ValueError: it has another, or none.
+      ValueError: The model has another head, or none.
     """
     kind, num_labels, problem_type = head
     task, has = getattr(config, "task", None), getattr(config, "num_labels", None)
@@ -157,12 +159,12 @@ def check_label_type(config: Any, problem_type: str | None, *, what: str) -> Non
     """Check that a classifier's scores mean what ``what`` reads from them: one class of a row, or any number.
 
     Args:
-      config: the model.
-      problem_type: "multi_label" for any number of classes.
-      what: reads the scores, for the message.
+      config: Configuration of the model.
+      problem_type: Type of the labels: "multi_label" for any number of classes.
+      what: Name of the caller that reads the scores, for the message.
 
     Raises:
-      ValueError: they mean something else.
+      ValueError: The scores mean something else.
     """
     if (getattr(config, "problem_type", None) == "multi_label") == (problem_type == "multi_label"):
         return
@@ -178,7 +180,7 @@ def check_length(config: Any, length: int, *, what: str) -> None:
     """Check that a model has a learned position for each token of ``what``; beyond them scores would be NaN.
 
     Raises:
-      ValueError: it has fewer.
+      ValueError: The model has fewer positions.
     """
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
     if learned is None:
@@ -204,15 +206,16 @@ def initial_checkpoint(
     """Open the weights at ``directory`` for a model of ``config``, and log what ``open_initial`` changes.
 
     Args:
-      directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
-      config: the model to train.
-      mesh: the devices.
-      seed: of heads to draw.
-      classes: the class names of the tasks' head, in order.
-      scale: the scale in which the tasks' head predicts numbers.
+      directory: Directory of any checkpoint that ``open_checkpoint`` opens, or steps of a run without its
+        ``model.json``.
+      config: Configuration of the model to train.
+      mesh: Devices to place the weights on.
+      seed: Seed of heads to draw.
+      classes: Class names of the tasks' head, in order.
+      scale: Scale in which the tasks' head predicts numbers.
 
     Raises:
-      FileNotFoundError, ValueError: no weights, or those of another model.
+      FileNotFoundError, ValueError: There are no weights, or those of another model.
     """
     known, wanted = known_direction(directory), getattr(config, "direction", None)
     if known is not None and wanted is not None and known != wanted:

@@ -38,12 +38,12 @@ def select_layers(
     """Return a model of some layers of another one: its configuration and weights. All else is kept, heads too.
 
     Args:
-      config: the teacher.
-      params: its weights. Where they stay on disk, those of the student do too.
-      layers: the layers of each stack to keep, from 0 on; a stack that is not named keeps all.
+      config: Configuration of the teacher.
+      params: Weights of the teacher. Where they stay on disk, those of the student do too.
+      layers: Numbers of the layers of each stack to keep, from 0 on; a stack that is not named keeps all.
 
     Raises:
-      ValueError: there are no such layers, or the student would use one in another way than the teacher.
+      ValueError: There are no such layers, or the student would use one in another way than the teacher.
     """
     sizes = num_layers_of(config)
     unknown = [name for name in layers if name not in sizes]
@@ -100,7 +100,7 @@ def _keeps_shared_weights(teacher: StackConfig, student: StackConfig, chosen: Se
     """Return True if all layers share the weights that those of the student share; there is nothing to move then.
 
     Raises:
-      ValueError: the student would share other weights.
+      ValueError: The student would share other weights.
     """
     if teacher.sharing is None:
         return False

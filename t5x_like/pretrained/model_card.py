@@ -41,14 +41,14 @@ class ModelCard:
     """Facts for a model card that the model itself doesn't have.
 
     Attributes:
-      name: title of the card.
-      license: the Hub's identifier, such as ``apache-2.0``; ``unknown`` if not given.
-      base_model: the model that training began with, a name on the Hub or of a directory; empty if there is none.
-      mixture: the task or mixture of the training; empty if unknown.
-      tasks: names of all training tasks.
-      steps: training steps; ``None`` if unknown.
-      scores: newest scores of the training's evaluations.
-      scales: scales by task of standardized outputs; empty where outputs are the tasks' own numbers.
+      name: Title of the card.
+      license: Identifier of the license on the Hub, such as ``apache-2.0``; ``unknown`` if not given.
+      base_model: Model that training began with, a name on the Hub or of a directory; empty if there is none.
+      mixture: Task or mixture of the training; empty if unknown.
+      tasks: Names of all training tasks.
+      steps: Number of training steps; ``None`` if unknown.
+      scores: Newest scores of the training's evaluations.
+      scales: Scales by task of standardized outputs; empty where outputs are the tasks' own numbers.
     """
 
     name: str = "Exported model"
@@ -64,9 +64,9 @@ class ModelCard:
         """Return the text of ``README.md``.
 
         Args:
-          config: the model's configuration.
-          fields: the exported ``config.json``.
-          num_parameters: of the exported weights.
+          config: Configuration of the model.
+          fields: Fields of the exported ``config.json``.
+          num_parameters: Number of the exported weights' parameters.
         """
         model_type, classes = fields["model_type"], fields.get("architectures") or ["AutoModel"]
         tag = _PIPELINE_TAGS.get(config.task)
@@ -101,9 +101,9 @@ def card_of(directory: PathLike, *, step: int | None = None, license: str = "") 
     """Return the card of a checkpoint; of a run with the tasks, steps and scores that it recorded.
 
     Args:
-      directory: a run, or what it or another model was read from.
-      step: the step of a run; its newest if not given. Later scores are left out.
-      license: see ``ModelCard``.
+      directory: Directory of a run, or what it or another model was read from.
+      step: Step of the run; its newest if not given. Later scores are left out.
+      license: Identifier of the license (see ``ModelCard``).
     """
     path = str(directory).rstrip("/")
     if not as_path(directory).exists():  # a model in memory

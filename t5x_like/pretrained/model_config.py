@@ -21,7 +21,7 @@ def read_model_config(directory: PathLike) -> Any:
     """Read the configuration that ``write_model_config`` wrote. Options without effect are left out, with a warning.
 
     Raises:
-      ValueError: no such file, or not a model that this version knows.
+      ValueError: There is no such file, or it holds no model that this version knows.
     """
     path = as_path(directory) / "model.json"
     if not path.exists():

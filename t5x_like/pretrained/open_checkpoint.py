@@ -54,30 +54,30 @@ def open_checkpoint(
     >>> checkpoint.model(batch).logits
 
     Args:
-      directory: a run or a step of it, a Hugging Face directory, a ``.gguf`` file, a T5X checkpoint, or ELMo's weights
-        (see ``read_bilm``).
-      mesh: the devices to place the weights on; without one, the first device.
-      step: a step of a run; its newest good one if not given.
-      config: the model that the weights must fit, but for its heads; their own model if not given. Also opens steps
-        that have no ``model.json`` around them.
-      head: the head to open it with; its own if not given.
-      num_labels: the outputs of that head.
-      draw_heads: a head of another task than the checkpoint's is drawn if its weights are missing, with a warning, to
-        be trained. Without it, missing weights are an error.
-      seed: of the drawing.
-      vocabulary: a tokenizer in place of the one next to the weights.
-      num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
-      needs_tokenizer: fail at once if there is no tokenizer.
-      finite: refuse weights that are NaN or infinite.
-      average: read the moving average of its weights that a run has kept, in place of them.
-      base: the checkpoint that a run's frozen weights came from, if it is open already. Its arrays are shared, so that
+      directory: Path of a run or of one of its steps, a Hugging Face directory, a ``.gguf`` file, a T5X checkpoint, or
+        ELMo's weights (see ``read_bilm``).
+      mesh: Devices to place the weights on; without one, the first device.
+      step: Step of a run; its newest good one if not given.
+      config: Model that the weights must fit, but for its heads; their own model if not given. Also opens steps that
+        have no ``model.json`` around them.
+      head: Head to open it with; its own if not given.
+      num_labels: Number of that head's outputs.
+      draw_heads: Draw a head of another task than the checkpoint's if its weights are missing, with a warning, to be
+        trained. Without it, missing weights are an error.
+      seed: Seed of the drawing.
+      vocabulary: Path of a tokenizer in place of the one next to the weights.
+      num_sentinels: Number of the tokenizer's sentinels; as many as the model was trained with if not given.
+      needs_tokenizer: Fail at once if there is no tokenizer.
+      finite: Refuse weights that are NaN or infinite.
+      average: Read the moving average of its weights that a run has kept, in place of them.
+      base: Checkpoint that a run's frozen weights came from, if it is open already. Its arrays are shared, so that
         several adapters over one model need little more memory than one. With it, ``directory`` may also be an adapter
         that PEFT saved.
 
     Raises:
-      NotNumbersError: weights that are NaN or infinite.
-      FileNotFoundError: the run has no such step.
-      ValueError: there are no weights, some are missing, or they are of another model; a tokenizer is needed and
+      NotNumbersError: Some weights are NaN or infinite.
+      FileNotFoundError: The run has no such step.
+      ValueError: There are no weights, some are missing, or they are of another model; a tokenizer is needed and
         missing, or larger than the model's embeddings.
     """
     if is_peft(directory):
@@ -123,17 +123,18 @@ def open_initial(
     ``classes`` in another order is put into theirs, and one for as many others is kept.
 
     Args:
-      directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
-      config: the model to train.
-      mesh: the devices.
-      step: a step of a run; its newest good one if not given.
-      seed: of heads to draw.
-      classes: the class names of the tasks' head, in order.
-      scale: the scale in which the tasks' head predicts numbers. An exported regression is put into it.
-      finite: refuse weights that are NaN or infinite.
+      directory: Directory of any checkpoint that ``open_checkpoint`` opens, or steps of a run without its
+        ``model.json``.
+      config: Configuration of the model to train.
+      mesh: Devices to place the weights on.
+      step: Step of a run; its newest good one if not given.
+      seed: Seed of heads to draw.
+      classes: Class names of the tasks' head, in order.
+      scale: Scale in which the tasks' head predicts numbers. An exported regression is put into it.
+      finite: Refuse weights that are NaN or infinite.
 
     Raises:
-      FileNotFoundError, ValueError: no weights, or those of another model.
+      FileNotFoundError, ValueError: There are no weights, or those of another model.
     """
     fewer = {
         name: known for name, known in known_sizes(directory).items() if known < getattr(config, name, 0)
@@ -178,13 +179,13 @@ def open_frozen(
     """Open the frozen weights of a run, and check that they are those that it was trained with.
 
     Args:
-      directory: the run.
-      config: its model.
-      record: where they come from, from ``read_frozen_record``.
-      mesh: the devices.
+      directory: Directory of the run.
+      config: Configuration of its model.
+      record: Record of where the weights come from, from ``read_frozen_record``.
+      mesh: Devices to place the weights on.
 
     Raises:
-      ValueError: they can't be opened any more, or have changed; or there is no record.
+      ValueError: The weights can't be opened any more, or have changed; or there is no record.
     """
     if record is None:
         raise ValueError(
@@ -258,7 +259,7 @@ def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
     """Return a run's frozen weights among those of an open checkpoint.
 
     Raises:
-      ValueError: the run has no frozen weights, or was trained on others.
+      ValueError: The run has no frozen weights, or was trained on others.
     """
     if found.frozen is None:
         raise ValueError(
@@ -291,12 +292,12 @@ def open_unread(
     Weights of a run with frozen weights, which are in two places, are in memory.
 
     Args:
-      directory: any checkpoint that ``open_checkpoint`` opens.
-      step: a step of a run; its newest good one if not given.
-      average: as in ``open_checkpoint``.
+      directory: Directory of any checkpoint that ``open_checkpoint`` opens.
+      step: Step of a run; its newest good one if not given.
+      average: Read the moving average of its weights that a run has kept, in place of them.
 
     Raises:
-      ValueError: as ``open_checkpoint``.
+      ValueError: The checkpoint is refused for the reasons that ``open_checkpoint`` has.
     """
     found = find_weights(directory, step=step)
     found = _average_of(found) if average else found
@@ -332,7 +333,7 @@ def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights:
     """Return the moving average of a run's weights.
 
     Raises:
-      ValueError: not a run, or one without an average.
+      ValueError: The checkpoint is no run, or has no average.
     """
     home = found.directory if isinstance(found, RunWeights) else found.where
     if isinstance(found, RunWeights) and "average.is" in _run_fields(home):

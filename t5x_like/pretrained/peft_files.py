@@ -90,7 +90,7 @@ def open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:
     """Open an adapter that PEFT saved, over an open checkpoint.
 
     Raises:
-      ValueError: there is no checkpoint, it is another model, or its head lacks weights.
+      ValueError: There is no checkpoint, it is another model, or its head lacks weights.
     """
     if base is None:
         raise ValueError(

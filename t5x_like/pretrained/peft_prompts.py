@@ -144,7 +144,7 @@ class _PrefixedStack:
     Attributes:
       attention: Self-attention of each layer.
       slots: Numbers of the layers that are stacked at each path.
-      width: Of keys, all heads of a layer.
+      width: Width of keys, all heads of a layer.
       has_learned_positions: Tokens have learned positions.
 
     Raises:

@@ -18,7 +18,7 @@ class TargetSelection:
     Attributes:
       where: Path of the file, for messages.
       target_modules: Ends of names; or a regular expression for whole names.
-      exclude_modules: The same, for modules that are left out.
+      exclude_modules: Ends of names, or a regular expression for whole names, of modules that are left out.
       modules_to_save: Regular expressions for parts of names; their modules are trained whole, without an adapter.
       layers_to_transform: Numbers of layers; ``None`` for all.
       layers_pattern: Regular expressions for the name before the number of a layer; none for any name.

@@ -30,12 +30,12 @@ class RunWeights:
     """Saved weights of a run, which are not yet read.
 
     Attributes:
-      directory: the run's directory, with ``model.json``, or a folder of steps without one.
-      step: the step to read; ``None`` for the newest that is whole.
-      saved: the configuration that the weights were saved with; ``None`` without ``model.json``.
-      config: the configuration to read them for. Only heads may differ from ``saved``, and an adapter may be new.
-      frozen: where the weights come from that the run did not train, and did not save; ``None`` if it trained all.
-      part: "params", or "average" for the moving average of its weights that the run has kept.
+      directory: Directory of the run, with ``model.json``, or a folder of steps without one.
+      step: Step to read; ``None`` for the newest that is whole.
+      saved: Configuration that the weights were saved with; ``None`` without ``model.json``.
+      config: Configuration to read the weights for. Only heads may differ from ``saved``, and an adapter may be new.
+      frozen: Record of weights that the run did not train, and did not save; ``None`` if it trained all.
+      part: Part to read: "params", or "average" for the moving average of its weights that the run has kept.
     """
 
     directory: str
@@ -56,15 +56,15 @@ class RunWeights:
         """Return the step that was read and its weights, float32, sharded over ``mesh`` if there is one.
 
         Args:
-          mesh: the devices.
-          draw_heads: heads that were not saved, or in another shape, are drawn, with a warning. An adapter that the
-            run lacks always is, without one.
-          seed: seed of freshly drawn weights.
-          frozen: the weights that ``self.frozen`` describes.
+          mesh: Devices to place the weights on.
+          draw_heads: Draw heads that were not saved, or in another shape, with a warning. An adapter that the run lacks
+            is always drawn, without a warning.
+          seed: Seed of freshly drawn weights.
+          frozen: Weights that ``self.frozen`` describes.
 
         Raises:
-          FileNotFoundError: there is no such step.
-          ValueError: no step is whole, or the weights don't fit the configuration; lists all that differs.
+          FileNotFoundError: There is no such step.
+          ValueError: No step is whole, or the weights don't fit the configuration; lists all that differs.
         """
         like = self._abstract(self.config, mesh)
         heads, adapters = self._fresh(like)
@@ -98,7 +98,7 @@ class RunWeights:
         """Yield the weights as arrays that stay on disk; each use reads them.
 
         Raises:
-          FileNotFoundError, ValueError: as ``read``.
+          FileNotFoundError, ValueError: The weights are refused for the reasons that ``read`` has.
         """
         with lazy_params(
             self.directory, self._abstract(self.config, None), step=self.step, part=self.part
@@ -159,11 +159,11 @@ def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeig
     """Find the weights of a run, without reading them.
 
     Args:
-      directory: the run, its folder of checkpoints, or one of its steps.
-      step: the newest good one if not given.
+      directory: Directory of the run, its folder of checkpoints, or one of its steps.
+      step: Step of the run; the newest good one if not given.
 
     Raises:
-      ValueError: not a run directory, or one of a model that this version doesn't know.
+      ValueError: The directory is no run, or its model is not one that this version knows.
     """
     home, own_step = find_run(directory) or (str(directory), None)
     config = read_model_config(home)

@@ -36,11 +36,11 @@ class SafetensorsReader:
     That is the order of transformers, and matters where a directory has both.
 
     Args:
-      directory: It.
+      directory: Directory of the tensors.
       file: Name of its safetensors file.
 
     Raises:
-      ValueError: there are none, a file is damaged, or the index and its files say different things.
+      ValueError: There are no tensors, a file is damaged, or the index and its files say different things.
     """
 
     def __init__(self, directory: PathLike, file: str = _ONE_FILE):
@@ -76,7 +76,7 @@ class SafetensorsReader:
         """Read a tensor of any stored floating-point type as float32.
 
         Raises:
-          ValueError: it is stored as something else, as quantized weights are.
+          ValueError: The tensor is stored as something else, as quantized weights are.
         """
         file = self._file_of[name]
         with self._open(file) as opened:
@@ -161,11 +161,11 @@ def write_safetensors(
     The format: https://github.com/huggingface/safetensors#format (the library writes whole files only).
 
     Args:
-      directory: where to write.
-      tensors: names and arrays, in the order of ``shapes``.
-      shapes: by name.
-      dtype: to store them in.
-      max_shard_bytes: limit for the size of each file.
+      directory: Directory to write to.
+      tensors: Names and arrays, in the order of ``shapes``.
+      shapes: Shapes of the tensors by name.
+      dtype: Type to store them in.
+      max_shard_bytes: Limit for the size of each file.
     """
     code, stored = _STORED[dtype]
     sizes = {name: stored.itemsize * math.prod(shape) for name, shape in shapes.items()}

@@ -31,11 +31,11 @@ class SentenceEmbedding:
     """Settings of sentence vectors (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
 
     Attributes:
-      pooling: the mean or the maximum over a text's tokens, or the state of its first or last token.
-      normalized: scale vectors to length 1, so that inner products are cosines.
-      max_length: tokens to which texts are cut, special tokens included; ``None`` for as many as the model reads.
-      lower_case: convert texts to lower case.
-      prompt: begins every text.
+      pooling: Mean or maximum over a text's tokens, or the state of its first or last token.
+      normalized: Scale vectors to length 1, so that inner products are cosines.
+      max_length: Number of tokens to cut texts to, special tokens included; ``None`` for as many as the model reads.
+      lower_case: Convert texts to lower case.
+      prompt: Beginning of every text.
     """
 
     pooling: Pooling = "mean"
@@ -57,7 +57,7 @@ class SentenceEmbedding:
         """Return a vector for each row, float32 [B, D].
 
         Args:
-          states: hidden states, [B, L, D].
+          states: Hidden states, [B, L, D].
           real: True for tokens that are not padding, [B, L].
         """
         if self.pooling == "max":
@@ -70,7 +70,7 @@ class SentenceEmbedding:
         """Return the JSON files of a sentence-transformers directory, by their paths in it.
 
         Args:
-          width: of the vectors.
+          width: Width of the vectors.
         """
         kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
         kinds += [("2_Normalize", "Normalize")] if self.normalized else []
@@ -93,8 +93,8 @@ class SentenceTransformer(NamedTuple):
     """Directory of sentence-transformers.
 
     Attributes:
-      model: the Hugging Face directory in it.
-      embedding: its settings of sentence vectors.
+      model: Hugging Face directory in it.
+      embedding: Settings of its sentence vectors.
     """
 
     model: PathLike
@@ -105,7 +105,7 @@ def find_sentence_transformer(directory: PathLike) -> SentenceTransformer | None
     """Read the settings of a sentence-transformers directory; ``None`` for other directories.
 
     Raises:
-      ValueError: a module or a kind of pooling that is not supported.
+      ValueError: A module or a kind of pooling is not supported.
     """
     home = as_path(directory)
     if not (home / _MODULES).exists():

@@ -39,7 +39,7 @@ def read_t5x(directory: PathLike) -> WeightSource:
     """Find the weights of a ``checkpoint_<step>`` folder or of a run's newest, by T5X's names of unscanned layers.
 
     Raises:
-      ValueError: there is no such checkpoint, or it is damaged; says which file.
+      ValueError: There is no such checkpoint, or it is damaged; says which file.
     """
     folder, file = _find(as_path(directory))
     arrays = {name: _array(leaf, name, folder) for name, leaf in _leaves(_target(file)).items()}
@@ -70,7 +70,7 @@ def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
     Two up-projections mean gated gelu, one relu; without a head of its own, the model scores with its embeddings.
 
     Raises:
-      ValueError: these are not the weights of a T5 whose layers share one table of relative positions.
+      ValueError: These are not the weights of a T5 whose layers share one table of relative positions.
     """
     shapes = source.shapes
     if any(re.search(r"layers_\d+/relpos_bias/", name) for name in shapes):

@@ -27,11 +27,11 @@ class SpecialIds(NamedTuple):
     """Token ids that generation needs.
 
     Attributes:
-      decoder_start: begins what an encoder-decoder's decoder reads.
-      pad: padding; only fills places that nobody reads if not ``knows_padding``.
-      eos: each ends a text.
-      bos: starts a decoder that has no prompt to continue.
-      knows_padding: whether any id means padding.
+      decoder_start: Id that begins what an encoder-decoder's decoder reads.
+      pad: Id of padding; only fills positions that nobody reads if not ``knows_padding``.
+      eos: Ids of which each ends a text.
+      bos: Id that starts a decoder that has no prompt to continue.
+      knows_padding: Whether any id means padding.
     """
 
     decoder_start: int
@@ -94,14 +94,14 @@ def find_tokenizer(
     T5's sentinels, which are not in its ``spiece.model``, are the last ids.
 
     Args:
-      directory: the checkpoint; a directory or a GGUF file.
-      config: its model.
-      fields: of its ``config.json``; empty for runs.
-      vocabulary: a tokenizer to open in place of the one in ``directory``.
-      num_sentinels: sentinels to add; if not given, those of a run's tasks, or of the architecture.
+      directory: Path of the checkpoint, a directory or a GGUF file.
+      config: Configuration of its model.
+      fields: Fields of its ``config.json``; empty for runs.
+      vocabulary: Path of a tokenizer to open in place of the one in ``directory``.
+      num_sentinels: Number of sentinels to add; if not given, that of a run's tasks, or of the architecture.
 
     Raises:
-      ValueError: it has more ids than the model has embeddings.
+      ValueError: The tokenizer has more ids than the model has embeddings.
     """
     if not vocabulary and fields.get("tokenizer_class") == "ByT5Tokenizer":
         vocabulary, num_sentinels = BYTES, architecture_of(config).num_byte_sentinels
@@ -129,7 +129,7 @@ def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Toke
     """Return the result of ``find_tokenizer`` where a tokenizer is needed.
 
     Raises:
-      ValueError: there is no tokenizer.
+      ValueError: There is no tokenizer.
     """
     if tokenizer is None:
         raise ValueError(f"{directory} has no vocabulary next to its weights; name one: vocabulary=PATH")

@@ -33,12 +33,12 @@ def match(
     A head, or a part of it, that the source lacks or has in another shape is left out of the table.
 
     Args:
-      table: the model's weights and their names in such files.
-      source: the files.
-      prefixes: of names in files of models with a head.
-      unused: patterns of names without a meaning.
-      of_other_heads: names of heads that this model doesn't have.
-      head_shapes: shapes that the heads need, by name.
+      table: Weights of the model and their names in such files.
+      source: Files to match.
+      prefixes: Prefixes of names in files of models with a head.
+      unused: Patterns of names without a meaning.
+      of_other_heads: Names of heads that this model doesn't have.
+      head_shapes: Shapes that the heads need, by name.
     """
     copies = {copy for row in table for copy in row.copies}
     wanted = {name for row in table for name in their_names(row)} | copies

@@ -42,7 +42,7 @@ def checkpoint_format(directory: PathLike) -> Format:
     """Return the format of a checkpoint.
 
     Raises:
-      ValueError: there is none.
+      ValueError: There is no checkpoint.
     """
     found = _format_or_none(directory)
     if found is None and is_bilm(directory):
@@ -62,7 +62,7 @@ def is_run(directory: PathLike) -> bool:
     """Return whether a checkpoint is a run of ours.
 
     Raises:
-      ValueError: there is no checkpoint.
+      ValueError: There is no checkpoint.
     """
     return checkpoint_format(directory) == "run"
 
@@ -71,7 +71,7 @@ def read_config(directory: PathLike) -> Any:
     """Return the configuration of a checkpoint's model, without reading weights.
 
     Raises:
-      ValueError: there is none, or it is a model that we don't know.
+      ValueError: There is none, or its model is not known here.
     """
     match checkpoint_format(directory):
         case "run":
@@ -129,14 +129,14 @@ def find_weights(
     """Find the weights of a checkpoint, without reading them.
 
     Args:
-      directory: the checkpoint.
-      step: a step of a run.
-      config: the model that the weights must fit, but for its heads.
-      head: the head to open them with.
-      num_labels: the outputs of that head.
+      directory: Directory of the checkpoint.
+      step: Step of a run.
+      config: Model that the weights must fit, but for its heads.
+      head: Head to open them with.
+      num_labels: Number of that head's outputs.
 
     Raises:
-      ValueError: there is no checkpoint, or one of another model.
+      ValueError: There is no checkpoint, or one of another model.
     """
     if (
         config is not None and _format_or_none(directory) is None

@@ -49,7 +49,7 @@ def read_ids(given: dict[str, Any], names: dict[str, int], read: dict[str, Any])
     """Add arrays of ids, each below its number of ids, in the shape of ``input_ids``.
 
     Raises:
-      ValueError: another shape, or ids out of range.
+      ValueError: The arrays have another shape, or ids out of range.
     """
     for name, num_ids in names.items():
         if given.get(name) is not None:

@@ -16,7 +16,7 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
     """Return ``ids`` as int32 [B, L]; labels may also be -100.
 
     Raises:
-      ValueError: not rows of whole numbers, no row, one that the model has no row for, or labels that are all -100.
+      ValueError: The ids are no rows of whole numbers, an id has no row in the model, or all labels are -100.
     """
     try:
         rows = np.asarray(ids)
@@ -45,7 +45,7 @@ def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
     """Return ``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays ``None``.
 
     Raises:
-      ValueError: another shape, or other numbers.
+      ValueError: The mask has another shape, or other numbers.
     """
     if mask is None:
         return None
@@ -117,7 +117,7 @@ def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
     """Refuse arguments that are not among ``names``, and suggest the nearest name.
 
     Raises:
-      TypeError: if there is one, as Python would.
+      TypeError: An argument is not among ``names``.
     """
     for name in given:
         if name in names:
@@ -131,7 +131,7 @@ def numbers(values: Any, name: str) -> np.ndarray:
     """Return ``values`` as int32 or float32.
 
     Raises:
-      ValueError: they are ragged, or no numbers.
+      ValueError: The values are ragged, or no numbers.
     """
     try:
         array = np.asarray(values)

@@ -25,14 +25,14 @@ def export_hugging_face(
     ``sentence_embedding`` it becomes a directory of sentence-transformers.
 
     Args:
-      model: with its weights.
-      directory: new or empty.
-      config: of a model that is not a ``Pretrained``.
-      license: for the model card, ``README.md``: an identifier such as ``apache-2.0``; ``unknown`` if not given.
-      max_shard_bytes: limit for the size of each file of weights.
+      model: Model with its weights.
+      directory: Directory to write, new or empty.
+      config: Configuration of a model that is not a ``Pretrained``.
+      license: Identifier of the license for ``README.md``, such as ``apache-2.0``; ``unknown`` if not given.
+      max_shard_bytes: Limit for the size of each file of weights.
 
     Raises:
-      ValueError: the directory is not empty, or ``config`` is needed and missing.
+      ValueError: The directory is not empty, or ``config`` is needed and missing.
     """
     fields, ids, companions, sentences, card = {}, None, {}, None, ModelCard(license=license)
     if isinstance(model, Pretrained):
@@ -64,12 +64,12 @@ def export_gguf(pretrained: Pretrained, path: PathLike, *, dtype: GgufType = "fl
     A tokenizer of a kind that llama.cpp lacks is left out, with a warning.
 
     Args:
-      pretrained: a Llama, Mistral, Qwen 2 or Qwen 3.
-      path: the file; it must not exist.
-      dtype: of matrices; ``q8_0`` quantizes them to 8 bits.
+      pretrained: Model to export: a Llama, Mistral, Qwen 2 or Qwen 3.
+      path: Path of the file; it must not exist.
+      dtype: Type of matrices; ``q8_0`` quantizes them to 8 bits.
 
     Raises:
-      ValueError: the package gguf is missing, the file exists, or GGUF can't express the model; says which field.
+      ValueError: The package gguf is missing, the file exists, or GGUF can't express the model; says which field.
     """
     params = parameters.split(pretrained.model)[1]
     write_gguf(

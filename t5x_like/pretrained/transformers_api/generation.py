@@ -19,9 +19,9 @@ class Prompts(NamedTuple):
     """Prompts of one call.
 
     Attributes:
-      ids: int32 [B, M].
-      mask: int32 [B, M], 1 where a token is real.
-      in_encoder: whether an encoder reads them, and the decoder begins with a start token.
+      ids: Ids of the prompts, int32 [B, M].
+      mask: Mask of the prompts, int32 [B, M], 1 where a token is real.
+      in_encoder: Whether an encoder reads them, and the decoder begins with a start token.
     """
 
     ids: np.ndarray
@@ -37,12 +37,12 @@ class Prompts(NamedTuple):
         """Return the number of tokens to write; without a limit as many as transformers.
 
         Args:
-          config: the model's configuration, for its positions.
-          max_new_tokens: the number, if given.
-          max_length: counts the prompt or the start token, too.
+          config: Configuration of the model, for its positions.
+          max_new_tokens: Number of new tokens, if given.
+          max_length: Length that counts the prompt or the start token, too.
 
         Raises:
-          ValueError: there is space for none, or they are more than the model has positions for.
+          ValueError: There is space for none, or they are more than the model has positions for.
         """
         if max_new_tokens is not None:
             check_length(max_new_tokens)
@@ -77,9 +77,9 @@ class Prompts(NamedTuple):
         """Return what transformers returns: a decoder's prompts, or the start token, before the new tokens.
 
         Args:
-          new: int32 [R, max_new_tokens]; R is a multiple of B.
-          start: the start token.
-          eos_ids: each ends a row.
+          new: New tokens, int32 [R, max_new_tokens]; R is a multiple of B.
+          start: Id of the start token.
+          eos_ids: Ids of which each ends a row.
         """
         if self.in_encoder:
             return frame(new, start=start, eos_ids=eos_ids)
@@ -100,16 +100,16 @@ def read_prompts(
     """Check the prompts of a call.
 
     Args:
-      input_ids: rows of ids; without any, ``bos`` begins a text.
-      attention_mask: 1 where a token is real; without it, padding is not attended to.
-      config: the model's configuration.
-      special: its special ids.
-      eos_ids: ids that end a text.
-      pad: the id of padding, if there is one.
-      in_encoder: whether an encoder reads the prompts.
+      input_ids: Rows of ids; without any, ``bos`` begins a text.
+      attention_mask: Mask with 1 where a token is real; without it, padding is not attended to.
+      config: Configuration of the model.
+      special: Special ids of the model.
+      eos_ids: Ids that end a text.
+      pad: Id of padding, if there is one.
+      in_encoder: Whether an encoder reads the prompts.
 
     Raises:
-      ValueError: ids or masks that make no sense, or no prompt and nothing to start with.
+      ValueError: Ids or masks make no sense, or there is no prompt and nothing to start with.
     """
     if input_ids is None:
         if special.bos is None:
@@ -126,7 +126,7 @@ def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_
     """Check the special ids of a call, which no token could otherwise equal, or which have no embedding.
 
     Raises:
-      ValueError: one is out of range.
+      ValueError: An id is out of range.
     """
     for name, ids in {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}.items():
         if ids is not None:

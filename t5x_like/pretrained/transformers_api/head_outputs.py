@@ -138,11 +138,11 @@ def scores_of(
     """Return the outputs of the class of ``config.task``, and its loss if ``inputs`` has labels.
 
     Args:
-      config: names the task, and says how many words and which kind of classes there are.
-      logits: scores of words [B, L, V or more], if there are any.
-      heads: scores of other heads by name.
-      inputs: what ``read_labels`` and ``choices_as_rows`` have found, among others.
-      of_words: the loss of a language model.
+      config: Configuration that names the task, and says how many words and which kind of classes there are.
+      logits: Scores of words [B, L, V or more], if there are any.
+      heads: Scores of other heads by name.
+      inputs: Arguments that ``read_labels`` and ``choices_as_rows`` return, among others.
+      of_words: Loss of a language model.
     """
     heads = heads or {}
     logits = None if logits is None else logits[..., : config.vocab_size]

@@ -35,15 +35,15 @@ def read_labels(
     """Return the ``LABELS`` that are given, checked, by name.
 
     Args:
-      given: arguments of the call.
-      config: the model's configuration, with its task.
-      shape: rows and tokens that are scored, [B, L].
-      num_choices: rows of an example.
-      real: 1 where a token is no padding, [B, L]; all are if not given.
-      are_shifted: whether the first label of each row is never predicted.
+      given: Arguments of the call.
+      config: Configuration of the model, with its task.
+      shape: Numbers of rows and tokens that are scored, [B, L].
+      num_choices: Number of an example's rows.
+      real: Mask with 1 where a token is no padding, [B, L]; all are real if not given.
+      are_shifted: Whether the first label of each row is never predicted.
 
     Raises:
-      ValueError: labels that the task has no use for, of another shape, or out of range.
+      ValueError: The task has no use for the labels, or they have another shape or are out of range.
     """
     read = {name: numbers(given[name], name) for name in LABELS if given.get(name) is not None}
     known = _OF_TASKS.get(config.task, ())

@@ -40,7 +40,7 @@ class OpenModel:
     """A checkpoint's model with its tokenizer, and the adapters that were loaded over it.
 
     Args:
-      checkpoint: what was opened.
+      checkpoint: Checkpoint that was opened.
     """
 
     model: Any
@@ -74,12 +74,13 @@ class OpenModel:
         >>> pretrained.set_adapter("sst2")
 
         Args:
-          name: the name for ``set_adapter``; one in use is replaced.
-          directory: a run with frozen weights, such as one that trained an adapter; or an adapter that PEFT saved.
-          step: a step of the run; its newest good one if not given.
+          name: Name for ``set_adapter``; one in use is replaced.
+          directory: Directory of a run with frozen weights, such as one that trained an adapter; or an adapter that
+            PEFT saved.
+          step: Step of the run; its newest good one if not given.
 
         Raises:
-          ValueError: the run was trained on other weights, or the adapter is for another model; says what differs.
+          ValueError: The run was trained on other weights, or the adapter is for another model; says what differs.
         """
         self.set_adapter(None)
         base = self.checkpoint
@@ -91,7 +92,7 @@ class OpenModel:
         """Use a loaded adapter and its head; ``None`` uses the model without one.
 
         Raises:
-          ValueError: no adapter of this name was loaded.
+          ValueError: No adapter of this name was loaded.
         """
         if name == self.adapter:
             return
@@ -111,10 +112,10 @@ class OpenModel:
         >>> pretrained.save_adapter("path/to/peft_adapter")
 
         Args:
-          directory: new or empty. PEFT loads it over the model that the adapter was trained on.
+          directory: Directory to write, new or empty. PEFT loads it over the model that the adapter was trained on.
 
         Raises:
-          ValueError: no adapter is in use, PEFT can't express it, or the directory is not empty.
+          ValueError: No adapter is in use, PEFT can't express it, or the directory is not empty.
         """
         base, opened = self._others.get(None), self.checkpoint
         # An adapter that PEFT saved has no directory of a run, which would say what was trained.
@@ -144,7 +145,7 @@ class OpenModel:
         """Tokenizer next to the weights; ``None`` if there is none.
 
         Raises:
-          ValueError: it has more ids than the model has embeddings.
+          ValueError: The tokenizer has more ids than the model has embeddings.
         """
         return self._opened.found_tokenizer
 
@@ -160,15 +161,15 @@ class OpenModel:
         >>> pretrained(**pretrained.encode(["a first text", "and a second one"])).last_hidden_state
 
         Args:
-          text: one text, which makes a row, or several.
-          padding_side: where shorter rows are padded; if not given, on the left for decoders, whose texts continue.
-          max_length: tokens to which texts are cut, special tokens included; no cut but an encoder's if not given.
+          text: Text, which makes a row, or several.
+          padding_side: Side where shorter rows are padded; if not given, the left for decoders, whose texts continue.
+          max_length: Number of tokens to cut texts to, special tokens included; no cut but an encoder's if not given.
 
         Returns:
           ``input_ids`` and ``attention_mask``, int32 [B, L].
 
         Raises:
-          ValueError: there is no tokenizer, or the model takes no padding and the texts differ in length.
+          ValueError: There is no tokenizer, or the model takes no padding and the texts differ in length.
         """
         texts = [text] if isinstance(text, str) else list(text)
         rows = [self._opened.text_ids(each, max_length) for each in texts]
@@ -194,7 +195,7 @@ class OpenModel:
         """Return the text of token ids [L], or the list of texts of rows [B, L], up to the end of each.
 
         Raises:
-          ValueError: there is no tokenizer.
+          ValueError: There is no tokenizer.
         """
         rows = np.asarray(ids)
         if rows.ndim == 2:

@@ -58,20 +58,20 @@ def from_pretrained(
     >>> pretrained(input_ids=ids, labels=labels).loss
 
     Args:
-      directory: a Hugging Face or sentence-transformers directory, a GGUF file, a T5X checkpoint, or a run of ours. Or
-        a name on the Hugging Face Hub, such as ``google/flan-t5-small``; files in its local cache are used without a
-        network.
-      dtype: of computation; weights are float32.
-      mesh: places every weight straight on these devices.
-      task: the head to use, which the files must have; that of the class in ``config.json`` if not given. A new head is
+      directory: Hugging Face or sentence-transformers directory, GGUF file, T5X checkpoint, or run of ours. Or a name
+        on the Hugging Face Hub, such as ``google/flan-t5-small``; files in its local cache are used without a network.
+      dtype: Type of computation; weights are float32.
+      mesh: Devices on which every weight is placed straight away.
+      task: Head to use, which the files must have; that of the class in ``config.json`` if not given. A new head is
         trained with ``train``, or drawn for a training loop of yours by ``open_checkpoint(…, draw_heads=True)``.
-      num_labels: the outputs of that head.
-      step: a run's step; its newest good one if not given.
-      revision: a branch, tag or commit on the Hub; the main branch if not given.
-      cache_dir: the Hub's local cache; its usual place if not given.
+      num_labels: Number of that head's outputs.
+      step: Step of a run; its newest good one if not given.
+      revision: Branch, tag or commit on the Hub; the main branch if not given.
+      cache_dir: Directory of the Hub's local cache; its usual place if not given.
 
     Raises:
-      ValueError: no checkpoint, a model that we don't know, or weights that are missing or don't fit its configuration.
+      ValueError: There is no checkpoint, the model is not known here, or weights are missing or don't fit its
+        configuration.
     """
     check_dtype(dtype)
     home = local_directory(directory, revision=revision, cache_dir=cache_dir)
@@ -95,13 +95,13 @@ class Pretrained(OpenModel):
     'Guten Morgen.'
 
     Attributes:
-      model: the model with its weights. There is no other copy: when it is trained, calls and exports change.
-      config: the model's configuration.
-      adapter: name of the adapter in use, of those that ``load_adapter`` loaded; ``None`` for none of them.
-      fields: those of ``config.json`` that are not about the model; empty for runs.
-      special_ids: ids that pad, begin and end texts.
-      sentence_embedding: how ``embed`` makes vectors, for a directory of sentence-transformers; else ``None``. Exports
-        have it too.
+      model: Model with its weights. There is no other copy: when it is trained, calls and exports change.
+      config: Configuration of the model.
+      adapter: Name of the adapter in use, of those that ``load_adapter`` loaded; ``None`` for none of them.
+      fields: Fields of ``config.json`` that are not about the model; empty for runs.
+      special_ids: Special ids that pad, begin and end texts.
+      sentence_embedding: Settings of the vectors that ``embed`` makes, for a directory of sentence-transformers; else
+        ``None``. Exports have it too.
     """
 
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
@@ -116,15 +116,15 @@ class Pretrained(OpenModel):
         """Compute what a transformers model of this class computes: arrays in, float32 arrays out, by its names.
 
         Args:
-          input_ids: token ids, [B, L].
-          output_hidden_states: also return each layer's hidden states.
-          **arguments: those of the transformers class. ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] with 1
-            where a position may attend to another. With ``labels`` (-100 where there is none), or what the class has
-            in their place, there is a ``loss``.
+          input_ids: Token ids, [B, L].
+          output_hidden_states: Also return each layer's hidden states.
+          **arguments: Arguments of the transformers class. ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] with 1
+            where a position may attend to another. With ``labels`` (-100 where there is none), or what the class has in
+            their place, there is a ``loss``.
 
         Raises:
-          ValueError: values out of their range, or shapes that don't belong together.
-          TypeError: an argument that this model doesn't take.
+          ValueError: Values are out of their range, or shapes don't belong together.
+          TypeError: The model doesn't take one of the arguments.
         """
         refuse_unknown(arguments, self._call.ARGUMENTS)
         if input_ids is None and arguments.get("encoder_outputs") is None:
@@ -148,13 +148,13 @@ class Pretrained(OpenModel):
         """Return a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
 
         Args:
-          input_ids: token ids [B, L], or a text or list of texts.
-          attention_mask: 1 where a token is real, [B, L]; made for texts.
-          pooling: the mean or maximum over a text's tokens, or the state of its first or last token. If not given, that
-            of ``sentence_embedding``, else the mean.
-          normalized: scale vectors to length 1, so that inner products are cosines. If not given, that of
+          input_ids: Token ids [B, L], or a text or list of texts.
+          attention_mask: Mask with 1 where a token is real, [B, L]; made for texts.
+          pooling: Mean or maximum over a text's tokens, or the state of its first or last token. If not given, that of
+            ``sentence_embedding``, else the mean.
+          normalized: Scale vectors to length 1, so that inner products are cosines. If not given, that of
             ``sentence_embedding``, else True.
-          **arguments: others of a call, such as ``token_type_ids``.
+          **arguments: Other arguments of a call, such as ``token_type_ids``.
 
         Returns:
           float32 [B, D]; [D] for a single string.
@@ -205,24 +205,24 @@ class Pretrained(OpenModel):
         Arguments and defaults are transformers': those of the model's ``generation_config.json``, else greedily.
 
         Args:
-          input_ids: prompts, [B, M], or a text or list of texts. A decoder without any begins with its ``bos`` token.
-          attention_mask: 1 where a token is real, [B, M]; without it, padding is not attended to. Made for texts.
-          max_new_tokens: the most to generate for each row; without ``max_length`` 64 for texts, and for ids 20 or as
+          input_ids: Prompts, [B, M], or a text or list of texts. A decoder without any begins with its ``bos`` token.
+          attention_mask: Mask with 1 for real tokens, [B, M]; without it, padding is not attended to. Made for texts.
+          max_new_tokens: Limit of new tokens for each row; without ``max_length`` 64 for texts, and for ids 20 or as
             many as there are positions for.
-          max_length: the same, counting the prompt or the start token.
-          num_beams: more than 1 for beam search; 1 if no file says otherwise.
-          length_penalty: of beam search.
-          early_stopping: of beam search.
-          num_return_sequences: for each row, with beams or sampling.
-          eos_token_id: ends a row; the model's own if not given.
-          pad_token_id: fills rows that end early; the model's own if not given.
-          do_sample: sample, with ``temperature``, ``top_k`` (0 keeps all tokens) and ``top_p``, from ``seed``.
-          temperature: of sampling.
-          top_k: number of most likely tokens to sample from; 50 if no file says otherwise.
-          top_p: of sampling.
-          seed: of sampling.
-          return_dict_in_generate: return ``.sequences`` and, of beams, ``.sequences_scores``.
-          **logits_settings: changes of the next token's scores, such as ``no_repeat_ngram_size``; see
+          max_length: Limit of tokens for each row, counting the prompt or the start token.
+          num_beams: Number of beams: more than 1 for beam search; 1 if no file says otherwise.
+          length_penalty: Length penalty of beam search.
+          early_stopping: Early stopping of beam search.
+          num_return_sequences: Number of sequences for each row, with beams or sampling.
+          eos_token_id: Id that ends a row; the model's own if not given.
+          pad_token_id: Id that fills rows that end early; the model's own if not given.
+          do_sample: Sample, with ``temperature``, ``top_k`` (0 keeps all tokens) and ``top_p``, from ``seed``.
+          temperature: Temperature of sampling.
+          top_k: Number of most likely tokens to sample from; 50 if no file says otherwise.
+          top_p: Probability that the tokens to sample from reach together.
+          seed: Seed of sampling.
+          return_dict_in_generate: Return ``.sequences`` and, of beams, ``.sequences_scores``.
+          **logits_settings: Changes of the next token's scores, such as ``no_repeat_ngram_size``; see
             ``LogitsSettings``.
 
         Returns:
@@ -230,7 +230,7 @@ class Pretrained(OpenModel):
           list of new texts without their prompts; for a single string and one sequence, one text.
 
         Raises:
-          ValueError: a setting out of its range, or settings that exclude each other.
+          ValueError: A setting is out of its range, or settings exclude each other.
         """
         refuse_unknown(logits_settings, (*argument_names(self.generate), *LOGITS_SETTINGS))
         text = input_ids if is_text(input_ids) else None

@@ -44,15 +44,15 @@ def export_stablehlo(
     >>> forward.call(safetensors.numpy.load_file("path/to/export/model.safetensors"), inputs)["logits"]
 
     Args:
-      pretrained: an encoder, a decoder or an encoder-decoder.
-      directory: new or empty.
-      length: tokens of each row of ``input_ids``.
-      decoder_length: tokens of each row of ``decoder_input_ids``; ``length`` if not given.
-      batch_size: rows; any number if not given.
-      platforms: where the function can run.
+      pretrained: Model to export: an encoder, a decoder or an encoder-decoder.
+      directory: Directory to write, new or empty.
+      length: Number of tokens of each row of ``input_ids``.
+      decoder_length: Number of tokens of each row of ``decoder_input_ids``; ``length`` if not given.
+      batch_size: Number of rows; any number if not given.
+      platforms: Platforms where the function can run.
 
     Raises:
-      ValueError: the directory is not empty, the model's positions end before ``length``, or its head reads arguments
+      ValueError: The directory is not empty, the model's positions end before ``length``, or its head reads arguments
         that are prepared outside of the model.
     """
     target = as_path(directory)
