@@ -25,7 +25,7 @@ def open_mean(sources: Sequence[PathLike], *, last: int = 1) -> Iterator[Checkpo
     ``training.model_soup.greedy_soup`` chooses among them.
 
     Args:
-      sources: Runs.
+      sources: Directories of the runs.
       last: Number of each run's newest checkpoints.
 
     Raises:
@@ -44,7 +44,7 @@ def require_alike(opened: Sequence[Checkpoint], *, joined: str) -> None:
     """Check that checkpoints are of one model, with the same classes.
 
     Args:
-      opened: Checkpoints.
+      opened: Checkpoints to compare.
       joined: Words between the directories of two for a message, such as "to be averaged with".
 
     Raises:

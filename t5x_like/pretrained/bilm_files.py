@@ -41,13 +41,13 @@ def read_bilm(
     """Read weights of bilm-tf, for the words of any vocabulary: they have no softmax, and read characters.
 
     Args:
-      directory: ``options.json`` and one ``.hdf5`` file of any name.
+      directory: Directory with ``options.json`` and one ``.hdf5`` file of any name.
       vocabulary: Vocabulary of whole words; the one in the directory if not given.
       num_sentinels: Sentinels of the vocabulary; if not given, as many as runs have.
-      mesh: The devices; without one, the first device.
+      mesh: Devices to place the weights on; without one, the first device.
 
     Returns:
-      The model, and its weights with the characters of the words.
+      Model, and its weights with the characters of the words.
 
     Raises:
       ValueError: The options are of another model, the file has other weights, or there is no vocabulary of words.
@@ -74,7 +74,7 @@ def bilm_config(directory: PathLike, *, vocab_size: int) -> ElmoConfig:
     """Return the model that ``options.json`` describes, without softmax.
 
     Args:
-      directory: The one with the file.
+      directory: Directory with the file.
       vocab_size: Number of ids, which the file doesn't determine.
 
     Raises:

@@ -97,7 +97,7 @@ def average_runs(sources: Sequence[PathLike], target: PathLike, *, last: int | N
     """Write an average of weights as a run, one weight at a time.
 
     Args:
-      sources: Runs, as ``averaged_weights.open_mean`` averages them.
+      sources: Directories of the runs, as ``averaged_weights.open_mean`` averages them.
       target: New directory.
       last: Number of each run's newest checkpoints; ``None`` for the moving average that a single run has kept.
 
@@ -155,7 +155,7 @@ def import_peft(source: PathLike, base: PathLike, target: PathLike) -> None:
 
     Args:
       source: Directory with ``adapter_config.json``.
-      base: What the adapter was trained on: anything that ``open_checkpoint`` opens.
+      base: Model that the adapter was trained on: anything that ``open_checkpoint`` opens.
       target: New directory.
 
     Raises:
@@ -203,7 +203,7 @@ def save_adapter(opened: Checkpoint, target: PathLike, *, base: Checkpoint | Non
     Args:
       opened: Model with the adapter.
       target: New directory.
-      base: The model that an adapter of PEFT was loaded over; ``None`` for a run, whose record says where its frozen
+      base: Model that an adapter of PEFT was loaded over; ``None`` for a run, whose record says where its frozen
         weights come from.
 
     Raises:

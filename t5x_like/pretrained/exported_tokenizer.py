@@ -25,7 +25,7 @@ def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
     such tokenizer, both are left out, with a warning.
 
     Args:
-      checkpoint: The model to export.
+      checkpoint: Model to export.
     """
     files = tokenizer_contents(checkpoint.directory)
     configuration = json.loads(files.get("tokenizer_config.json", b"{}"))
@@ -63,7 +63,7 @@ def exported_ids(checkpoint: Checkpoint) -> dict[str, int | None] | None:
     ``decoder_start`` is among them for an encoder-decoder. Ids that the tokenizer lacks are ``None``.
 
     Args:
-      checkpoint: The model to export.
+      checkpoint: Model to export.
     """
     tokenizer = checkpoint.found_tokenizer
     if tokenizer is None or not was_trained_here(checkpoint.directory):

@@ -298,9 +298,9 @@ def _padded_by(pad: int | None, config: Any, params: Any) -> tuple[Any, Any]:
     transformers counts positions of the tokens that are not padding. With another id, real tokens would be left out.
 
     Args:
-      pad: The tokenizer's id; ``None`` where it has none.
-      config: The model's configuration.
-      params: Its weights.
+      pad: Id of padding of the tokenizer; ``None`` where it has none.
+      config: Configuration of the model.
+      params: Weights of the model.
     """
     if pad is None or getattr(config, "pad_token_id", pad) == pad:
         return config, params

@@ -240,10 +240,10 @@ def with_features(
 
     Args:
       params: Weights of the model.
-      config: The model.
+      config: Configuration of the model.
       start_from: Checkpoint of the pretrained model.
       step: Step of a run; its newest if not given.
-      mesh: The devices.
+      mesh: Devices to place the weights on.
 
     Raises:
       FileNotFoundError, ValueError: There are no weights, or those of another model.

@@ -39,7 +39,7 @@ def common_scale(
     Args:
       scales: Scales by task.
       config: Configuration of the model.
-      params: Its weights.
+      params: Weights of the model.
     """
     if getattr(config, "task", None) != "sequence_classification" or len(set(scales.values())) != 1:
         return None

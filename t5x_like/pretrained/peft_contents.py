@@ -62,7 +62,7 @@ class AdapterTensors:
 
     Attributes:
       model: Model that they are for, without an adapter.
-      where: Their directory, for messages.
+      where: Directory of the tensors, for messages.
     """
 
     def __init__(self, config: Any, tensors: Mapping[str, np.ndarray], *, where: str):
@@ -178,8 +178,8 @@ class AdapterTensors:
         """Check the modules and shapes of an adapter.
 
         Args:
-          method: Its name, for messages.
-          wanted: By module, its shape and the one that fits the model; ``None`` for a module that the model lacks.
+          method: Name of the method, for messages.
+          wanted: Shape of each module, and the one that fits the model; ``None`` for a module that the model lacks.
         """
         tied = sorted(name for name, (_, fits) in wanted.items() if fits is None and name in self.model.tied)
         if tied:

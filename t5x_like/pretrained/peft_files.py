@@ -61,7 +61,7 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
     """Read an adapter that PEFT saved.
 
     Args:
-      directory: The one with ``adapter_config.json``.
+      directory: Directory with ``adapter_config.json``.
       base: Configuration of the model without adapter that it was trained on.
 
     Raises:
@@ -143,8 +143,8 @@ def write_peft(
 
     Args:
       config: Model with the adapter.
-      params: Its weights; those that are neither the adapter's nor in ``trained`` are not needed.
-      directory: New or empty.
+      params: Weights of the model; those that are neither the adapter's nor in ``trained`` are not needed.
+      directory: Directory to write, new or empty.
       trained: Paths of further weights that belong to the adapter, such as a classifier's.
       base: Name or directory of the model without it, for ``base_model_name_or_path``.
 

@@ -24,9 +24,9 @@ class Method(NamedTuple):
     """A method of PEFT.
 
     Attributes:
-      name: Its ``peft_type``.
-      read: Returns our configuration with the adapter, and the adapter's weights by path.
-      write: Returns fields and tensors from an adapter, the model without it, and weights by path.
+      name: Name of the method, ``peft_type``.
+      read: Function that returns our configuration with the adapter, and the adapter's weights by path.
+      write: Function that returns fields and tensors from an adapter, the model without it, and weights by path.
     """
 
     name: str

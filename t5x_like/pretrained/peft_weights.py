@@ -35,7 +35,7 @@ class LinearModule(NamedTuple):
 
     Attributes:
       row: Row of the weight table with its kernel.
-      layer: Its place along our leading axis; ``None`` where layers are not stacked.
+      layer: Index of the layer along our leading axis; ``None`` where layers are not stacked.
     """
 
     row: Weight
@@ -51,7 +51,7 @@ class PublishedModel:
     """A model of ours under the names that it has in PyTorch.
 
     Attributes:
-      config: Its configuration, without an adapter.
+      config: Configuration of the model, without an adapter.
       like: Shapes of our weights by path.
       modules: Linear layers by name.
       tied: Names of output layers that score with the table of the embeddings.
@@ -175,7 +175,7 @@ class PublishedModel:
 
         Args:
           arrays: Some of the model's weights, of all layers of a stack.
-          where: Their directory, for messages.
+          where: Directory of the weights, for messages.
 
         Raises:
           ValueError: They don't fit the model, or are of some layers only.
@@ -199,7 +199,7 @@ class PublishedModel:
           params: Weights by our paths.
 
         Returns:
-          Both, and the weights under published names.
+          Ends of names, whether PEFT saves all biases, and the weights under published names.
 
         Raises:
           ValueError: The weights are other parts of modules.
@@ -292,7 +292,7 @@ def shortest_endings(chosen: Collection[str], others: Collection[str], separator
     Args:
       chosen: Names to describe.
       others: All other names.
-      separator: Between the parts of a name; names are cut there.
+      separator: Separator between the parts of a name; names are cut there.
     """
 
     def endings(name: str) -> list[str]:

@@ -49,7 +49,7 @@ def read_generation_file(directory: PathLike, fields: Mapping[str, Any]) -> dict
 
     Args:
       directory: Directory of the model.
-      fields: Those of its ``config.json``.
+      fields: Fields of its ``config.json``.
     """
     path = as_path(directory) / FILE
     if not path.exists():
@@ -65,7 +65,7 @@ def with_defaults(arguments: Mapping[str, Any], settings: Mapping[str, Any], *, 
 
     Args:
       arguments: Arguments of a call.
-      settings: From ``read_generation_file``.
+      settings: Settings from ``read_generation_file``.
       where: Directory of the model, for the warning.
     """
     lacking = {

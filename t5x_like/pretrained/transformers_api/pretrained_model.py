@@ -157,7 +157,7 @@ class Pretrained(OpenModel):
           **arguments: Other arguments of a call, such as ``token_type_ids``.
 
         Returns:
-          float32 [B, D]; [D] for a single string.
+          Array of float32 [B, D]; [D] for a single string.
         """
         settings = self.sentence_embedding or SentenceEmbedding()
         if is_text(input_ids):
@@ -226,8 +226,8 @@ class Pretrained(OpenModel):
             ``LogitsSettings``.
 
         Returns:
-          int32 [B * num_return_sequences, length], prompts included, without columns that no row needs. For texts a
-          list of new texts without their prompts; for a single string and one sequence, one text.
+          Ids, int32 [B * num_return_sequences, length], prompts included, without columns that no row needs. For texts,
+          a list of new texts without their prompts; for a single string and one sequence, one text.
 
         Raises:
           ValueError: A setting is out of its range, or settings exclude each other.
