@@ -163,19 +163,23 @@ def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
     return found
 
 
-def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
-    """Return ``path:line: first line`` of the package's docstrings whose first word is one of these."""
-    found = []
+def docstrings(root: Path) -> Iterator[tuple[Path, int, str]]:
+    """Yield the path, first line and text of the package's docstrings."""
     for path in sorted((root / PACKAGE).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_documented = isinstance(
-                node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-            )
-            docstring = ast.get_docstring(node) if is_documented else None
-            if docstring and re.split(r"\W", docstring, maxsplit=1)[0] in words:
-                line = getattr(node, "lineno", 1)
-                found.append(f"{path.relative_to(root)}:{line}: {docstring.splitlines()[0]}")
-    return found
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = ast.get_docstring(node)
+                if docstring:
+                    yield path, node.body[0].lineno, docstring
+
+
+def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
+    """Return ``path:line: first line`` of the package's docstrings whose first word is one of these."""
+    return [
+        f"{path.relative_to(root)}:{line}: {docstring.splitlines()[0]}"
+        for path, line, docstring in docstrings(root)
+        if re.split(r"\W", docstring, maxsplit=1)[0] in words
+    ]
 
 
 def _prose_files(root: Path) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from code_structure import (
     docstrings_that_open_with,
     find_phrases,
 )
+from docstring_entries import entries, fragments
 
 MAX_PRIVATE_WORDS = 10  # texts of benchmarks have some
 MAX_BRITISH_SPELLINGS = 3
@@ -37,6 +38,21 @@ def test_docstrings_say_what_a_thing_is_or_does():
     assert len(found) <= MAX_QUESTIONS, "\n".join(
         [f"{len(found)} docstrings open with a question word", *found]
     )
+
+
+def test_arguments_and_attributes_have_full_descriptions():
+    found = fragments(ROOT)
+    assert not found, "\n".join([f"{len(found)} descriptions begin in lower case or as a fragment", *found])
+
+
+def test_a_description_that_begins_as_a_fragment_is_found(tmp_path):
+    (tmp_path / "t5x_like").mkdir()
+    (tmp_path / "t5x_like/a.py").write_text(
+        'def f(a, b, c, d):\n    """Add.\n\n    Args:\n      a: the first.\n      b: Of the\n        last: one.\n'
+        '      c: int32 [B], ids.\n      *d: Others.\n\n    Returns:\n      sum: of all.\n    """\n'
+    )
+    assert fragments(tmp_path) == ["t5x_like/a.py:5: a: the first.", "t5x_like/a.py:6: b: Of the"]
+    assert list(entries("Add.\n\nAttributes:\n  a: One.")) == [(3, "a", "One.")]
 
 
 def test_a_private_word_is_found_across_lines_and_comments(tmp_path):

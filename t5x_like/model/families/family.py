@@ -19,7 +19,7 @@ class ExtraLoss(NamedTuple):
       total: Sum over tokens or sequences.
       weight: Factor of the mean.
       count: Number of tokens or sequences; ``None`` for the real tokens of the targets' stream.
-      divisor: Number of tokens or sequences of the whole batch, of which this may be a part. ``None`` stands for the
+      divisor: Number of tokens or sequences of the whole batch, of which this may be a part. ``None`` is for the
         real tokens of the targets' stream.
       unlabeled: Without ``divisor``, the mean is over the real tokens of rows without targets alone.
     """
