@@ -122,6 +122,7 @@ def test_gpus_without_their_compiler_are_planned_from_counts_and_say_so(
             assert line.endswith("[shapes]")
 
 
+@pytest.mark.slow
 def test_attention_by_cudnn_without_a_compiler_for_gpus_is_planned_as_blockwise(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,11 @@ from docs.tutorials.make import FOLDER, NAMES
 from tests.integration.programs import command
 from tests.references import ROOT, xla_flags
 
-SLOW = ("own_task", "pretrain_t5")
+SLOW = ("fine_tune_bert", "own_task", "pretrain_t5")
 
 
-# A project of a user's own is also run by tests/cli/test_new.py, and pretraining by tests/integration/test_examples.py.
+# A project of a user's own is also run by tests/cli/test_new.py, pretraining and fine-tuning by
+# tests/integration/test_examples.py.
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 )

@@ -44,6 +44,7 @@ def runs(tmp_path_factory, published, task) -> tuple[Path, Path, Path]:
     return good, *others
 
 
+@pytest.mark.slow
 def test_a_run_that_lowers_the_score_is_left_out(runs, tmp_path, capsys):
     good, opposite, larger = runs
     found = {Path(each.run).name: each for each in greedy_soup([opposite, good, larger])}

@@ -56,6 +56,7 @@ def test_a_moving_average_is_evaluated_saved_and_continued(averaged):
     assert ours != theirs
 
 
+@pytest.mark.slow
 def test_averages_are_written_as_runs(averaged, directory, tmp_path):
     run, _ = averaged
     assert main(["convert", "--average", "moving", "--from", run, "--to", str(tmp_path / "moving")]) == 0

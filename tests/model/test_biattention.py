@@ -72,6 +72,7 @@ def test_maxout_takes_the_largest_of_its_pieces():
     np.testing.assert_allclose(layer(jnp.asarray(x)), pieces.max(-1), **CLOSE)
 
 
+@pytest.mark.slow
 def test_padding_changes_no_score_and_gradients_stay_finite():
     model = CONFIG.build(jax.random.key(3))
     tokens = RNG.integers(1, 30, (3, 5)).astype(np.int32)

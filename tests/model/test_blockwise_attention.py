@@ -87,6 +87,7 @@ def test_blocks_on_a_mesh_give_the_same():
     assert_same(gradient_of(blockwise(config), batch, mesh=mesh), gradient_of(config, batch))
 
 
+@pytest.mark.slow
 def test_bfloat16_differs_by_its_rounding_only():
     config = replace(TINY["llama"], compute_dtype="bfloat16")
     batch = batch_for(config, 0)

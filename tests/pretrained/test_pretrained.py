@@ -66,8 +66,8 @@ def test_a_row_that_never_ends_keeps_the_padding_ids_it_wrote(pretrained):
     assert pretrained.generate(IDS[:, :3], max_new_tokens=4).tolist() == [[0] * 5] * 2
 
 
-def test_the_default_length_counts_the_start_token(pretrained):
-    assert pretrained.generate(IDS[:, :3]).shape == (2, 20)
+def test_twenty_new_tokens_follow_the_start_token_by_default(pretrained):
+    assert pretrained.generate(IDS[:, :3]).shape == (2, 21)  # as transformers 5.24
 
 
 def test_sampling_follows_its_seed_and_0_keeps_all_tokens(pretrained):

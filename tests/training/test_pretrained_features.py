@@ -169,6 +169,7 @@ def test_a_stopped_run_continues_with_its_features_to_the_same_weights(folder):
     assert all(np.array_equal(whole[path], cut[path]) for path in whole)
 
 
+@pytest.mark.slow
 def test_features_change_predictions_and_may_be_trained_too(folder):
     train(classification(folder, model_dir=str(folder / "tuned"), trainable=("*",)))
     assert not (folder / "tuned/frozen.json").exists()

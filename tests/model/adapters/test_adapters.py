@@ -233,6 +233,7 @@ def test_adapters_that_need_a_base_start_from_its_weights():
     assert all((table == vector).all(axis=-1).any() for vector in vectors)
 
 
+@pytest.mark.slow
 def test_dropout_of_updates_differs_by_layer_module_expert_and_step():
     """With inner weights of 1, an update's output is a count of the inputs that its own mask leaves."""
     config = replace(

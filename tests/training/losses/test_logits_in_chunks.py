@@ -98,6 +98,7 @@ def test_chunks_on_a_mesh_give_the_same(sizes):
     )
 
 
+@pytest.mark.slow
 def test_an_adapter_in_the_output_layer_is_trained_through_chunks():
     config = replace(TINY["llama"], adapter=LoRA(rank=2, targets=("heads/words/projection",)))
     batch = batch_for(config, 0)
@@ -164,6 +165,7 @@ def test_training_and_validation_steps_have_no_array_of_all_logits():
         Distillation(teacher="runs/large", loss=replace(LOSS, logits_chunk_length=4))
 
 
+@pytest.mark.slow
 def test_electras_generator_draws_from_the_same_logits():
     batch = repeated(0)
     whole, chunks = (
