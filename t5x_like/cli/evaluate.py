@@ -113,17 +113,17 @@ def _own_evaluations(arguments: argparse.Namespace, template: Any) -> tuple[Any,
         without one.
     """
     chosen = parameters_set(arguments, type(template).__name__) - {"generation"}
-    given = {name: getattr(template, name) for name in ("split", "batch_size", "limit", *chosen)}
+    changes = {name: getattr(template, name) for name in ("split", "batch_size", "limit", *chosen)}
     decoding = parameters_set(arguments, "GenerationConfig") if hasattr(template, "generation") else set()
 
     def own_evaluation(each: Any) -> Any:
         if not decoding:
-            return replace(each, **given)
+            return replace(each, **changes)
         length = {} if "max_new_tokens" in decoding else {"max_new_tokens": each.generation.max_new_tokens}
         base = each.generation if decoding == {"max_new_tokens"} else template.generation
         new = {name: getattr(template.generation, name) for name in decoding}
-        return replace(each, **given, generation=replace(base, **{**new, **length}))
+        return replace(each, **changes, generation=replace(base, **{**new, **length}))
 
-    found = read_experiment_field(arguments.checkpoint, "evaluations")
-    own = tuple(own_evaluation(each) for each in found if isinstance(each, type(template)))
+    recorded = read_experiment_field(arguments.checkpoint, "evaluations")
+    own = tuple(own_evaluation(each) for each in recorded if isinstance(each, type(template)))
     return own or (template,)

@@ -226,14 +226,14 @@ def load_questions(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
     read = sample_of(definition.read(split, policy), limit)
-    found = tuple(_question(number, row) for number, row in enumerate(read))
-    if not found:
+    questions = tuple(_question(index, row) for index, row in enumerate(read))
+    if not questions:
         raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")
     benchmark = definition.benchmark if isinstance(definition, BenchmarkTask) else None
     return Questions(
         task=definition.name,
         split=split,
-        rows=found,
+        rows=questions,
         labels=definition.answers,
         is_number=bool(benchmark and benchmark.head and benchmark.head.predicts_number),
         metrics=definition.metric_functions,

@@ -340,34 +340,34 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
 def _merged_fields(
     architecture: Architecture,
     config: Any,
-    theirs: Mapping[str, Any],
+    source_fields: Mapping[str, Any],
     special_ids: Mapping[str, int | None] | None,
 ) -> dict[str, Any]:
-    ours = architecture.to_hugging_face(config)
+    fields = architecture.to_hugging_face(config)
     if special_ids is not None:
         ids = {f"{role}_token_id": number for role, number in special_ids.items()}
         kept: dict[str, Any] = {
-            name: number for name, number in ids.items() if name in ours or name in SPECIAL_ID_FIELDS
+            name: number for name, number in ids.items() if name in fields or name in SPECIAL_ID_FIELDS
         }
-    elif theirs:
-        ours = {name: value for name, value in ours.items() if not name.endswith("_token_id")}
-        kept = {name: value for name, value in theirs.items() if name.endswith("_token_id")}
+    elif source_fields:
+        fields = {name: value for name, value in fields.items() if not name.endswith("_token_id")}
+        kept = {name: value for name, value in source_fields.items() if name.endswith("_token_id")}
     else:
-        kept = _ids_above(architecture, ours)
+        kept = _ids_above(architecture, fields)
     # An id on which the model itself depends is that of its configuration.
     kept |= {name: getattr(config, name) for name in kept if hasattr(config, name)}
-    classes = theirs.get("architectures") or ()
-    keeps_type = _is_same_model(architecture, ours, theirs.get("model_type"))
+    classes = source_fields.get("architectures") or ()
+    keeps_type = _is_same_model(architecture, fields, source_fields.get("model_type"))
     if keeps_type:
-        kept["model_type"] = theirs["model_type"]
+        kept["model_type"] = source_fields["model_type"]
     if classes and keeps_type:
         kept["architectures"] = [_class_like(classes[0], config.task, architecture.classes)]
-    others = {name: value for name, value in theirs.items() if name not in _OTHER_FORMS}
+    others = {name: value for name, value in source_fields.items() if name not in _OTHER_FORMS}
     if config.task == "question_answering":
-        ours["num_labels"] = 2  # some of transformers' classes take the number of ends from there
-    if len(theirs.get("id2label") or ()) != ours.get("num_labels"):
+        fields["num_labels"] = 2  # some of transformers' classes take the number of ends from there
+    if len(source_fields.get("id2label") or ()) != fields.get("num_labels"):
         others = {name: value for name, value in others.items() if name not in ("id2label", "label2id")}
-    return {**others, **ours, **kept}
+    return {**others, **fields, **kept}
 
 
 def _ids_above(architecture: Architecture, ours: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,10 +68,10 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
                     f"has {count_of(len(cells), 'cell')}",
                     hint="give columns a name for each cell",
                 )
-    found = list(read_rows(path, format, **options))
-    _refuse_other_encoding(found)
-    rows = [TableRow(_filled(row.cells), row.place) for row in found if not isinstance(row, BadRow)]
-    bad_rows = [row for row in found if isinstance(row, BadRow)]
+    all_rows = list(read_rows(path, format, **options))
+    _refuse_other_encoding(all_rows)
+    rows = [TableRow(_filled(row.cells), row.place) for row in all_rows if not isinstance(row, BadRow)]
+    bad_rows = [row for row in all_rows if isinstance(row, BadRow)]
     if not rows:
         reason = str(bad_rows[0]) if bad_rows else f"{file}: there are names of columns and no row"
         raise UserError(reason, hint="nothing can be learned from it; give another file")
@@ -101,13 +101,13 @@ def _refuse_other_encoding(rows: Sequence[Any]) -> None:
 
 def _plain_text(file: str, path: str) -> UserTable:
     """Return lines of text as a table with one column."""
-    found = list(read_documents(path, separator="line", column="text"))
-    _refuse_other_encoding(found)
+    lines = list(read_documents(path, separator="line", column="text"))
+    _refuse_other_encoding(lines)
     return UserTable(
         file=file,
         description="plain text",
-        rows=[TableRow({"text": row.text}, row.place) for row in found if not isinstance(row, BadRow)],
-        bad_rows=[row for row in found if isinstance(row, BadRow)],
+        rows=[TableRow({"text": row.text}, row.place) for row in lines if not isinstance(row, BadRow)],
+        bad_rows=[row for row in lines if isinstance(row, BadRow)],
         column_names=["text"],
     )
 

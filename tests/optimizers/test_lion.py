@@ -7,10 +7,7 @@ import optax
 import pytest
 
 from t5x_like.optimizers.lion import Lion
-from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import Constant
-from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.shard import tree_shardings
 
 AXES = {"wi": ("layers", "embed", "mlp"), "scale": ("layers", "norm"), "bias": ("mlp",)}
 SHAPES = {"wi": (2, 8, 16), "scale": (2, 8), "bias": (16,)}
@@ -56,31 +53,6 @@ def test_gradients_are_clipped_together_and_lower_layers_learn_less():
     assert float(optax.tree.norm(momenta)) == pytest.approx(0.01, rel=1e-3), (
         "a clipped gradient, times 1 - beta2"
     )
-
-
-def test_a_state_cut_over_eight_devices_trains_as_a_whole_one():
-    optimizer = Lion(learning_rate=Constant(value=0.1))
-    assert isinstance(optimizer, Optimizer)
-    mesh = MeshConfig(data=2, fsdp=2, model=2).build()
-    built = optimizer.build(AXES)
-    params, gradients = draw(0), draw(1)
-    abstract = jax.eval_shape(built.init, params)
-    shardings = tree_shardings(optimizer.state_axes(abstract, AXES), abstract, mesh)
-    weights = tree_shardings(AXES, params, mesh)
-    momentum = next(leaf for leaf in jax.tree.leaves(shardings) if leaf.spec == weights["wi"].spec)
-    assert momentum.spec == jax.P(None, "fsdp", "model")
-
-    def train(params, state, gradients):
-        updates, state = built.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state
-
-    whole = params, built.init(jax.tree.map(jnp.asarray, params))
-    cut = jax.device_put(params, weights), jax.jit(built.init, out_shardings=shardings)(params)
-    for _ in range(3):
-        whole = jax.jit(train)(*whole, gradients)
-        cut = jax.jit(train, out_shardings=(weights, shardings))(*cut, jax.device_put(gradients, weights))
-    for name in AXES:
-        np.testing.assert_allclose(cut[0][name], whole[0][name], rtol=1e-5, atol=1e-7)
 
 
 def test_fractions_and_norms_are_checked():

@@ -5,19 +5,26 @@ import optax
 import pytest
 
 from t5x_like.optimizers.lamb import Lamb
+from t5x_like.optimizers.lion import Lion
+from t5x_like.optimizers.muon import Muon
 from t5x_like.optimizers.optax_optimizer import OptaxOptimizer
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 
-AXES = {"wi": ("layers", "embed", "mlp"), "wo": ("layers", "mlp", "embed"), "scale": ("layers", "norm")}
+AXES = {
+    "wi": ("layers", "embed", "mlp"),
+    "wo": ("layers", "mlp", "embed"),
+    "table": ("vocab", "embed"),
+    "scale": ("layers", "norm"),
+}
 RATE = Constant(value=0.1)
 
 
 def draw_params(seed):
     draw = np.random.default_rng(seed)
-    shapes = {"wi": (2, 8, 16), "wo": (2, 16, 8), "scale": (2, 8)}
+    shapes = {"wi": (2, 8, 16), "wo": (2, 16, 8), "table": (24, 8), "scale": (2, 8)}
     return {name: jnp.asarray(draw.normal(size=shape), jnp.float32) for name, shape in shapes.items()}
 
 
@@ -27,6 +34,8 @@ def draw_params(seed):
         Adafactor(learning_rate=RATE, min_dim_size_to_factor=8, momentum=0.9),
         AdamW(learning_rate=RATE),
         Lamb(learning_rate=RATE),
+        Lion(learning_rate=RATE),
+        Muon(learning_rate=RATE),
         AdamW(learning_rate=optax.cosine_decay_schedule(0.1, 10)),
         OptaxOptimizer(transformation=optax.adamw(0.1)),
         OptaxOptimizer(transformation=optax.adafactor(0.1, min_dim_size_to_factor=8, momentum=0.9)),

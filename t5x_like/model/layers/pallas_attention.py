@@ -181,9 +181,9 @@ def _forward(
 ) -> tuple[Array, Any]:
     """Return averages, and what the backward pass needs."""
     run = partial(_on_platform, partial(_run_forward, blocks))
-    given = queries, keys, values, bias, mask_inputs
-    averages, statistics = map_heads(run, given, _INPUTS, (_VECTORS, _NUMBERS), sizes=queries.shape[::2])
-    return averages, (*given, averages, statistics)
+    inputs = queries, keys, values, bias, mask_inputs
+    averages, statistics = map_heads(run, inputs, _INPUTS, (_VECTORS, _NUMBERS), sizes=queries.shape[::2])
+    return averages, (*inputs, averages, statistics)
 
 
 def _backward(blocks: AttentionBlocks, kept: Any, gradient: Array) -> tuple[Array | None, ...]:

@@ -78,7 +78,7 @@ class KernelInputs(NamedTuple):
       keys: Keys.
       values: Values.
       bias: Bias by distance from a key to a query, in rows of a block's length; 0 starts row ``num_key_blocks``.
-      mask_inputs: See ``KernelMaskInputs``.
+      mask_inputs: Segments and ranks that limit attention, and dropout.
       averages_gradient: Gradient of the averages; for backward kernels.
       statistics: Statistics of each query's softmax, for backward kernels. They are the largest score, the inverse sum
         of exponentials, and what the softmax takes off each score's gradient.

@@ -175,9 +175,9 @@ class Pretrained(OpenModel):
         states = outputs.get("encoder_last_hidden_state")
         states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
-        given = {"pooling": pooling, "normalized": normalized}
-        changed = replace(settings, **{name: value for name, value in given.items() if value is not None})
-        return changed.vectors(states, real)
+        options = {"pooling": pooling, "normalized": normalized}
+        changes = {name: value for name, value in options.items() if value is not None}
+        return replace(settings, **changes).vectors(states, real)
 
     def generate(
         self,
