@@ -116,7 +116,7 @@ def _ends(text: str) -> list[int]:
 # Marks that end a sentence in scripts that Punkt's English doesn't know, with or without a space after them: Chinese,
 # Japanese, Devanagari, Urdu, Arabic, Armenian, Ethiopic, Burmese and Khmer. Closing quotes and brackets belong to it.
 _OTHER_MARK = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u061f\u0589\u1362\u1367\u104b\u17d4]"
-_OTHER_SENTENCE = re.compile(rf"(?s:.+?{_OTHER_MARK}+[\"')\]\u2018-\u201d\u300d\u300f\uff09\u3011]*|.+)")
+_OTHER_SENTENCE = re.compile(rf"(?s:.+?{_OTHER_MARK}+[\"')\]\u2019\u201d\u300d\u300f\uff09\u3011]*|.+)")
 
 # As in the normalizers of CCNet (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove.
 _ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

@@ -119,3 +119,12 @@ def test_a_quote_stays_with_its_sentence():
         Page(url="second", text="然后他走了。没有。"),
     ]
     assert texts(rule, pages)["second"] == "没有。"
+
+
+@pytest.mark.parametrize(("opening", "closing"), ["“”", "‘’", "「」", "『』"])
+def test_an_opening_quote_begins_a_sentence_and_a_closing_one_ends_it(opening, closing):
+    quoted = f"{opening}好。{closing}"
+    pages = [Page(url="first", text="他说话。"), Page(url="second", text=f"他说话。{quoted}没有人知道。")]
+    rule = DuplicateSpans(num_sentences=1, min_sentences=0)
+    assert texts(rule, pages)["second"] == f"{quoted}没有人知道。"
+    assert rule._sentences(pages[1].text) == ["他说话。", quoted, "没有人知道。"]
