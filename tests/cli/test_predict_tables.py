@@ -186,6 +186,10 @@ def test_bad_rows_are_named_or_left_out(home, capsys, caplog):
         (["--input", "-"], "say its format: --format"),
         (["--input", "rows.csv", "--format", "jsonl", "--columns", "body"], "--columns is for CSV and TSV"),
         (["--input", "Ann saw Bo", "--columns", "body"], "--columns is for tables"),
+        (
+            ["--input", "rows.csv", "--columns", "body", "body"],
+            "columns of rows.csv: two columns have the same name",
+        ),
     ],
 )
 def test_what_would_lose_something_or_have_no_effect_is_refused(home, flags, message, capsys):

@@ -225,6 +225,7 @@ def _with_columns(
     file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
 ) -> Iterator[RawRow | BadRow]:
     names = list(columns)
+    refuse_equal_names(names, f"columns of {file}")
     for number, cells in records:
         if isinstance(cells, BadRow):
             if not names:
