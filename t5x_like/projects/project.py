@@ -21,7 +21,7 @@ from t5x_like.projects.project_rows import (
 from t5x_like.projects.recipe_text import TRAIN_FILE, VALIDATION_FILE, recipe_text
 from t5x_like.projects.row_split import split_rows, without_rows_of
 from t5x_like.projects.table import UserTable
-from t5x_like.projects.table_file import read_table
+from t5x_like.projects.table_file import is_separated, read_table
 from t5x_like.projects.task_kinds import TaskKind
 
 _MOSTLY = 0.5  # share of empty cells that is reported
@@ -104,14 +104,15 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     Raises:
       UserError: The file, a column or the checkpoint can't be used, or there is too little to learn from.
     """
-    named = {*choices.texts, choices.label, choices.group} - {None}
-    table = read_table(choices.data, columns=choices.columns, named=[name for name in named if name])
+    named = [name for name in (*choices.texts, choices.label, choices.group) if name]
+    table = read_table(choices.data, columns=choices.columns, named=named)
     columns = guess_columns(
         table, kind=choices.kind, texts=choices.texts, label=choices.label, group=choices.group
     )
     kind = KINDS[columns.kind](columns=columns)
     rows, left_out = read_rows_of(kind, table.rows)
     report = [*table.lines(), *_text_column_lines(table, columns.texts)]
+    bad_rows = [*table.bad_rows]
     if choices.validation is None:
         _require_rows(rows, left_out)
         kind.check(rows)
@@ -119,8 +120,10 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
         split = f"split: {count_of(len(train), 'row')} of training, {len(validation):,} of validation"
         split += f", by the groups of column {columns.group!r}" if columns.group is not None else ""
     else:
-        validation_table = read_table(choices.validation, columns=choices.columns)
+        names = choices.columns if is_separated(choices.validation) else ()
+        validation_table = read_table(choices.validation, columns=names, named=columns.read)
         report += validation_table.lines()
+        bad_rows += validation_table.bad_rows
         for column in columns.read:
             validation_table.column(column, "column of validation")
         validation, also_left_out = read_rows_of(kind, validation_table.rows)
@@ -142,8 +145,8 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     recipe = recipe_text(name, kind, base, train=train, rows=everything)
     report += [recipe.lengths.line(columns.texts), base.vocabulary_line, *kind.lines(everything)]
     report += rare_label_lines(train, validation)
-    if left_out or table.bad_rows:
-        reasons = [*map(str, table.bad_rows), *left_out]
+    if left_out or bad_rows:
+        reasons = [*map(str, bad_rows), *left_out]
         report.append(f"left out: {count_of(len(reasons), 'row')}")
         report += [f"  {reason}" for reason in reasons[:3]]
     report += [*find_repetitions(everything).lines(), split]

@@ -15,6 +15,8 @@ from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, first
 from t5x_like.text.tasks.rows import BadRow
 
 _DELIMITERS = ",;\t|"
+_SEPARATED = ("csv", "tsv")
+_PLAIN = "txt"
 _MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
 _FIRST_ROWS = 1000
 _MOST_BROKEN = 0.01  # share of rows that aren't UTF-8 in a file that is
@@ -34,23 +36,19 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
     Raises:
       UserError: There is no such file, its format isn't known, it is in another encoding, or it has no rows.
     """
-    try:
-        path = find_file(file)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    is_plain = ending_of(path) == "txt" and "\t" not in _first_line(path)[0]
-    format = "txt" if is_plain else _format_of(path)
-    if columns and format not in ("csv", "tsv"):
+    path = _path_of(file)
+    format = _format_of(path)
+    if columns and format not in _SEPARATED:
         raise UserError(
             f"names of columns ({', '.join(columns)}) are for CSV and TSV without a line of names; {file} is {format}",
             hint="leave columns out",
         )
-    if is_plain:
+    if format == _PLAIN:
         return _plain_text(file, path)
     options: dict[str, Any] = {}
     names_note = ""
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
-    if format in ("csv", "tsv"):
+    if format in _SEPARATED:
         _, separator = _first_line(path)
         delimiter = "\t" if format == "tsv" else separator or _delimiter_of(path)
         if format == "csv":
@@ -112,8 +110,26 @@ def _plain_text(file: str, path: str) -> UserTable:
     )
 
 
+def is_separated(file: str) -> bool:
+    """Return whether a file is CSV or TSV, whose columns may have no names.
+
+    Raises:
+      UserError: There is no such file, or its format isn't known.
+    """
+    return _format_of(_path_of(file)) in _SEPARATED
+
+
+def _path_of(file: str) -> str:
+    try:
+        return find_file(file)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
 def _format_of(path: str) -> str:
     ending = ending_of(path)
+    if ending == "txt" and "\t" not in _first_line(path)[0]:
+        return _PLAIN
     known = {"txt": "tsv", "tab": "tsv"}.get(ending, ending)
     if known in FORMATS:
         return known

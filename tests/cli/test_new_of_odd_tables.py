@@ -1,6 +1,7 @@
 """``t5x-like new`` says what is odd about a table: columns, names, encodings and words that no vocabulary has."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -92,11 +93,35 @@ def test_a_wrong_number_of_names_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert "rows.jsonl is jsonl" in refusal(capsys, "--data", "rows.jsonl", "--columns", "review")
 
 
+def test_equal_names_of_columns_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    write(ROWS)
+    refused = refusal(capsys, "--columns", "text", "text")
+    assert "columns of rows.csv: two columns have the same name: ['text', 'text']" in refused
+
+
 def test_a_line_with_the_columns_that_the_user_names_names_the_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     write([["text", "gut"], *ROWS])  # "gut" is a label, too
     assert "40 rows of CSV, columns 'text', 'gut'" in report(capsys, "--text", "text", "--label", "gut")
+
+
+def test_validation_rows_are_read_with_the_same_names(capsys: pytest.CaptureFixture[str]) -> None:
+    write([["text", "gut"], *ROWS])  # "gut" is a label, too
+    Path("rows.csv").rename("train.csv")
+    write([["text", "gut"], *([words + "!", label] for words, label in ROWS)])
+    printed = report(capsys, "--data", "train.csv", "--validation", "rows.csv", "--label", "gut")
+    assert "train.csv: 40 rows of CSV, columns 'text', 'gut'" in printed
+    assert "rows.csv: 40 rows of CSV, columns 'text', 'gut'" in printed
+
+
+def test_validation_rows_need_no_names_where_the_file_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    write(ROWS)
+    lines = [json.dumps({"text": f"{words}!", "label": label}) for words, label in ROWS]
+    Path("held_out.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    printed = report(capsys, "--columns", "text", "label", "--validation", "held_out.jsonl")
+    assert "40 rows of CSV without names of columns, columns 'text', 'label'" in printed
+    assert "held_out.jsonl: 40 rows of JSONL, columns 'text', 'label'" in printed
 
 
 def test_a_byte_order_mark_and_semicolons_of_excel_are_read(capsys: pytest.CaptureFixture[str]) -> None:
