@@ -1,6 +1,6 @@
 """Evaluation of and prediction with a training run, configured by frozen dataclasses."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,10 @@ from t5x_like.pretrained.averaged_weights import require_alike
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.output_scale import has_plain_numbers, params_in_scale
 from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_format_of
+from t5x_like.text.heads.head_format import OutputScale
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask
 
@@ -63,7 +66,8 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     mesh = run.mesh.build()
     registration.connect()
     registry.register(run.tasks)
-    opened = _open(run, mesh)
+    tasks = [name for each in run.evaluations for name in registry.names_of_tasks(each.mixture)]
+    opened = _open(run, mesh, tasks)
     config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
@@ -79,21 +83,42 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     return results
 
 
-def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh) -> Checkpoint:
+def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh, tasks: Collection[str]) -> Checkpoint:
     """Open a run, or several as one ensemble.
 
     Raises:
-      ValueError: There is no such run, or the runs have different models.
+      ValueError: There is no such run, the runs have different models, or an exported regression predicts numbers of
+        tasks with several scales.
     """
-    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    members = []
+    for directory, step in ((run.checkpoint, run.step), *((each, None) for each in run.ensemble)):
+        member = open_checkpoint(directory, step=step, mesh=mesh)
+        if has_plain_numbers(member.fields):
+            scale = _scale_of(tasks, export=directory)
+            member = replace(member, params=params_in_scale(member.params, member.fields, scale))
+        members.append(member)
+    opened = members[0]
     if not run.ensemble:
         return opened
-    others = [open_checkpoint(each, mesh=mesh) for each in run.ensemble]
-    members = [opened, *others]
     require_alike(members, joined="in an ensemble with")
     config = EnsembleConfig(members=tuple(each.config for each in members), mean=run.ensemble_mean)
     params = {"by_number": {f"{number:03d}": each.params for number, each in enumerate(members)}}
     return replace(opened, config=config, graphdef=parameters.abstract(config)[0], params=params)
+
+
+def _scale_of(tasks: Collection[str], *, export: str) -> OutputScale:
+    """Return the scale of the numbers that an export predicts.
+
+    Raises:
+      ValueError: The tasks have several.
+    """
+    scales = {head_format_of(name).output_scale for name in tasks}
+    if len(scales) > 1:
+        raise ValueError(
+            f"{export} is the export of a regression, and {', '.join(tasks)} have numbers of {len(scales)} scales; "
+            "evaluate one task at a time"
+        )
+    return scales.pop()
 
 
 @config_class
@@ -201,7 +226,7 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     check_batch_size(run.batch_size, mesh)
     registration.connect()
     registry.register(run.tasks)
-    opened = _open(run, mesh)
+    opened = _open(run, mesh, [run.task])
     definition: Any = registry.task(run.task)
     if not opened.can_generate:
         if run.method is not None:

@@ -34,6 +34,7 @@ from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.output_scale import params_in_scale
 from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_to_write, trained_with_framing
 from t5x_like.pretrained.weight_sources import identity_of, is_run
 from t5x_like.text import registry
@@ -110,7 +111,8 @@ def evaluate_suite(
         check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
     claim_results_directory(suite.output_dir, identity)
     shown = shown and not jax.process_index()
-    entries = _evaluate_tasks(planned, model.params, suite, shown=shown)
+    weights = {task: planner.weights(definitions[task]) for task in planned}
+    entries = _evaluate_tasks(planned, weights, suite, shown=shown)
     own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}
     found = build_scores(
         entries,
@@ -146,7 +148,11 @@ def evaluate_adapters(
 
 
 def _evaluate_tasks(
-    planned: dict[str, tuple[TaskPlan, Entry]], params: Any, suite: SuiteEvaluation, *, shown: bool
+    planned: dict[str, tuple[TaskPlan, Entry]],
+    weights: Mapping[str, parameters.Parameters],
+    suite: SuiteEvaluation,
+    *,
+    shown: bool,
 ) -> dict[str, Entry]:
     """Evaluate planned tasks, removing them from ``planned``; return their entries in ``scores.json``."""
     entries: dict[str, Entry] = {}
@@ -157,7 +163,7 @@ def _evaluate_tasks(
         label = f"{task} ({number} of {len(tasks)})"
         with Progress(label, len(plan.inputs), "questions", shown=shown) as progress:
             progress.skip(len(log.rows))
-            for rows in plan.answer(params, log.rows):
+            for rows in plan.answer(weights[task], log.rows):
                 progress.add(log.add(rows))
             entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
         entries[task]["seconds"] = round(time.monotonic() - start, 1)
@@ -221,6 +227,13 @@ class _Planner:
         if suite.limit is None and published not in (None, read):
             facts["published"] = published
         return plan, facts | policy.described()
+
+    def weights(self, definition: Any) -> parameters.Parameters:
+        """Return the weights that answer a task; an exported regression predicts in the task's scale."""
+        if self._method(definition) != "head":
+            return self._checkpoint.params
+        checkpoint, scale = self._checkpoint, definition.head_format().output_scale
+        return params_in_scale(checkpoint.params, checkpoint.fields, scale)
 
     def _method(self, definition: Any) -> Method:
         suite = self._suite

@@ -13,6 +13,7 @@ from t5x_like.model import parameters
 from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_unread
+from t5x_like.pretrained.output_scale import has_plain_numbers
 from t5x_like.pretrained.run_weights import steps_of
 
 
@@ -35,6 +36,7 @@ def open_mean(sources: Sequence[PathLike], *, last: int = 1) -> Iterator[Checkpo
     with ExitStack() as stack:
         opened = [stack.enter_context(open_unread(source, step=step)) for source, step in chosen]
         require_alike(opened, joined="to be averaged with")
+        _require_one_scale(opened)
         flat = [parameters.flatten(each.params) for each in opened]
         means = {path: _mean([weights[path] for weights in flat]) for path in flat[0]}
         yield replace(opened[0], params=parameters.unflatten(means), step=max(step for _, step in chosen))
@@ -59,6 +61,22 @@ def require_alike(opened: Sequence[Checkpoint], *, joined: str) -> None:
             raise ValueError(
                 f"{pair} has a head with other classes, or another order of them: {', '.join(other.class_names)}, and "
                 f"there {', '.join(first.class_names)}; only models with equal ones can be averaged"
+            )
+
+
+def _require_one_scale(opened: Sequence[Checkpoint]) -> None:
+    """Check that no exported regression is averaged with a standardized one.
+
+    Raises:
+      ValueError: One is.
+    """
+    first, *others = opened
+    for other in others:
+        if has_plain_numbers(other.fields) != has_plain_numbers(first.fields):
+            export, run = (other, first) if has_plain_numbers(other.fields) else (first, other)
+            raise ValueError(
+                f"{export.directory} is the export of a regression, which predicts the table's own numbers, and "
+                f"{run.directory} standardized ones; average the run that was exported, or exports only"
             )
 
 

@@ -19,7 +19,7 @@ from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
-from t5x_like.pretrained.output_scale import as_trained
+from t5x_like.pretrained.output_scale import params_in_scale, scale_of_run
 from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
@@ -169,7 +169,7 @@ def open_initial(
     if any("heads/scores/" in note for note in notes):
         return checkpoint, notes
     params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes, str(directory))
-    params = as_trained(params, checkpoint.fields, scale)
+    params = params_in_scale(params, checkpoint.fields, scale)
     return replace(checkpoint, params=params), [*notes, *([note] if note else [])]
 
 
@@ -215,6 +215,7 @@ def open_frozen(
                 step=record.step,
                 seed=record.seed,
                 classes=classes_at(directory),
+                scale=scale_of_run(directory),
                 finite=False,
             )
         except (OSError, ValueError) as error:

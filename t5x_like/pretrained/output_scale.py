@@ -29,6 +29,12 @@ def scales_of_run(directory: PathLike) -> dict[str, OutputScale]:
     return {} if set(scales.values()) == {UNSCALED} else scales
 
 
+def scale_of_run(directory: PathLike) -> OutputScale:
+    """Return the scale of the regressions that a run was trained on; that of plain numbers if they differ."""
+    scales = {*scales_of_run(directory).values()}
+    return scales.pop() if len(scales) == 1 else UNSCALED
+
+
 def common_scale(
     scales: Mapping[str, OutputScale], config: Any, params: parameters.Parameters
 ) -> OutputScale | None:
@@ -81,16 +87,23 @@ def fields_of_scale(scale: OutputScale) -> dict[str, Any]:
     return {_FIELD: scale._asdict()}
 
 
-def as_trained(
+def has_plain_numbers(fields: Mapping[str, Any]) -> bool:
+    """Return True for the fields of an export whose last layer has taken over the scale of its task."""
+    return _FIELD in fields
+
+
+def params_in_scale(
     params: parameters.Parameters, fields: Mapping[str, Any], scale: OutputScale
 ) -> parameters.Parameters:
     """Return the weights of an exported regression in the scale of a task; other weights as they are.
 
+    Training, and every prediction in the form of a task, need this.
+
     Args:
       params: Weights.
-      fields: ``config.json`` that they were read with.
-      scale: Scale of the task to train.
+      fields: Fields of the checkpoint's ``config.json``.
+      scale: Scale of the task.
     """
-    if _FIELD not in fields or scale == UNSCALED:
+    if not has_plain_numbers(fields) or scale == UNSCALED:
         return params
     return in_scale(params, source=UNSCALED, target=scale)

@@ -18,7 +18,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
 from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
-from t5x_like.pretrained.output_scale import as_trained
+from t5x_like.pretrained.output_scale import params_in_scale
 from t5x_like.text.batches.head_source import classes_for, scale_for
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.cached_outputs import CachedOutputs, OutputCache, Outputs
@@ -118,7 +118,7 @@ def open_companion(
     params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes_for(train), directory)
     if note is not None:
         log.warning("%s", note)
-    params = as_trained(params, checkpoint.fields, scale_for(train))
+    params = params_in_scale(params, checkpoint.fields, scale_for(train))
     graphdef, identity, outputs = checkpoint.graphdef, checkpoint.identity, None
     if source.cache is not None:
         outputs = CachedOutputs(source.cache, name, graphdef, params, identity, mesh=mesh)

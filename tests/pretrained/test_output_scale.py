@@ -12,10 +12,11 @@ from t5x_like.cli.main import main
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.model_card import ModelCard
-from t5x_like.pretrained.open_checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_frozen
 from t5x_like.text.heads.head_format import OutputScale
 from tests.integration.test_fine_tuning_heads import BERT
 
@@ -91,3 +92,18 @@ def test_training_begins_with_the_head_of_an_export_in_the_scale_of_the_task(
     before, after = parameters.flatten(weights), parameters.flatten(opened.params)
     np.testing.assert_allclose(after[KERNEL], before[KERNEL] * factor, rtol=1e-6)
     np.testing.assert_allclose(after[BIAS], before[BIAS] * factor + added, rtol=1e-6, atol=1e-5)
+
+
+def test_a_frozen_head_of_an_export_is_read_again_in_the_scale_of_its_run(
+    weights: parameters.Parameters, tmp_path: Path
+) -> None:
+    export, run = str(tmp_path / "out"), tmp_path / "run"
+    write_hugging_face(CONFIG, weights, export, card=CARD)
+    mesh = MeshConfig().build()
+    begun = initial_checkpoint(export, CONFIG, mesh=mesh, seed=0, scale=SCALE).params
+    head = {"tasks.0.head.mean": SCALE.mean, "tasks.0.head.deviation": SCALE.deviation}
+    write_json(run / "config.json", {"tasks.0.name": "prices", **head})
+    write_json(run / "model.json", {})
+    record = FrozenRecord(start_from=export, step=None, seed=0, checksums=checksums(begun))
+    again = parameters.flatten(open_frozen(run, CONFIG, record, mesh=mesh))
+    np.testing.assert_array_equal(again[BIAS], parameters.flatten(begun)[BIAS])
