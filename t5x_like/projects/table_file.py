@@ -1,6 +1,6 @@
 """A user's file as a table: its format, separator, names of columns and encoding are found out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,14 +12,13 @@ from t5x_like.text.cells import parsed_cell
 from t5x_like.text.tasks.csv_records import excel_separator
 from t5x_like.text.tasks.documents import read_documents
 from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, first_record, lines_of, read_rows
-from t5x_like.text.tasks.rows import BadRow
+from t5x_like.text.tasks.rows import BadRow, UndecodedRow
 
 _DELIMITERS = ",;\t|"
 _SEPARATED = ("csv", "tsv")
 _PLAIN = "txt"
 _MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
 _FIRST_ROWS = 1000
-_MOST_BROKEN = 0.01  # share of rows that aren't UTF-8 in a file that is
 _NAMES_NOTE = (
     "  its first line is a row like the others; name the columns: t5x-like new … --columns NAME NAME …"
 )
@@ -67,9 +66,8 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
                     hint="give columns a name for each cell",
                 )
     all_rows = list(read_rows(path, format, **options))
-    _refuse_other_encoding(all_rows)
     rows = [TableRow(_filled(row.cells), row.place) for row in all_rows if not isinstance(row, BadRow)]
-    bad_rows = [row for row in all_rows if isinstance(row, BadRow)]
+    bad_rows = _bad_rows(all_rows, (" ".join(map(str, row.cells.values())) for row in rows))
     if not rows:
         reason = str(bad_rows[0]) if bad_rows else f"{file}: there are names of columns and no row"
         raise UserError(reason, hint="nothing can be learned from it; give another file")
@@ -86,26 +84,34 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
     )
 
 
-def _refuse_other_encoding(rows: Sequence[Any]) -> None:
-    """Refuse a file many of whose rows aren't UTF-8; leaving them out would lose all words with accents.
+def _bad_rows(rows: Sequence[Any], texts: Iterable[str]) -> list[BadRow]:
+    """Return the bad rows, of which those that aren't UTF-8 are damaged ones of a file that is.
+
+    Args:
+      rows: Good and bad rows.
+      texts: Text of each good row. A character above ASCII is read only if the file is UTF-8.
 
     Raises:
-      UserError: It is in another encoding; the message says how to convert it.
+      UserError: The file is in another encoding; the message says how to convert it.
     """
-    broken = [row for row in rows if isinstance(row, BadRow) and row.reason.startswith("invalid UTF-8")]
-    if len(broken) > _MOST_BROKEN * len(rows):
-        raise UserError(str(broken[0]), hint=f"{len(broken):,} of {count_of(len(rows), 'row')} can't be read")
+    bad_rows = [row for row in rows if isinstance(row, BadRow)]
+    undecoded = [row for row in bad_rows if isinstance(row, UndecodedRow)]
+    if len(undecoded) > sum(not text.isascii() for text in texts):
+        raise UserError(
+            str(undecoded[0]), hint=f"{len(undecoded):,} of {count_of(len(rows), 'row')} can't be read"
+        )
+    return [BadRow(*row) for row in bad_rows]
 
 
 def _plain_text(file: str, path: str) -> UserTable:
     """Return lines of text as a table with one column."""
     lines = list(read_documents(path, separator="line", column="text"))
-    _refuse_other_encoding(lines)
+    rows = [TableRow({"text": row.text}, row.place) for row in lines if not isinstance(row, BadRow)]
     return UserTable(
         file=file,
         description="plain text",
-        rows=[TableRow({"text": row.text}, row.place) for row in lines if not isinstance(row, BadRow)],
-        bad_rows=[row for row in lines if isinstance(row, BadRow)],
+        rows=rows,
+        bad_rows=_bad_rows(lines, (row.cells["text"] for row in rows)),
         column_names=["text"],
     )
 

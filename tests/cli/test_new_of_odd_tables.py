@@ -148,12 +148,27 @@ def test_another_encoding_is_refused_with_the_command_that_converts_it(
     )
 
 
-def test_one_damaged_row_of_many_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    many = [[f"{words} {copy}", label] for words, label in ROWS for copy in range(3)]
-    write([NAMES, *many])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.txt"])
+def test_a_damaged_row_is_left_out_where_the_others_are_read(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write([NAMES, *ROWS])
     with open("rows.csv", "ab") as stream:
         stream.write(b"caf\xe9 number,gut\n")
-    assert "left out: 1 row\n  rows.csv:122: invalid UTF-8 at byte 3" in report(capsys)
+    Path("rows.csv").rename(name)
+    printed = report(capsys, "--data", name)
+    assert f"left out: 1 row\n  {name}:42: invalid UTF-8 at byte 3 of the line\n" in printed
+    assert "iconv" not in printed  # which would break the other rows
+
+
+def test_damaged_rows_of_validation_are_reported_too(capsys: pytest.CaptureFixture[str]) -> None:
+    write([NAMES, *([f"{words}!", label] for words, label in ROWS)])
+    Path("rows.csv").rename("train.csv")
+    write([NAMES, *ROWS])
+    with open("rows.csv", "ab") as stream:
+        stream.write(b"caf\xe9 number,gut\n")
+    printed = report(capsys, "--data", "train.csv", "--validation", "rows.csv")
+    assert "left out: 1 row\n  rows.csv:42: invalid UTF-8 at byte 3" in printed
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path, json_value
-from t5x_like.io.text_encoding import refuse_foreign, windows_remedy
+from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
 from t5x_like.text.tasks.csv_records import excel_separator, named_columns, refuse_equal_names, split_csv
 from t5x_like.text.tasks.record_rows import read_examples
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, UndecodedRow
 
 _log = logging.getLogger(__name__)
 
@@ -195,8 +195,7 @@ def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
     try:
         text = line.decode("utf-8").rstrip("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        reason = f"invalid UTF-8 at byte {error.start} of the line; {windows_remedy(file)}"
-        return BadRow(reason, f"{file}:{number}")
+        return UndecodedRow(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
     if "\0" in text:
         _warn_of_nul(file, f"{file}:{number}")
     return text

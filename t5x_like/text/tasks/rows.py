@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from t5x_like.io.text_encoding import windows_remedy
 from t5x_like.message_sentences import sentence
 from t5x_like.text.templates import RowValues
 
@@ -66,6 +67,16 @@ class BadRow(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.reason}"
+
+
+class UndecodedRow(BadRow):
+    """Row that isn't UTF-8; as text it names the command that converts its file.
+
+    Only who has seen the whole file knows whether the row is damaged or the file is in another encoding.
+    """
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; {windows_remedy(self.place.rpartition(':')[0])}"
 
 
 @dataclass
