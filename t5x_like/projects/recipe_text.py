@@ -1,6 +1,7 @@
 """The gin file of a project, from a template of ``gin/projects``."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,16 +99,19 @@ def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str
         f"t5x-like train {recipe} --model_dir {run}",
     ]
     if kind.columns.label:
-        # A table keeps its columns, so a new one needs a name of its own.
+        # A table keeps its columns, so new ones need names of their own.
         is_free = {"prediction", "probability"}.isdisjoint(rows[0].cells)
-        predict = "t5x-like predict {run} --input {file} --output predicted.jsonl"
-        if not is_free:
-            predict = (
-                "t5x-like predict {run} --input {file} --output predicted.jsonl --prediction_column predicted"
-            )
+        named = [] if is_free else ["--prediction_column", _free_column(rows[0].cells)]
+        table = f"t5x-like predict {run} --input {VALIDATION_FILE} --output predicted.jsonl"
         commands += [
             f"t5x-like evaluate --checkpoint {run} --split validation",
             f"t5x-like predict --checkpoint {run} --task {name} --input {kind.input_argument(rows[0])}",
-            predict.format(run=run, file=VALIDATION_FILE),
+            " ".join([table, *named]),
         ]
     return [*commands, f"t5x-like convert --from {run} --to export --export hf"]
+
+
+def _free_column(columns: Collection[str]) -> str:
+    """Return a name for predictions that isn't a column's, nor is that of their probabilities."""
+    names = itertools.chain(["predicted"], (f"prediction_{number}" for number in itertools.count(2)))
+    return next(name for name in names if {name, f"{name}_probability"}.isdisjoint(columns))

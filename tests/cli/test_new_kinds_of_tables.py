@@ -98,13 +98,28 @@ def check_commands(project: Path, printed: str, *, is_labeled: bool) -> None:
     assert ("writes a table with the predictions" in readme) == is_labeled
 
 
+@pytest.mark.parametrize(
+    ("text", "label", "flag"),
+    [
+        ("review", "stars", ""),
+        ("review", "prediction", " --prediction_column predicted"),
+        ("predicted", "probability", " --prediction_column prediction_2"),
+        ("predicted_probability", "prediction", " --prediction_column prediction_2"),
+    ],
+)
 def test_a_new_column_has_another_name_than_those_of_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str,
+    label: str,
+    flag: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    file = write(tmp_path, lambda row: {"review": sentence(row), "prediction": row % 7 + 0.5})
+    file = write(tmp_path, lambda row: {text: sentence(row), label: row % 7 + 0.5})
     assert main(["new", "predictions_of_a_table", "--data", file]) == 0
-    assert "--output predicted.jsonl --prediction_column predicted\n" in capsys.readouterr().out
+    command = "t5x-like predict runs/first --input data/validation.jsonl --output predicted.jsonl"
+    assert f"{command}{flag}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
