@@ -1,7 +1,7 @@
 """Other values for a configuration that is built already: ``--set RunConfig.total_steps=2000`` for a saved run."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from t5x_like.gin_config.configuration import Override, as_binding
@@ -50,10 +50,26 @@ def _owner(config: Any, binding: BindingStatement, where: str) -> type:
         raise _error(binding, f"the record of {where} has no {name!r}", nearest(name, known) or hint)
     names = {field.name for field in dataclasses.fields(found[0])}
     if binding.parameter not in names:
-        moved = moved_field(found[0], binding.parameter)
-        hint = f"it is {moved} now" if moved else nearest_or_all(binding.parameter, names)
+        hint = _fields_of_record(found[0], binding.parameter, known)
+        hint = hint or nearest_or_all(binding.parameter, names)
         raise _error(binding, f"{short_name(found[0])} has no field {binding.parameter!r}", hint)
     return found[0]
+
+
+def _fields_of_record(owner: type, name: str, known: Collection[str]) -> str:
+    """Return a hint that names the record's fields of this name; empty where neither it nor an earlier one has any.
+
+    Args:
+      owner: Class that lacks the field.
+      name: The field.
+      known: All fields of the record, as ``Class.field``.
+    """
+    moved = moved_field(owner, name)
+    new_name = ".".join(moved.split(".")[-2:]) if moved else ""
+    fields = [new_name] if new_name in known else [each for each in known if each.endswith(f".{name}")]
+    if fields:
+        return f"this run has {' and '.join(fields)}"
+    return "no part of this run has one" if moved else ""
 
 
 def _value(binding: BindingStatement, owner: type) -> Any:
