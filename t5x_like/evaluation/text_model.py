@@ -259,12 +259,22 @@ class TextModel:
             check_token_ids(prompt, "a prompt", self.vocab_size)
         check_token_ids(list(stop_ids), "stop_ids", self.vocab_size)
         most = [self._num_new(len(prompt), config) for prompt in prompts]
-        if config.num_beams > 1:  # beams beyond the positions, whose scores are NaN, would displace good ones
-            config = replace(config, max_new_tokens=min(most))
-        ids = self._generator(
-            params, prompts, config, end_ids=(*self.end_ids, *stop_ids), batch_size=batch_size, limit=limit
-        )
-        return [self.tokenizer.decode(row[:length]) for row, length in zip(ids, most, strict=True)]
+        # Beams beyond the positions, whose scores are NaN, would displace good ones. So beams search with one limit.
+        limits = sorted({*most}) if config.num_beams > 1 else [config.max_new_tokens]
+        texts = [""] * len(prompts)
+        for length in limits:
+            numbers = [number for number, left in enumerate(most) if config.num_beams == 1 or left == length]
+            ids = self._generator(
+                params,
+                [prompts[number] for number in numbers],
+                replace(config, max_new_tokens=length),
+                end_ids=(*self.end_ids, *stop_ids),
+                batch_size=batch_size,
+                limit=limit,
+            )
+            for number, row in zip(numbers, ids, strict=True):
+                texts[number] = self.tokenizer.decode(row[: most[number]])
+        return texts
 
     def score(
         self, params: Any, requests: Sequence[LikelihoodRequest], *, batch_size: int, limit: int

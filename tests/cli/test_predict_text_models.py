@@ -13,7 +13,7 @@ import pytest
 
 import t5x_like
 from t5x_like.cli.main import main
-from t5x_like.io.files import read_jsonl
+from t5x_like.io.files import read_jsonl, write_jsonl
 from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import fresh_params
@@ -144,10 +144,17 @@ def test_a_decoder_of_plain_text_continues_texts_up_to_its_last_position(continu
 
 @pytest.mark.slow
 def test_beams_end_at_the_last_position_of_a_decoder(continuing: Path) -> None:
-    file, _ = write_texts("text")
-    rows = predicted(continuing / "run", file, "beams.csv", "--set=GenerationConfig.num_beams=2", *BATCH)
-    most = t5x_like.from_pretrained(continuing / "run").config.max_position_embeddings
-    assert all(0 < len(row["prediction"].split()) < most for row in rows)
+    """Each text is continued to its own end, as by itself."""
+    run = continuing / "run"
+    most = t5x_like.from_pretrained(run).config.max_position_embeddings
+    texts = [TEXTS[0], f"{TEXTS[1]} it is", "it"]
+    write_jsonl("texts.jsonl", ({"text": text} for text in texts))
+    flags = "--set=GenerationConfig.num_beams=2", f"--max_new_tokens={most}", *BATCH
+    together = predicted(run, "texts.jsonl", "together.jsonl", *flags)
+    for number, text in enumerate(texts):
+        write_jsonl("text.jsonl", [{"text": text}])
+        (alone,) = predicted(run, "text.jsonl", f"alone_{number}.jsonl", *flags)
+        assert together[number] == alone
 
 
 def test_a_gguf_file_writes_into_tables() -> None:

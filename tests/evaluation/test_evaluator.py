@@ -5,6 +5,7 @@ import itertools
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.evaluation.text_model import TextModel
+from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_jsonl
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
@@ -109,6 +111,21 @@ def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
         assert (short.cut, long.cut) == (0, 19)
         (request,) = model.requests([short], ["yes"], length=8)
         assert request.target == [124, 104, 118, 1]
+
+
+def test_beams_of_each_prompt_end_at_its_own_last_position() -> None:
+    config = replace(GPT2, max_position_embeddings=8)
+    tokenizer = open_tokenizer("bytes", 0)
+    model = replace(TextModel.as_trained(config, MeshConfig().build(), tokenizer), end_ids=(1,))
+    params = weights(config)
+    prompts = [[70, 71, 72, 73, 74, 75], [70, 71], [80, 81, 82]]
+    settings: dict[str, Any] = {
+        "config": GenerationConfig(max_new_tokens=6, num_beams=2),
+        "batch_size": 8,
+        "limit": 8,
+    }
+    together = model.generate(params, prompts, **settings)
+    assert together == [model.generate(params, [prompt], **settings)[0] for prompt in prompts]
 
 
 def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_task):
