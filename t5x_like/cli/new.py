@@ -77,6 +77,7 @@ def _from_table(folder: Path, arguments: argparse.Namespace) -> Sequence[str]:
         kind=arguments.task,
         checkpoint=arguments.checkpoint,
         columns=arguments.columns,
+        naming="t5x-like new … --columns NAME NAME …",
     )
     project = project_of_table(folder.absolute().name, choices)
     print("\n".join(project.report))

@@ -47,7 +47,11 @@ class FineTunedModel:
     report: Sequence[str]
 
     def predict(
-        self, texts: PathLike | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *, scores: bool = False
+        self,
+        texts: PathLike | Mapping[str, Any] | Iterable[str | Mapping[str, Any]],
+        *,
+        scores: bool = False,
+        columns: str | Sequence[str] = (),
     ) -> Any:
         """Return the prediction of ``t5x-like predict`` for each text or row, or the one for a single text or row.
 
@@ -61,40 +65,47 @@ class FineTunedModel:
         Args:
           texts: Texts, or rows by the columns of the training table, or the path of a table.
           scores: Return objects with ``prediction``, ``probability`` and ``scores`` of all classes.
+          columns: Names of the columns of a CSV or TSV file without a line of names.
 
         Raises:
-          UserError: There is no such table, it lacks a column, or a row has another form.
+          UserError: There is no such table, it lacks a column, a row has another form, or ``columns`` are given without
+            a table.
           ValueError: A row has nothing to predict, or there are no probabilities.
         """
         if isinstance(texts, Mapping) or (isinstance(texts, str) and not names_table(texts)):
-            return self.predict([cast("Any", texts)], scores=scores)[0]
-        columns = self.kind.columns.texts
+            return self.predict([cast("Any", texts)], scores=scores, columns=columns)[0]
+        needed = self.kind.columns.texts
         if isinstance(texts, str | os.PathLike):
-            table = self._table(os.fspath(texts), columns)
-            read = [RawRow(dict.fromkeys(columns, "") | row.cells, row.place) for row in table.rows]
+            table = self._table(os.fspath(texts), needed, columns)
+            read = [RawRow(dict.fromkeys(needed, "") | row.cells, row.place) for row in table.rows]
             rows = [*table.bad_rows, *read]
         else:
+            _refuse_columns(columns)
             rows = [self._row(row, f"row {number}") for number, row in enumerate(texts, start=1)]
         predictor = row_predictor(own_prediction(self.run, self.task))
         # A task of plain text has another name for its only column.
-        names = dict(zip(predictor.input_columns, columns, strict=False)) if len(columns) == 1 else {}
+        names = dict(zip(predictor.input_columns, needed, strict=False)) if len(needed) == 1 else {}
         predictions = predict_rows(predictor, rows, columns=names, with_scores=scores)
         return predictions if scores else [each.prediction for each in predictions]
 
-    def evaluate(self, data: PathLike | None = None) -> dict[str, float]:
+    def evaluate(
+        self, data: PathLike | None = None, *, columns: str | Sequence[str] = ()
+    ) -> dict[str, float]:
         """Return the scores of the task's metrics.
 
         Predictions are written to ``evaluation`` in the run's directory, or to ``evaluation_NAME`` for a file.
 
         Args:
           data: Table with the columns of the training table; None for the validation rows.
+          columns: Names of the columns of a CSV or TSV file without a line of names.
 
         Raises:
-          UserError: The table lacks columns, or a row can't be used.
+          UserError: The table lacks columns, a row can't be used, or ``columns`` are given without a table.
         """
         if data is None:
+            _refuse_columns(columns)
             return evaluate(self.run)[self.task].scores
-        table = self._table(os.fspath(data), self.kind.columns.read)
+        table = self._table(os.fspath(data), self.kind.columns.read, columns)
         (definition,) = read_recorded(self.run, "tasks")
         rows, unusable = read_rows_of(self.kind, table.rows)
         if labels := getattr(definition, "labels", ()):
@@ -124,9 +135,9 @@ class FineTunedModel:
         )
         return results[name].scores
 
-    def _table(self, file: str, columns: Sequence[str]) -> UserTable:
-        table = read_table(file, named=columns)
-        for column in columns:
+    def _table(self, file: str, needed: Sequence[str], columns: str | Sequence[str]) -> UserTable:
+        table = read_table(file, columns=_as_tuple(columns), named=needed)
+        for column in needed:
             table.column(column, "column of data")
         return table
 
@@ -142,10 +153,20 @@ class FineTunedModel:
         )
 
 
+def _refuse_columns(columns: Sequence[str]) -> None:
+    if columns:
+        raise UserError("columns are names for a table, and none is given", hint="leave columns out")
+
+
+def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
 def fine_tune(
     checkpoint: PathLike | None,
     *,
     train: PathLike,
+    columns: str | Sequence[str] = (),
     text: str | Sequence[str] = (),
     label: str | None = None,
     validation: PathLike | None = None,
@@ -168,6 +189,7 @@ def fine_tune(
       checkpoint: Hugging Face directory, name on the Hub, or run to begin with; None for a small model with fresh
         weights.
       train: CSV, TSV, JSONL, parquet or Arrow file.
+      columns: Names of the columns of CSV and TSV files without a line of names.
       text: Column with the texts, or two columns of a pair; guessed by default.
       label: Column to learn; guessed by default.
       validation: File with validation rows; by default some of ``train`` are set apart.
@@ -186,11 +208,12 @@ def fine_tune(
     choices = TableChoices(
         data=os.fspath(train),
         validation=None if validation is None else os.fspath(validation),
-        texts=(text,) if isinstance(text, str) else tuple(text),
+        texts=_as_tuple(text),
         label=label,
         group=group,
         kind=task,
         checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        columns=_as_tuple(columns),
     )
     project = project_of_table(folder.name, choices)
     sys.stdout.write("\n".join((*project.report, "")))

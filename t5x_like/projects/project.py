@@ -40,6 +40,7 @@ class TableChoices:
       kind: Kind of the task.
       checkpoint: Weights to begin with; None for fresh ones.
       columns: Names of the columns of CSV and TSV files without a line of names.
+      naming: Call or command that gives ``columns``, for the report.
     """
 
     data: str
@@ -50,6 +51,7 @@ class TableChoices:
     kind: Kind | None = None
     checkpoint: str | None = None
     columns: Sequence[str] = ()
+    naming: str = "fine_tune(…, columns=('NAME', 'NAME', …))"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,7 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     )
     kind = KINDS[columns.kind](columns=columns)
     rows, left_out = read_rows_of(kind, table.rows)
-    report = [*table.lines(), *_text_column_lines(table, columns.texts)]
+    report = [*table.lines(choices.naming), *_text_column_lines(table, columns.texts)]
     bad_rows = [*table.bad_rows]
     if choices.validation is None:
         _require_rows(rows, left_out)
@@ -122,7 +124,7 @@ def project_of_table(name: str, choices: TableChoices) -> Project:
     else:
         names = choices.columns if is_separated(choices.validation) else ()
         validation_table = read_table(choices.validation, columns=names, named=columns.read)
-        report += validation_table.lines()
+        report += validation_table.lines(choices.naming)
         bad_rows += validation_table.bad_rows
         for column in columns.read:
             validation_table.column(column, "column of validation")

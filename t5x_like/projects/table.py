@@ -10,6 +10,8 @@ from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.projects.project_rows import count_of, listed
 from t5x_like.text.tasks.rows import BadRow
 
+_NO_NAMES = "its first line is a row like the others"
+
 
 class TableRow(NamedTuple):
     """Row of a table.
@@ -81,7 +83,7 @@ class UserTable:
       rows: Usable rows.
       bad_rows: Rows that can't be read.
       column_names: Names of the columns, in order.
-      names_note: Line of a report on names that the file doesn't have; empty for others.
+      has_names: True if the file or the user names the columns.
     """
 
     file: str
@@ -89,13 +91,18 @@ class UserTable:
     rows: Sequence[TableRow]
     bad_rows: Sequence[BadRow]
     column_names: Sequence[str]
-    names_note: str = ""
+    has_names: bool = True
 
-    def lines(self) -> list[str]:
-        """Return lines of a report."""
+    def lines(self, naming: str) -> list[str]:
+        """Return lines of a report.
+
+        Args:
+          naming: Call or command that names the columns of a file without a line of names.
+        """
         columns = listed([repr(name) for name in self.column_names], 12)
         line = f"{self.file}: {count_of(len(self.rows), 'row')} of {self.description}, columns {columns}"
-        return [line, *([self.names_note] if self.names_note else [])]
+        note = f"  {_NO_NAMES}; name the columns: {naming}"
+        return [line] if self.has_names else [line, note]
 
     @functools.cached_property
     def columns(self) -> dict[str, Column]:
@@ -119,7 +126,8 @@ class UserTable:
             known = ", ".join(map(repr, self.column_names))
             raise UserError(
                 f"{flag}={name}: {self.file} has no such column; the columns are {known}",
-                hint=nearest(name, self.column_names),
+                hint=nearest(name, self.column_names)
+                or ("" if self.has_names else f"{_NO_NAMES}; name its columns"),
             )
         if not self.columns[name].cells:
             raise UserError(f"{flag}={name}: all cells of this column of {self.file} are empty")

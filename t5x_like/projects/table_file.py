@@ -19,9 +19,6 @@ _SEPARATED = ("csv", "tsv")
 _PLAIN = "txt"
 _MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
 _FIRST_ROWS = 1000
-_NAMES_NOTE = (
-    "  its first line is a row like the others; name the columns: t5x-like new … --columns NAME NAME …"
-)
 
 
 def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] = ()) -> UserTable:
@@ -45,7 +42,7 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
     if format == _PLAIN:
         return _plain_text(file, path)
     options: dict[str, Any] = {}
-    names_note = ""
+    has_names = True
     description = {"tsv": "TSV", "csv": "CSV", "jsonl": "JSONL"}.get(format, format)
     if format in _SEPARATED:
         _, separator = _first_line(path)
@@ -58,7 +55,7 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
             numbered = tuple(f"column_{place}" for place in range(1, len(cells) + 1))
             options["columns"] = tuple(columns) or numbered
             description += " without names of columns"
-            names_note = "" if columns else _NAMES_NOTE
+            has_names = bool(columns)
             if len(options["columns"]) != len(cells):
                 raise UserError(
                     f"{count_of(len(columns), 'name')} of columns ({', '.join(columns)}) for {file}, whose first row "
@@ -80,7 +77,7 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
         rows=_with_lists(rows, names),
         bad_rows=bad_rows,
         column_names=names,
-        names_note=names_note,
+        has_names=has_names,
     )
 
 

@@ -9,6 +9,7 @@ import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.projects.project import TableChoices, project_of_table
 
 FEW = {
     "TRAIN_STEPS": 40,
@@ -20,7 +21,7 @@ FEW = {
 }
 
 
-def write_rows(file: Path, numbers: range) -> None:
+def write_rows(file: Path, numbers: range, *, has_names: bool = True) -> None:
     rows = [
         [
             f"{'the king went up to the mountain' if each % 2 else 'his people stood by the river'} {each}",
@@ -29,16 +30,22 @@ def write_rows(file: Path, numbers: range) -> None:
         for each in numbers
     ]
     with file.open("w", newline="") as stream:
-        csv.writer(stream).writerows([["text", "label"], *rows])
+        csv.writer(stream).writerows([*[["text", "label"]] * has_names, *rows])
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> t5x_like.FineTunedModel:
-    """A model that learned which of two beginnings a text has."""
+    """A model that learned which of two beginnings a text has, from a table without names of columns."""
     folder = tmp_path_factory.mktemp("fine_tuning")
-    write_rows(folder / "rows.csv", range(64))
+    write_rows(folder / "rows.csv", range(64), has_names=False)
     return t5x_like.fine_tune(
-        None, train=folder / "rows.csv", text="text", label="label", directory=folder / "kings", settings=FEW
+        None,
+        train=folder / "rows.csv",
+        columns=("text", "label"),
+        text="text",
+        label="label",
+        directory=folder / "kings",
+        settings=FEW,
     )
 
 
@@ -89,6 +96,29 @@ def test_predictions_are_those_of_the_command_for_a_table_its_rows_and_its_texts
         assert predicted.prediction == row["prediction"]
         assert predicted.probability == pytest.approx(row["probability"], abs=1e-6)
         assert predicted.scores == pytest.approx(row["scores"], abs=1e-6)
+
+
+def test_a_table_without_names_of_columns_is_read_with_names_of_the_call(
+    model: t5x_like.FineTunedModel,
+) -> None:
+    write_rows(Path("named.csv"), range(200, 206))
+    write_rows(Path("nameless.csv"), range(200, 206), has_names=False)
+    columns = ("text", "label")
+    assert model.predict("nameless.csv", columns=columns) == model.predict("named.csv")
+    assert model.evaluate("nameless.csv", columns=columns) == model.evaluate("named.csv")
+    with pytest.raises(
+        UserError, match=r"has no such column; .*\n  its first line is a row like the others; name"
+    ):
+        model.predict("nameless.csv")
+    for refused in (lambda: model.predict([KING], columns=columns), lambda: model.evaluate(columns=columns)):
+        with pytest.raises(UserError, match="columns are names for a table, and none is given"):
+            refused()
+
+
+def test_python_is_named_in_python() -> None:
+    write_rows(Path("nameless.csv"), range(64), has_names=False)
+    report = project_of_table("kings", TableChoices(data="nameless.csv")).report
+    assert "name the columns: fine_tune(…, columns=('NAME', 'NAME', …))" in report[1]
 
 
 def test_rows_that_cannot_be_used_are_named_with_the_users_columns_and_cut_ones_counted(
