@@ -133,7 +133,7 @@ class TaskEvaluation:
       targets_length: Tokens of a target whose likelihood is computed.
       split: Split to evaluate; tasks of a mixture without it are left out.
       batch_size: Examples in a batch.
-      limit: Number of rows to evaluate, the same sample of the split each time; all by default. Of tasks that only
+      limit: Most rows to evaluate, the same sample of the split each time; all by default. Of tasks that only
         seqio knows it is the first rows.
       method: "generate" decodes an output; "rank" predicts the most likely of the task's ``labels``, which suits
         classification with few classes.
@@ -213,7 +213,7 @@ class HeadEvaluation:
       inputs_length: Tokens of an input. Longer texts are cut; contexts of questions are read in windows.
       split: Split to evaluate.
       batch_size: Examples in a batch.
-      limit: Number of rows to evaluate, the same sample of the split each time; all by default.
+      limit: Most rows to evaluate, the same sample of the split each time; all by default.
       max_answer_length: See ``SpanSearch``.
       null_score_diff_threshold: See ``SpanSearch``.
       n_best: See ``SpanSearch``.

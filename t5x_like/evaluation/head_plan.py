@@ -52,7 +52,7 @@ class HeadPlan:
     @property
     def inputs(self) -> dict[int, str]:
         """Input texts by row number."""
-        return {number: read.row.input_text for number, read in enumerate(self.read)}
+        return {each.number: each.row.input_text for each in self.read}
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
@@ -69,18 +69,18 @@ class HeadPlan:
         longest = np.zeros(len(self.questions), np.int64)
         np.maximum.at(longest, examples.origins, examples.sizes)
         for rows in length_batches(longest, self.predictor.batch_size * _BATCHES_AT_ONCE):
-            if not all(number in answered for number in rows):
+            if not all(self.read[row].number in answered for row in rows):
                 yield self._answer_part(params, rows)
 
     def _answer_part(self, params: Any, rows: list[int]) -> list[Row]:
         part = self.questions.part(rows)
         scores = self.predictor.scores(params, part)
         if self.refuses_nan:
-            self._require_numbers(part, rows, scores)
+            self._require_numbers(part, scores)
         found = head_predictions(part, self.order.applied(scores), self.spans).rows(part)
         return [
-            {"task": part.task, "number": number, **row, "cut": int(place in part.examples.cut)}
-            for place, (number, row) in enumerate(zip(rows, found, strict=True))
+            {"task": part.task, "number": each.number, **row, "cut": int(place in part.examples.cut)}
+            for place, (each, row) in enumerate(zip(part.read, found, strict=True))
         ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
@@ -110,10 +110,11 @@ class HeadPlan:
         answers = self.questions.most_frequent(training_rows(learned))
         return {} if answers is None else self.questions.score(answers)
 
-    def _require_numbers(self, part: HeadQuestions, rows: list[int], scores: Sequence[np.ndarray]) -> None:
+    def _require_numbers(self, part: HeadQuestions, scores: Sequence[np.ndarray]) -> None:
         for origin, each in zip(part.examples.origins.tolist(), scores, strict=True):
             if np.isnan(each).any():
+                number = part.read[origin].number
                 raise ValueError(
-                    f"task {part.task!r}: the head's score for question {rows[origin]} is not a number (NaN); these "
-                    "weights can't be evaluated, give others"
+                    f"task {part.task!r}: the head's score for question {number} is not a number (NaN); these weights "
+                    "can't be evaluated, give others"
                 )

@@ -18,7 +18,7 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
-from t5x_like.text.tasks.rows import RowPolicy, sample_of
+from t5x_like.text.tasks.rows import RowPolicy
 
 # The target of unlabeled rows in T5's wording.
 _UNKNOWN = "<unk>"
@@ -215,7 +215,7 @@ def load_questions(
     Args:
       definition: The task.
       split: Name of the split.
-      limit: Number of rows, the same sample of the split each time; all by default.
+      limit: Most rows, the same sample of the split each time; all by default. See ``PairsTask.sample``.
       policy: Counts bad rows that are skipped.
 
     Raises:
@@ -225,8 +225,8 @@ def load_questions(
         raise ValueError(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
-    read = sample_of(definition.read(split, policy), limit)
-    questions = tuple(_question(index, row) for index, row in enumerate(read))
+    read = definition.sample(definition.read(split, policy), limit, values_of=lambda pair: pair.row)
+    questions = tuple(_question(number, row) for number, row in read)
     if not questions:
         raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")
     benchmark = definition.benchmark if isinstance(definition, BenchmarkTask) else None

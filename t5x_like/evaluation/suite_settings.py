@@ -65,7 +65,7 @@ class SuiteEvaluation:
       style: Template of prompts; by default the input alone, with an answer marker for decoders unless the
         task's answers continue its inputs.
       batch_size: Examples in a batch.
-      limit: Number of rows to evaluate, the same sample of the split each time; all by default.
+      limit: Most rows to evaluate, the same sample of the split each time; all by default.
       skip_missing: Leave out tasks without files, or without a suitable head, instead of raising an error.
       on_bad_row: "fail" or "skip" for unreadable rows; by default each task's own setting.
       resamples: Bootstrap resamples of confidence intervals; 0 computes none.

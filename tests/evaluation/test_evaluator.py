@@ -94,6 +94,7 @@ def test_a_limit_takes_the_same_rows_of_the_whole_split_each_time(make_task):
         assert [each.raw.values["inputs"] for each in of_head] == texts
         numbers = [int(text.split()[1]) for text in texts]
         assert numbers == [3, 12, 15, 25, 32, 35, 40, 43, 46, 48, 52, 56]
+        assert [row.number for row in questions.rows] == [each.number for each in of_head] == numbers
 
 
 def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):

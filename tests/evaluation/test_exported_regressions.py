@@ -115,6 +115,28 @@ def test_an_export_is_evaluated_as_its_run_and_scales_are_not_mixed(
     assert _numbers(folder / "export", (), f"{TASK}_plain") == pytest.approx(numbers, rel=1e-6)
 
 
+def test_rows_of_a_sample_have_the_predictions_and_numbers_of_the_split(
+    folder: Path, numbers: list[float], tmp_path: Path
+) -> None:
+    suite = SuiteEvaluation(
+        checkpoint=str(folder / "run"),
+        tasks=(TASK,),
+        output_dir=str(tmp_path),
+        inputs_length=8,
+        limit=3,
+        resamples=0,
+    )
+    for _ in range(2):  # the second continues the first
+        evaluate_suite(suite, shown=False)
+        rows = list(read_jsonl(tmp_path / TASK / "predictions.jsonl"))
+        drawn = [row["number"] for row in rows]
+        assert drawn == sorted({*drawn})
+        assert len(drawn) == 3
+        assert drawn != [0, 1, 2]
+        assert [row["input"] for row in rows] == [TEXTS[number] for number in drawn]
+        assert [row["prediction"] for row in rows] == pytest.approx([numbers[number] for number in drawn])
+
+
 def test_a_run_is_not_averaged_with_an_export(folder: Path) -> None:
     with (
         pytest.raises(ValueError, match="average the run that was exported, or exports only"),

@@ -14,7 +14,7 @@ from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
-from t5x_like.text.tasks.rows import RowPolicy, sample_of
+from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
@@ -212,7 +212,7 @@ def read_questions(
     Args:
       definition: Task.
       split: Split to read.
-      limit: Number of rows, the same sample of the split each time; None reads all.
+      limit: Most rows, the same sample of the split each time; None reads all. See ``PairsTask.sample``.
       policy: Counter of skipped rows.
 
     Raises:
@@ -222,7 +222,9 @@ def read_questions(
         raise ValueError(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
-    read = sample_of(definition.head_rows(split, policy), limit)
+    rows = definition.head_rows(split, policy)
+    sample = definition.sample(rows, limit, values_of=lambda row: row.raw.values)
+    read = [row._replace(number=number) for number, row in sample]
     if not read:
         raise definition.none_usable(split, policy)
     return read

@@ -40,6 +40,7 @@ class Benchmark:
       metrics: Functions of ``text.metrics`` over postprocessed targets and predictions.
       labels: Possible targets in the order of class ids; empty for open answers.
       extras: Further fields that ``word`` gives, with their types.
+      group_columns: Columns of the groups that metrics compare as a whole; ``idx/question`` is a field of ``idx``.
       head: Reading of rows by an encoder's head.
       head_task: For a benchmark without ``head``: the benchmark of the same rows that has one.
       question_columns: Columns that a question consists of; by default all text columns.
@@ -58,6 +59,7 @@ class Benchmark:
     metrics: tuple[MetricFunction, ...] = ()
     labels: tuple[str, ...] = ()
     extras: Mapping[str, Kind] = field(default_factory=dict)
+    group_columns: tuple[str, ...] = ()
     head: HeadFormat | None = None
     head_task: str = ""
     question_columns: tuple[str, ...] = ()

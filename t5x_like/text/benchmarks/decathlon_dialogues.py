@@ -138,6 +138,7 @@ WOZ = Benchmark(
     postprocess=dialogue_turn,
     metrics=(joint_goal_em,),
     extras={"question": "text", "context": "text", "dialogue": "int", "turn": "int"},
+    group_columns=("dialogue",),
     examples=(
         _example(
             0,

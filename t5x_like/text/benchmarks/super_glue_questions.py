@@ -113,6 +113,7 @@ MULTIRC = Benchmark(
     metrics=(multirc_f1_over_all_answers, mean_group_metric(all_match)),
     labels=FALSE_TRUE,
     extras={"idx/paragraph": "int", "idx/question": "int", "idx/answer": "int"},
+    group_columns=("idx/question",),
     head=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=FALSE_TRUE),
     examples=(
         _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
@@ -158,6 +159,7 @@ RECORD = Benchmark(
     postprocess=postprocessing.record,
     metrics=(deduplicate_metric(squad),),
     extras={"idx/passage": "int", "idx/query": "int", "answers": "texts"},
+    group_columns=("idx/passage", "idx/query"),
     head=CandidateRanking(),
     training_examples=138_854,  # one for each of a query's answers
     examples=(

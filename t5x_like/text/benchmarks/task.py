@@ -78,6 +78,11 @@ class BenchmarkTask(PairsTask):
         """Metrics over postprocessed answers; see ``PairsTask``."""
         return self.benchmark.metrics
 
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Columns of the groups that metrics compare; see ``PairsTask``."""
+        return self.benchmark.group_columns
+
     def head_metrics(self) -> Sequence[MetricFunction]:
         """Metrics of the benchmark for a head's predictions; see ``PairsTask``."""
         return self.head_format().metrics(self.benchmark.metrics)

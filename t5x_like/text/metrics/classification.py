@@ -1,12 +1,28 @@
 """Metrics for class predictions, times 100 as T5 reports them. Classes are numbers; -1 is an invalid prediction."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
 Scores = dict[str, float]
 Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
+
+
+_OVER_GROUPS: WeakSet[Metric] = WeakSet()
+MetricT = TypeVar("MetricT", bound=Metric)
+
+
+def over_groups(metric: MetricT) -> MetricT:
+    """Mark a metric that compares groups of rows, of which an evaluation of a sample reads whole ones."""
+    _OVER_GROUPS.add(metric)
+    return metric
+
+
+def is_over_groups(metric: Metric) -> bool:
+    """Return True for a metric that ``over_groups`` has marked."""
+    return metric in _OVER_GROUPS
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
@@ -137,7 +153,7 @@ def mean_group_metric(
         return {name: float(np.mean(scores)) for name, scores in each.items()}
 
     mean_over_groups.__name__ = f"mean_group_metric({_name_of(metric_fn)})"
-    return mean_over_groups
+    return over_groups(mean_over_groups)
 
 
 def deduplicate_metric(metric_fn: Metric, group_key: str = "group", value_key: str = "value") -> Metric:
@@ -154,7 +170,7 @@ def deduplicate_metric(metric_fn: Metric, group_key: str = "group", value_key: s
         return metric_fn([truth[0] for truth, _ in groups], [guess[0] for _, guess in groups])
 
     over_first_rows.__name__ = f"deduplicate_metric({_name_of(metric_fn)})"
-    return over_first_rows
+    return over_groups(over_first_rows)
 
 
 def _name_of(metric_fn: Metric) -> str:

@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.metrics.classification import Scores, require_as_many, require_pairs
+from t5x_like.text.metrics.classification import Scores, over_groups, require_as_many, require_pairs
 
 UNANSWERABLE = "unanswerable"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -38,6 +38,7 @@ def _words(text: str) -> set[str]:
     return {word.translate(_NO_PUNCTUATION) for word in text.strip().lower().split()} - _LEFT_OUT
 
 
+@over_groups
 def joint_goal_em(targets: Sequence[Mapping[str, Any]], predictions: Sequence[Mapping[str, Any]]) -> Scores:
     """Compute how often a dialogue's whole state is right, and how often the change and the requests of a turn are.
 

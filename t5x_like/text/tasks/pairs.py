@@ -1,8 +1,10 @@
 """Tasks of inputs and targets as text, from any source."""
 
+import functools
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from t5x_like.config_class import config_class
@@ -10,10 +12,11 @@ from t5x_like.io.files import json_value
 from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.metrics.classification import is_over_groups
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.row_files import describe_invalid_json
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, RowT, sample_of
 
 PAIRS = ExampleSpec(layout="encoder_decoder")
 
@@ -42,10 +45,12 @@ class LabeledRow(NamedTuple):
     Attributes:
       row: Texts and label.
       raw: Source row.
+      number: Position in the split; 0 for a row of no split.
     """
 
     row: HeadRow
     raw: RawRow
+    number: int = 0
 
 
 @config_class
@@ -67,6 +72,29 @@ class PairsTask(FileTask[TextPair]):
     def continues_inputs(self) -> bool:
         """True if a decoder's answer continues the inputs, so that prompts need no marker before it."""
         return False
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Columns of the groups that metrics compare as a whole, such as ``idx/question``, a field of ``idx``."""
+        return ()
+
+    def sample(
+        self, rows: Iterable[RowT], limit: int | None, *, values_of: Callable[[RowT], Mapping[str, Any]]
+    ) -> list[tuple[int, RowT]]:
+        """Return rows of a split with their positions, the same sample each time.
+
+        Groups that metrics compare stay whole. If the task doesn't name their columns, the sample is its first rows.
+
+        Args:
+          rows: All rows of the split.
+          limit: Most rows of the sample; None for all.
+          values_of: Function from a row to its columns.
+        """
+        if columns := self.group_columns:
+            return sample_of(rows, limit, group_of=lambda row: _values_at(values_of(row), columns))
+        if limit is not None and any(map(is_over_groups, self.metric_functions)):
+            return list(islice(enumerate(rows), limit))
+        return sample_of(rows, limit)
 
     @property
     @abstractmethod
@@ -182,6 +210,13 @@ class PairsTask(FileTask[TextPair]):
     def shown(self, row: TextPair) -> dict[str, Any]:
         """Implement ``FileTask``."""
         return dict(row.row)
+
+
+def _values_at(values: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
+    """Return the values of columns; ``idx/question`` is the field "question" of the column "idx"."""
+    return tuple(
+        functools.reduce(lambda value, part: value[part], name.split("/"), values) for name in columns
+    )
 
 
 def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str, Any]:

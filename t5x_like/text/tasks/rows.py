@@ -2,7 +2,7 @@
 
 import heapq
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -15,19 +15,34 @@ RowT = TypeVar("RowT")
 AnyT = TypeVar("AnyT")
 
 
-def sample_of(rows: Iterable[AnyT], limit: int | None) -> list[AnyT]:
-    """Return rows of a sample in their order, always the same ones; rows that are sorted by label keep its shares.
+def sample_of(
+    rows: Iterable[AnyT], limit: int | None, *, group_of: Callable[[AnyT], Hashable] | None = None
+) -> list[tuple[int, AnyT]]:
+    """Return rows of a sample with their positions, in order; always the same ones.
+
+    Rows that are sorted by label keep its shares. A smaller sample is a part of a larger one.
 
     Args:
       rows: Rows, which are read to the end.
-      limit: Size of the sample; None for all.
+      limit: Most rows of the sample; None for all.
+      group_of: Function from a row to the key of its group. Groups stay whole; a first one over ``limit`` does, too.
     """
     if limit is None:
-        return list(rows)
+        return list(enumerate(rows))
     generator = random.Random(0)
-    # Numbers differ, so that rows themselves are never compared.
-    drawn = ((generator.random(), number, row) for number, row in enumerate(rows))
-    return [row for _, _, row in sorted(heapq.nsmallest(limit, drawn), key=itemgetter(1))]
+    if group_of is None:
+        # Numbers differ, so that rows themselves are never compared.
+        drawn = ((generator.random(), number, row) for number, row in enumerate(rows))
+        return sorted(((number, row) for _, number, row in heapq.nsmallest(limit, drawn)), key=itemgetter(0))
+    groups: dict[Hashable, list[tuple[int, AnyT]]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(group_of(row), []).append((number, row))
+    sample: list[tuple[int, AnyT]] = []
+    for group in sorted(groups.values(), key=lambda _: generator.random()):
+        if sample and len(sample) + len(group) > limit:
+            break
+        sample += group
+    return sorted(sample, key=itemgetter(0))
 
 
 class Row(NamedTuple):
