@@ -10,7 +10,7 @@ from t5x_like.configuration_names import is_importable, is_nameable
 from t5x_like.gin_config.statements import ImportStatement, Origin
 from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
 from t5x_like.text.seqio_extra import INSTALL, missing_library
-from t5x_like.training.earlier_runs import moved_field
+from t5x_like.training.earlier_runs import moved_class, moved_field
 
 Target = Callable[..., Any]
 
@@ -81,7 +81,8 @@ class ImportedNames:
             if not hasattr(target, attribute):
                 prefix = ".".join(name.split(".")[: index + 1])
                 known = [known for known, _ in _public(target, prefix)]
-                hint = nearest_or_all(name, known)
+                moved = moved_class(getattr(target, "__name__", ""), attribute)
+                hint = f"it is in {moved} now" if moved else nearest_or_all(name, known)
                 raise UserError(
                     f"{prefix} has no {attribute!r}", where=str(origin), source=origin.source, hint=hint
                 )
@@ -155,6 +156,8 @@ def import_module(name: str, *, where: str, source: str = "") -> ModuleType:
         parent, _, last = name.rpartition(".")
         if parent and hasattr(_import_or_none(parent), last):
             hint = f"{last!r} is not a module: import {parent} and write {parent.rsplit('.', 1)[-1]}.{last}"
+        elif moved := moved_class(name):
+            hint = f"what it had is in {moved} now"
         else:
             hint = "is it misspelt? A module of your own is looked for in the working directory"
         raise UserError(f"there is no module {name!r}", where=where, source=source, hint=hint) from error

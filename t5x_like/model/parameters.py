@@ -56,12 +56,19 @@ def axes_of(model: nnx.Module) -> Axes:
 
 def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
     """Return structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model, without allocating it."""
-    try:
-        hash(config)
-    except TypeError:  # a user's own configuration, with a list in it
+    if not _is_frozen(config):  # a user's own, which may change or hold a list
         return _abstract.__wrapped__(config)
     graphdef, shapes, axes = _abstract(config)
     return graphdef, unflatten(flatten(shapes)), unflatten(flatten(axes))
+
+
+def _is_frozen(config: ModelConfig) -> bool:
+    """Return whether a configuration is a frozen dataclass of values that can't change either."""
+    options = getattr(type(config), "__dataclass_params__", None)
+    try:
+        return options is not None and options.frozen and isinstance(hash(config), int)
+    except TypeError:
+        return False
 
 
 # A run asks for the same structure about ten times, and each answer takes as long as building the model.

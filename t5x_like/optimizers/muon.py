@@ -22,7 +22,8 @@ class Muon(OptimizerConfig):
     """Muon, by ``optax.contrib.muon``, on the hidden matrices; Adam on all other weights.
 
     A matrix moves by its averaged gradient with nearly equal singular values. Each layer of a stacked weight is a
-    matrix of its own. Embeddings, output layers, heads, norm scales and biases have Adam's updates, and don't decay.
+    matrix of its own. Embeddings, projections to words and classes, norm scales and biases have
+    Adam's updates, and don't decay.
 
     Attributes:
       learning_rate: Rate of the matrices, and of the other weights without ``adam_learning_rate``.

@@ -139,6 +139,7 @@ def resolved(experiment: Experiment) -> Experiment:
     Raises:
       ValueError: The recipe has a teacher, whose step is not planned.
     """
+    registry.register(experiment.data.tasks)
     experiment = resolve_experiment(experiment)
     if companions := experiment.method.companions(experiment.model):
         raise ValueError(

@@ -22,9 +22,12 @@ from t5x_like.pretrained.output_scale import params_in_scale
 from t5x_like.text.batches.head_source import classes_for, scale_for
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.cached_outputs import CachedOutputs, OutputCache, Outputs
-from t5x_like.training.microbatches import Microbatch
+from t5x_like.training.microbatches import MODEL, Microbatch
 
 log = logging.getLogger(__name__)
+
+# Names of a run's own JSON files.
+_FILES_OF_RUNS = frozenset({"classes", "config", "experiment", "frozen", "model", "newest_step"})
 
 
 class CompanionSource(NamedTuple):
@@ -128,7 +131,17 @@ def open_companion(
 def open_companions(
     sources: Mapping[str, CompanionSource], model: Any, *, mesh: Mesh, train: LoaderConfig, model_dir: str
 ) -> dict[str, Companion]:
-    """Open all companions of a method, as ``open_companion`` does each."""
+    """Open all companions of a method, as ``open_companion`` does each.
+
+    Raises:
+      ValueError: As ``open_companion``, or a name is that of the trained model or of another file of a run.
+    """
+    for name in sources:
+        if name == MODEL or name in _FILES_OF_RUNS:
+            raise ValueError(
+                f"a frozen model can't have the name {name!r}, since {name}.json in the run is another file; rename it "
+                "in the method's companions()"
+            )
     return {
         name: open_companion(name, source, model, mesh=mesh, train=train, model_dir=model_dir)
         for name, source in sources.items()

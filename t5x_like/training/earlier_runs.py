@@ -3,6 +3,7 @@
 from typing import Any
 
 _CLASS = "$class"
+_DISTILLATION = "distillation."
 _PACKAGE = "t5x_like.training"
 
 # Classes that have another module now.
@@ -48,6 +49,35 @@ def moved_field(owner: Any, name: str) -> str | None:
     return f"{_FIELDS[name]}.{name}" if name in _FIELDS else _RENAMED.get(name)
 
 
+def moved_class(module: str, name: str = "") -> str | None:
+    """Return the module that a class moved to, such as ``t5x_like.training.run_config``; ``None`` if it didn't move.
+
+    Args:
+      module: Module that lacks it, or that is not there any more.
+      name: The class; any of the module if not given.
+    """
+    moved = [now for before, now in MOVED.items() if before.startswith(f"{module}:{name}")]
+    return moved[0].partition(":")[0] if moved else None
+
+
+def described_in_parts(described: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a ``config.json`` of an earlier version as ``experiment.describe`` names them.
+
+    Args:
+      described: Values by path, where a distillation had paths of its own and parts had no classes.
+    """
+    has_inputs = described.get("word_vectors") or "features.is" in described
+    start = "PretrainedInputs" if has_inputs else "FreshWeights"
+    classes = {
+        "method.is": "Distillation" if f"{_DISTILLATION}is" in described else "Supervised",
+        "start.is": "PretrainedWeights" if described.get("start_from") else start,
+    }
+    named = {key.removeprefix(_DISTILLATION): value for key, value in described.items()}
+    if not named.get("start_from"):
+        named.pop("start_from", None)
+    return named | {"is": "Experiment"} | classes
+
+
 def with_parts(record: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an ``experiment.json`` in parts.
 
@@ -72,7 +102,7 @@ def with_parts(record: dict[str, Any]) -> dict[str, Any]:
         method = {**distillation, **loss}
     pretrained, inputs = take("start_from", "noisy_tune"), take("word_vectors", "features")
     start = {_CLASS: f"{_PACKAGE}.start.fresh_weights:FreshWeights"}
-    if pretrained.get("start_from") is not None:
+    if pretrained.get("start_from"):
         start = {_CLASS: f"{_PACKAGE}.start.pretrained_weights:PretrainedWeights", **pretrained}
     elif any(each is not None for each in inputs.values()):
         start = {_CLASS: f"{_PACKAGE}.start.pretrained_inputs:PretrainedInputs", **inputs}

@@ -17,6 +17,7 @@ from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
+from t5x_like.training.earlier_runs import described_in_parts
 from t5x_like.training.methods.method import TrainingMethod
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import RunConfig
@@ -29,6 +30,15 @@ from t5x_like.training.weight_average import WeightAverage
 # Parts whose fields are described without the part's name: no two of them have a field of one name.
 PARTS = ("data", "start", "method", "run")
 _VARIANTS = ("start", "method")  # parts of several classes
+
+# The part that has what a field of earlier versions said, where another class of that part may be in its place.
+_PART_OF = {
+    "start_from": "start=PretrainedWeights(start_from=…)",
+    "noisy_tune": "start=PretrainedWeights(start_from=…, noisy_tune=…)",
+    "word_vectors": "start=PretrainedInputs(word_vectors=…)",
+    "features": "start=PretrainedInputs(features=…)",
+    "distillation": "method=Distillation(teacher=…)",
+}
 
 
 @config_class
@@ -64,6 +74,15 @@ class Experiment:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
+        owners: dict[str, str] = {each.name: "the experiment" for each in dataclasses.fields(self)}
+        for part in sorted(PARTS, key=_VARIANTS.count):  # parts of several classes last, to be named
+            for each in dataclasses.fields(getattr(self, part)):
+                if each.name in owners:
+                    raise ValueError(
+                        f"{type(getattr(self, part)).__name__}.{each.name} has the name of a field of "
+                        f"{owners[each.name]}; rename it, since records name fields without their part"
+                    )
+                owners[each.name] = f"the part {part!r}"
         if self.trainable == ():
             raise ValueError(
                 "trainable is empty; give patterns of weights to train, or leave it out to train all"
@@ -91,12 +110,15 @@ class Experiment:
             inner = {each: changes.pop(each) for each in vars(part) if each in changes}
             kept[name] = dataclasses.replace(part, **inner)
         if changes:
-            raise TypeError(f"an Experiment and its parts have no field {', '.join(changes)}")
+            hints = [f"give {_PART_OF[name]}" for name in changes if name in _PART_OF]
+            raise TypeError(
+                f"an Experiment and its parts have no field {', '.join(changes)}"
+                + "".join(f"; {hint}" for hint in dict.fromkeys(hints))
+            )
         return dataclasses.replace(self, **kept)
 
 
 _COMPUTE_DTYPE = "model.compute_dtype"
-_BEFORE = "distillation."  # of runs whose experiment had this field
 
 
 def num_parameters(experiment: Experiment) -> int | None:
@@ -163,16 +185,14 @@ def differences(old: dict[str, Any], new: Experiment) -> list[str]:
     described, free = describe(new), set(changeable_paths(new))
     if new.data.batch_size_ramp is not None:  # which grows by microbatches
         free.discard("num_microbatches")
-    old = {key.removeprefix(_BEFORE): value for key, value in old.items() if key != f"{_BEFORE}is"}
+    old = old if "method.is" in old else described_in_parts(old)
     lines = []
     for key in sorted(old.keys() | described.keys()):
         is_absent = key not in old or key not in described
         if _is_in(key, free) or (not is_absent and old[key] == described[key]):
             continue
-        # What another version lacks is off there.
-        if is_absent and old.get(key, described.get(key)) in (None, False):
-            continue
-        if key not in old and key in {f"{name}.is" for name in _VARIANTS}:
+        value = old.get(key, described.get(key))
+        if is_absent and (value is None or value is False):  # what another version lacks is off there
             continue
         line = (
             f"{key}: the run has {old.get(key, 'nothing')!r}, you ask for {described.get(key, 'nothing')!r}"

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.training.hooks import Hook, RunProgress
-from t5x_like.training.state import StatePlan, saved_part
+from t5x_like.training.state import StatePlan, has_memory, saved_part
 
 _FEWEST_LINES = 10
 
@@ -52,7 +52,7 @@ class WatchLossSpikes(Hook):
     """
 
     def __init__(self, config: LossSpikes, checkpoints: Checkpoints, plan: StatePlan) -> None:
-        if config.action == "return" and plan.abstract.keys() & {"memory", "teacher_memory"}:
+        if config.action == "return" and has_memory(plan.abstract):
             raise ValueError(
                 "loss_spikes.action is 'return', and this model has a memory of earlier segments, which other batches "
                 "don't continue; set 'report'"

@@ -8,8 +8,7 @@ from jax.sharding import Mesh
 
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
 from t5x_like.optimizers.optax_optimizer import as_optimizer
-from t5x_like.pretrained.initial_weights import with_lm_head
-from t5x_like.text import registry
+from t5x_like.pretrained.initial_weights import CheckpointModel, with_lm_head
 from t5x_like.text.batches.head_source import head_for
 from t5x_like.training.companions import Companion
 from t5x_like.training.experiment import Experiment
@@ -17,7 +16,7 @@ from t5x_like.training.state import StatePlan, plan_state
 
 
 def resolve_experiment(experiment: Experiment) -> Experiment:
-    """Register the tasks, replace ``CheckpointModel`` by the model's configuration, and fill in ``trainable``.
+    """Replace ``CheckpointModel`` by the model's configuration, and fill in ``trainable``; tasks are registered.
 
     For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
 
@@ -25,10 +24,11 @@ def resolve_experiment(experiment: Experiment) -> Experiment:
       ValueError: There is no model to start from, it can't have the head that the tasks need, the adapter doesn't fit,
         or an option is for a head that the model lacks.
     """
-    registry.register(experiment.data.tasks)
-    head = head_for(experiment.data.train)
+    adds_lm_head = experiment.method.loss.auxiliary_lm_weight is not None
+    needs_head = adds_lm_head or isinstance(experiment.model, CheckpointModel)
+    head = head_for(experiment.data.train) if needs_head else None
     model: Any = experiment.start.resolve(experiment.model, head)
-    if experiment.method.loss.auxiliary_lm_weight is not None:
+    if adds_lm_head:
         model = with_lm_head(model, head)
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 

@@ -1,4 +1,4 @@
-"""Options of a run that don't decide what is computed in a step: its directory, length, intervals and guards."""
+"""Directory, length, intervals, guards and seed of a run."""
 
 from t5x_like.config_class import changeable, config_class
 from t5x_like.training.hooks import Hook

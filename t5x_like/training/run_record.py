@@ -81,10 +81,9 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
             inner = {each: own.pop(each) for each in _names_of_fields(owner) & own.keys()}
             kept = [each for each in part if each != _CLASS and each not in inner]
             values[name] = _build(owner, {each: _read(part, each, directory) for each in kept} | inner)
-        if own.keys() <= _names_of_fields(Experiment):
-            return Experiment(**values, **own)
-    unknown = ", ".join(own.keys() - _names_of_fields(Experiment))
-    raise TypeError(f"an Experiment and its parts have no field {unknown}")
+        of_experiment = {name: own.pop(name) for name in _names_of_fields(Experiment) & own.keys()}
+        experiment = Experiment(**values, **of_experiment)
+    return experiment.with_fields(**own) if own else experiment
 
 
 def read_recorded(directory: PathLike, name: str) -> Any:

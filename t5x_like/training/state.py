@@ -150,6 +150,11 @@ def memories_of(state: State) -> Memories:
     return {model or MODEL: state[name] for name, model in names.items()}
 
 
+def has_memory(state: State) -> bool:
+    """Return whether a state, or its shapes, has a memory of the batch before."""
+    return bool(memories_of(state))
+
+
 def memory_entries(memories: Memories) -> State:
     """Return a state's entries for memories by model: "memory", and such as "teacher_memory"."""
     return {

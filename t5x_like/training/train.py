@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.companions import Companion, give_companions, open_companions
 from t5x_like.training.experiment import Experiment, describe
@@ -18,7 +19,7 @@ from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
 from t5x_like.training.run_hooks import hooks_of_run
 from t5x_like.training.starting_state import starting_state
-from t5x_like.training.state import StatePlan, shardings_of
+from t5x_like.training.state import StatePlan, has_memory, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers, logged_lines
@@ -39,6 +40,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
     registration.connect()
+    registry.register(experiment.data.tasks)
     experiment = resolve_experiment(experiment)
     model: Any = experiment.model
     data, method, run = experiment.data, experiment.method, experiment.run
@@ -109,7 +111,7 @@ def compiled_steps(
       ValueError: batches grow, of a model whose memory is of the rows of the batch before.
     """
     ramp = experiment.data.ramp_schedule
-    if ramp is not None and any(name.endswith("memory") for name in plan.abstract):
+    if ramp is not None and has_memory(plan.abstract):
         raise ValueError(
             "batch_size_ramp needs rows that don't depend on the batch before; this model has a memory of earlier "
             "segments, so leave it out"

@@ -38,6 +38,7 @@ def write_run(recipe: Path, run: Path, settings: dict[str, Any]) -> None:
     """Write the run of a recipe with the weights that its training would begin with."""
     macros = {"MODEL_DIR": str(run), **settings}
     loaded = load([str(recipe)], [f"{name}={value!r}" for name, value in macros.items()], roots=(Experiment,))
+    registry.register(loaded.value.data.tasks)
     experiment = resolve_experiment(loaded.value)
     model: Any = experiment.model
     mesh = MeshConfig(data=1).build(jax.local_devices()[:1])

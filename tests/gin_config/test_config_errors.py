@@ -164,3 +164,27 @@ def test_what_a_shared_file_says_of_a_thing_that_a_recipe_replaced_is_nothing_to
         "run.gin:5: bakery.Loaf.grams has no effect",
         "run.gin:6: bakery.Oven.degrees has no effect",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "from t5x_like.training import experiment\nexperiment.Intervals.keep_checkpoints = 5",
+            "it is in t5x_like.training.run_config now",
+        ),
+        (
+            "from t5x_like.training.losses import distillation\ndistillation.Distillation.temperature = 3.0",
+            "what it had is in t5x_like.training.methods.distillation now",
+        ),
+        (
+            "from t5x_like.training import experiment\nexperiment.Experiment.total_steps = 3",
+            "it is run_config.RunConfig.total_steps now",
+        ),
+    ],
+)
+def test_names_that_moved_are_answered_by_their_place(tmp_path, text, hint):
+    (tmp_path / "run.gin").write_text(f"from __gin__ import dynamic_registration\n{text}\n")
+    with pytest.raises(UserError) as error:
+        load([str(tmp_path / "run.gin")], roots=["t5x_like.training.experiment.Experiment"])
+    assert error.value.hint == hint

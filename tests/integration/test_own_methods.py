@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from t5x_like.config_class import config_class
 from t5x_like.io.files import read_json, read_jsonl
@@ -53,3 +54,18 @@ def test_a_users_method_trains_and_continues_with_its_frozen_model(directory: Pa
     record = read_json(Path(home) / "reference.json")
     assert (record["reference"], record["step"]) == (reference, 2)
     assert read_json(Path(home) / "config.json")["method.is"] == "NearReference"
+
+
+@config_class
+class Misnamed(NearReference):
+    """A method whose frozen model would overwrite the run's configuration."""
+
+    def companions(self, model: Any) -> Mapping[str, CompanionSource]:
+        return {"config": CompanionSource(self.reference)}
+
+
+def test_a_frozen_model_cannot_have_the_name_of_a_file_of_the_run(directory: Path) -> None:
+    method = Misnamed(reference=str(directory / "reference"))
+    with pytest.raises(ValueError, match=r"can't have the name 'config', since config\.json"):
+        tiny_run.run(directory, model_dir=str(directory / "misnamed"), total_steps=1, method=method)
+    assert not (directory / "misnamed" / "config.json").exists()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
+from t5x_like.model.layers.linear import Linear
 from t5x_like.model.zoo.t5 import T5Config
 from tests.model.tiny_t5 import TINY, changed, graphdef_of, logits_of, random_batch, weights_of
 
@@ -107,3 +108,19 @@ def test_weights_start_with_t5s_spread():
 def test_impossible_sizes_are_refused(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         changed(**fields)
+
+
+def test_a_configuration_that_may_change_is_built_each_time():
+    class Own:
+        vocab_size = 8
+
+        def __init__(self, dim):
+            self.dim = dim
+
+        def build(self, key):
+            return Linear(self.dim, 2, axes=("embed", "mlp"), key=key)
+
+    own = Own(3)
+    assert parameters.count(parameters.abstract(own)[1]) == 6
+    own.dim = 5
+    assert parameters.count(parameters.abstract(own)[1]) == 10

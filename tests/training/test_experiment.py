@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t5x_like.config_class import ConfigTypeError
+from t5x_like.config_class import ConfigTypeError, config_class
 from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
@@ -18,6 +18,7 @@ from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.early_stopping import EarlyStopping
 from t5x_like.training.experiment import Experiment, describe, differences
 from t5x_like.training.methods.distillation import Distillation
+from t5x_like.training.methods.method import TrainingMethod
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import Intervals, RunConfig
 from t5x_like.training.start.pretrained_inputs import PretrainedInputs
@@ -87,6 +88,66 @@ def test_runs_of_earlier_versions_are_compared_field_by_field(tmp_path: Path) ->
     assert differences(earlier, taught) == []
     (line,) = differences(earlier, taught.with_fields(method=replace(taught.method, temperature=2.0)))
     assert line.startswith("temperature: the run has 3.0, you ask for 2.0")
+
+
+@config_class
+class WeightedTasks(TrainingMethod):
+    """A method whose weights may be 0."""
+
+    task_weights: tuple[float, ...]
+
+
+@config_class
+class Flipped(TrainingMethod):
+    """A method without fields of its own."""
+
+
+@config_class
+class Nested(TrainingMethod):
+    """A method with another one in it."""
+
+    distillation: Distillation
+
+
+@config_class
+class Seeded(TrainingMethod):
+    """A method with a field that the run has, too."""
+
+    seed: int = 0
+
+
+def test_a_number_of_0_that_comes_or_goes_is_a_difference(tmp_path: Path) -> None:
+    run = experiment(tmp_path, model_dir="run", total_steps=3, method=WeightedTasks(task_weights=(1.0, 0.0)))
+    shorter = run.with_fields(task_weights=(1.0,))
+    assert differences(describe(run), shorter)
+    assert differences(describe(shorter), run)
+
+
+def test_a_method_without_fields_is_another_method_than_that_of_an_earlier_run(tmp_path: Path) -> None:
+    run = experiment(tmp_path, model_dir="run", total_steps=3)
+    earlier = {key: value for key, value in describe(run).items() if key not in ("method.is", "start.is")}
+    assert differences(earlier, run) == []
+    (line,) = differences(earlier, run.with_fields(method=Flipped(loss=run.method.loss)))
+    assert line.startswith("method.is: the run has 'Supervised', you ask for 'Flipped'")
+
+
+def test_a_method_with_a_distillation_in_it_equals_its_own_record(tmp_path: Path) -> None:
+    method = Nested(distillation=Distillation(teacher="large"))
+    run = experiment(tmp_path, model_dir="run", total_steps=3, method=method)
+    assert differences(describe(run), run) == []
+
+
+def test_a_field_that_two_parts_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"Seeded\.seed has the name of a field of .*; rename it"):
+        experiment(tmp_path, model_dir="run", total_steps=3, method=Seeded())
+
+
+def test_fields_of_earlier_versions_are_answered_by_the_part_that_has_them_now(tmp_path: Path) -> None:
+    run = experiment(tmp_path, model_dir="run", total_steps=3)
+    with pytest.raises(TypeError, match=r"no field start_from; give start=PretrainedWeights\(start_from=…\)"):
+        run.with_fields(start_from="runs/a")
+    with pytest.raises(TypeError, match=r"no field distillation; give method=Distillation"):
+        run.with_fields(distillation=None)
 
 
 def test_parts_have_no_two_fields_of_one_name() -> None:

@@ -19,7 +19,7 @@ from t5x_like.training.hooks import Every
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.distillation import Distillation
 from t5x_like.training.noisy_tune import NoisyTune
-from t5x_like.training.run_config import Intervals
+from t5x_like.training.run_config import Intervals, RunConfig
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.run_record import (
     from_data,
@@ -177,6 +177,8 @@ def test_a_field_that_no_part_has_is_refused(tmp_path: Path) -> None:
     write_experiment(tmp_path, given)
     with pytest.raises(TypeError, match="no_such_field"):
         read_experiment(tmp_path, no_such_field=1)
+    longer = RunConfig(model_dir="other", total_steps=5)
+    assert read_experiment(tmp_path, run=longer, total_steps=7).run.total_steps == 7
     with pytest.raises(TypeError, match="an Experiment and its parts have no field no_such_field"):
         given.with_fields(no_such_field=1)
 

@@ -70,7 +70,17 @@ class TrainingMethod:
     def compute_loss(
         self, model: Any, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:
-        """Return the loss of a microbatch, the sums to log, and memories of the rows for the next batch."""
+        """Return the loss of a microbatch, the sums to log, and memories of the rows for the next batch.
+
+        Args:
+          model: The trained model.
+          microbatch: Rows with targets.
+          context: Normalizers, dropout key and frozen models.
+
+        Returns:
+          Loss, float32 []; the sums; and ``predictions.memory`` of each model that the method ran, by name: ``MODEL``
+          for the trained one. A memory that is left out stays as it is.
+        """
         predictions = predict(
             model, microbatch.batch, dropout_key=context.dropout_key, memory=microbatch.memories.get(MODEL)
         )

@@ -32,6 +32,12 @@ class PretrainedWeights(Start):
     start_from: str
     noisy_tune: NoisyTune | None = None
 
+    def __post_init__(self) -> None:
+        if not self.start_from:
+            raise ValueError(
+                "start_from is empty; name a run or a Hugging Face directory, or start from FreshWeights()"
+            )
+
     @property
     def description(self) -> str:
         """Origin of the weights, as the opening lines name it."""

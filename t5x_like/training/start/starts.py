@@ -27,7 +27,7 @@ def start_from(
     Raises:
       ValueError: Noise without a checkpoint, or a checkpoint with pretrained inputs of fresh weights.
     """
-    if checkpoint is None:
+    if not checkpoint:
         if noisy_tune is not None:
             raise ValueError(
                 "noisy_tune adds noise to pretrained weights; say whose by start_from (INITIAL_CHECKPOINT='…'), or "
