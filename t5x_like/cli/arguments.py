@@ -8,8 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from t5x_like.cli.flag_values import FlagValues
 from t5x_like.configuration_names import trust_module
-from t5x_like.gin_config.configuration import Configuration, Override, load, load_one, required_macros
+from t5x_like.gin_config.configuration import (
+    Configuration,
+    Override,
+    load,
+    load_one,
+    required_macros,
+)
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.seqio_extra import INSTALL, missing_library
@@ -29,6 +36,8 @@ REPORT = "t5x_like.reports.run_report.RunReport"
 CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
 # A recipe whose tasks a module registers needs no others.
 _DEFAULTS = ("TASKS = ()",)
+# Parameters of the macros that verbs take from a run.
+_LENGTHS = {"INPUTS_LENGTH": "inputs_length", "TARGETS_LENGTH": "max_new_tokens"}
 VERB_OF_CLASS = {
     EXPERIMENT: "train",
     EVALUATION: "evaluate",
@@ -147,6 +156,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
       UserError: There is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
     given: dict[str, Any] = {"CHECKPOINT": arguments.checkpoint, **macros}
+    flags, search = FlagValues.of(arguments), list[str]()
     if not arguments.gin_file:
         if not arguments.checkpoint:
             raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
@@ -158,7 +168,11 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
             )
         arguments.gin_file = [RECORDED_RUN, template]
         given["INPUTS_LENGTH"] = _source_length(home)
-    arguments.overrides = [*gin_macros(**given), *arguments.overrides]
+        search = flags.own_search(read_experiment_field(home, "evaluations"))
+    # A macro of a parameter that a flag gives would be one that nothing uses.
+    unused = {macro for macro, parameter in _LENGTHS.items() if parameter in flags.parameters}
+    macros = {name: value for name, value in given.items() if name not in unused}
+    arguments.overrides = [*gin_macros(**macros), *search, *arguments.overrides]
 
 
 def _source_length(run: Path) -> int | None:
@@ -288,20 +302,6 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configurat
         defaults=_DEFAULTS,
         modules=modules,
     )
-
-
-def parameters_set(arguments: argparse.Namespace, owner: str) -> set[str]:
-    """Return the parameters of a class that ``--set`` and ``--gin.`` give a value.
-
-    Args:
-      arguments: The flags.
-      owner: Name of the class, such as "GenerationConfig".
-    """
-    names = [
-        each.name if isinstance(each, Setting) else each.partition("=")[0] for each in arguments.overrides
-    ]
-    parts = [name.strip().rpartition(".") for name in names]
-    return {parameter for where, _, parameter in parts if where.rpartition(".")[2] == owner}
 
 
 def undefined_macros(arguments: argparse.Namespace) -> list[str]:

@@ -10,6 +10,7 @@ t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --set CHECKPOIN
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from t5x_like.cli.arguments import (
     add_ensemble_arguments,
     as_ensemble,
     load_configuration,
-    parameters_set,
     read_experiment_field,
     use_saved_run,
 )
 from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, suite_flags
+from t5x_like.cli.flag_values import FlagValues
+from t5x_like.gin_config.configuration import Configuration
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.partitioning.processes import initialize_processes
 from t5x_like.reports.score_tables import run_table
@@ -75,18 +77,7 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
 
 def _run_own_tasks(arguments: argparse.Namespace) -> int:
     """Evaluate a run on the held-out rows of its own tasks."""
-    output = arguments.output_dir
-    if not output and not arguments.gin_file and arguments.checkpoint:
-        output = f"{arguments.checkpoint.rstrip('/')}/evaluation"
-    is_recorded = not arguments.gin_file
-    by_head = is_recorded and _evaluates_head(arguments.checkpoint)
-    template = "gin/runs/evaluate_head.gin" if by_head else "gin/runs/evaluate.gin"
-    use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
-    evaluation: Any = load_configuration(arguments, EVALUATION).value
-    if is_recorded:
-        evaluations = _own_evaluations(arguments, evaluation.evaluations[0])
-        evaluation = replace(evaluation, evaluations=evaluations)
-    evaluation = as_ensemble(evaluation, arguments)
+    evaluation = own_evaluation(arguments)
     # This imports JAX.
     from t5x_like.evaluation.saved_runs import evaluate_run
 
@@ -94,6 +85,25 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
     print(run_table(evaluate_run(evaluation)))
     print(f"written to {evaluation.output_dir}")
     return 0
+
+
+def own_evaluation(arguments: argparse.Namespace) -> Any:
+    """Return the ``RunEvaluation`` of a run's own tasks that the flags describe; they may be changed."""
+    output = arguments.output_dir
+    if not output and not arguments.gin_file and arguments.checkpoint:
+        output = f"{arguments.checkpoint.rstrip('/')}/evaluation"
+    is_recorded = not arguments.gin_file
+    flags = FlagValues.of(arguments)
+    by_head = is_recorded and _evaluates_head(arguments.checkpoint)
+    template = "gin/runs/evaluate_head.gin" if by_head else "gin/runs/evaluate.gin"
+    use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
+    loaded = load_configuration(arguments, EVALUATION)
+    evaluation: Any = loaded.value
+    if is_recorded and "evaluations" not in flags.parameters_of(type(evaluation).__name__, loaded):
+        recorded = read_experiment_field(arguments.checkpoint, "evaluations")
+        evaluations = _own_evaluations(recorded, loaded, flags)
+        evaluation = replace(evaluation, evaluations=evaluations)
+    return as_ensemble(evaluation, arguments)
 
 
 def _evaluates_head(checkpoint: str) -> bool:
@@ -104,26 +114,31 @@ def _evaluates_head(checkpoint: str) -> bool:
     return ":HeadEvaluation" in record.read_text(encoding="utf-8", errors="replace")
 
 
-def _own_evaluations(arguments: argparse.Namespace, template: Any) -> tuple[Any, ...]:
+def _own_evaluations(recorded: Sequence[Any], loaded: Configuration, flags: FlagValues) -> tuple[Any, ...]:
     """Return the run's own evaluations, which may be of other tasks than it was trained on.
 
     Args:
-      arguments: The flags.
-      template: Gives the split, the batch size and the limit, and what flags set. It is the evaluation of a run
-        without one.
+      recorded: Evaluations of the run.
+      loaded: Configuration whose evaluation gives the split, the batch size and the limit, and what flags set. It is
+        the evaluation of a run without one.
+      flags: Names that flags set.
     """
-    chosen = parameters_set(arguments, type(template).__name__) - {"generation"}
-    changes = {name: getattr(template, name) for name in ("split", "batch_size", "limit", *chosen)}
-    decoding = parameters_set(arguments, "GenerationConfig") if hasattr(template, "generation") else set()
+    from t5x_like.evaluation.overruled_settings import overruled  # imports JAX
 
-    def own_evaluation(each: Any) -> Any:
-        if not decoding:
-            return replace(each, **changes)
-        length = {} if "max_new_tokens" in decoding else {"max_new_tokens": each.generation.max_new_tokens}
-        base = each.generation if decoding == {"max_new_tokens"} else template.generation
-        new = {name: getattr(template.generation, name) for name in decoding}
-        return replace(each, **changes, generation=replace(base, **{**new, **length}))
+    template = loaded.value.evaluations[0]
+    chosen = flags.parameters_of(type(template).__name__, loaded)
+    names = {"split", "batch_size", "limit", *chosen}
 
-    recorded = read_experiment_field(arguments.checkpoint, "evaluations")
-    own = tuple(own_evaluation(each) for each in recorded if isinstance(each, type(template)))
-    return own or (template,)
+    def as_recorded(each: Any) -> Any:
+        if not hasattr(each, "generation"):
+            return overruled(each, names, template)
+        if "method" in chosen and template.method == "rank":  # without the search of a run that writes
+            return overruled(each, {*names, "generation"}, template)
+        owner = type(template).__name__
+        decoding = flags.fields_of(template.generation, loaded, owner=owner, name="generation")
+        generation = overruled(each.generation, decoding, template.generation)
+        return overruled(each, {*names, "generation"}, replace(template, generation=generation))
+
+    own = [as_recorded(each) for each in recorded if isinstance(each, type(template))]
+    # One mixture that flags name is evaluated once.
+    return tuple(own[:1] if "mixture" in chosen else own) or (template,)

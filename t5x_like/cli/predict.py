@@ -21,10 +21,10 @@ from t5x_like.cli.arguments import (
     as_ensemble,
     import_users_modules,
     load_configuration,
-    parameters_set,
     read_experiment_field,
     use_saved_run,
 )
+from t5x_like.cli.flag_values import FlagValues
 from t5x_like.cli.number_types import positive
 from t5x_like.cli.prediction_tables import (
     add_table_arguments,
@@ -105,28 +105,39 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
     """Predict with a run, in the form of its task."""
+    prediction = run_prediction(arguments)
+    lines = _lines(arguments) if table is None else ()
+    return _predicted_rows().predict_rows(arguments, table, lines, prediction)
+
+
+def run_prediction(arguments: argparse.Namespace) -> Any:
+    """Return the ``RunPrediction`` that the flags describe; they may be changed."""
     is_recorded = not arguments.gin_file
     if is_recorded and not arguments.task:
         arguments.task = _own_task(arguments)
     checkpoint = arguments.checkpoint
-    keeps_decoding = bool(parameters_set(arguments, "GenerationConfig") - {"max_new_tokens"})
+    flags = FlagValues.of(arguments)
     length = _answer_length(checkpoint) if is_recorded else None
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task, TARGETS_LENGTH=length)
-    prediction: Any = load_configuration(arguments, PREDICTION).value
+    loaded = load_configuration(arguments, PREDICTION)
+    prediction: Any = loaded.value
     if arguments.method:
         prediction = replace(prediction, method=arguments.method)
     if is_recorded:
         evaluations = read_experiment_field(checkpoint, "evaluations")
-        prediction = prediction.as_evaluated(evaluations, keeps_decoding=keeps_decoding)
+        owner = type(prediction).__name__
+        prediction = prediction.as_evaluated(
+            evaluations,
+            decoding=flags.fields_of(prediction.generation, loaded, owner=owner, name="generation"),
+            search=flags.fields_of(prediction.spans, loaded, owner=owner, name="spans"),
+        )
     for name in ("inputs_length", "batch_size"):
         if getattr(arguments, name) is not None:
             prediction = replace(prediction, **{name: getattr(arguments, name)})
     if arguments.max_new_tokens is not None:
         generation = replace(prediction.generation, max_new_tokens=arguments.max_new_tokens)
         prediction = replace(prediction, generation=generation)
-    prediction = as_ensemble(prediction, arguments)
-    lines = _lines(arguments) if table is None else ()
-    return _predicted_rows().predict_rows(arguments, table, lines, prediction)
+    return as_ensemble(prediction, arguments)
 
 
 def _predicted_rows() -> Any:

@@ -228,6 +228,15 @@ class HeadEvaluation:
     null_score_diff_threshold: float = 0.0
     n_best: int = 20
 
+    @property
+    def spans(self) -> SpanSearch:
+        """Search for answer spans."""
+        return SpanSearch(
+            max_answer_length=self.max_answer_length,
+            null_score_diff_threshold=self.null_score_diff_threshold,
+            n_best=self.n_best,
+        )
+
     def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
@@ -263,11 +272,7 @@ class HeadEvaluation:
             read=read_questions(definition, self.split, limit=self.limit, policy=policy),
             predictor=predictor,
             inputs_length=self.inputs_length,
-            spans=SpanSearch(
-                max_answer_length=self.max_answer_length,
-                null_score_diff_threshold=self.null_score_diff_threshold,
-                n_best=self.n_best,
-            ),
+            spans=self.spans,
         )
         where, questions = f"task {task}, split {self.split}", plan.questions
         if questions.examples.num_cut:

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_predictor import HeadPredictor
+from t5x_like.evaluation.overruled_settings import overruled
 from t5x_like.evaluation.questions import seqio_codec
 from t5x_like.evaluation.row_predictors import HeadRowPredictor, RowPredictor, TextRowPredictor
 from t5x_like.evaluation.span_answers import SpanSearch
@@ -164,26 +165,28 @@ class RunPrediction:
             )
 
     def as_evaluated(
-        self, evaluations: Sequence[TaskEvaluation | HeadEvaluation], *, keeps_decoding: bool = False
+        self,
+        evaluations: Sequence[TaskEvaluation | HeadEvaluation],
+        *,
+        decoding: Collection[str] = (),
+        search: Collection[str] = (),
     ) -> "RunPrediction":
-        """Return the prediction with the settings of a run's first evaluation, where it has none of its own.
+        """Return the prediction with the settings of a run's first evaluation, but for the length of answers.
 
         Args:
           evaluations: Evaluations of the run.
-          keeps_decoding: The decoding is chosen, also where it is the default one.
+          decoding: Fields of ``generation`` that are kept.
+          search: Fields of ``spans`` that are kept.
         """
         if not evaluations:
             return self
         evaluation = evaluations[0]
         if isinstance(evaluation, HeadEvaluation):
-            if self.spans != SpanSearch():
-                return self
-            names = ("max_answer_length", "null_score_diff_threshold", "n_best")
-            spans = replace(self.spans, **{name: getattr(evaluation, name) for name in names})
-            return replace(self, spans=spans)
+            return replace(self, spans=overruled(evaluation.spans, search, self.spans))
         method, generation = self.method or evaluation.method, self.generation
-        if method == "generate" and not (keeps_decoding or generation.has_own_decoding):
-            generation = replace(evaluation.generation, max_new_tokens=generation.max_new_tokens)
+        if method == "generate":
+            kept = {*decoding, "max_new_tokens"}
+            generation = overruled(evaluation.generation, kept, self.generation)
         targets_length = self.targets_length or evaluation.targets_length
         return replace(self, method=method, targets_length=targets_length, generation=generation)
 
@@ -228,6 +231,11 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     registry.register(run.tasks)
     opened = _open(run, mesh, [run.task])
     definition: Any = registry.task(run.task)
+    by_spans = not opened.can_generate and head_format_of(run.task).head.kind == "question_answering"
+    if run.spans != SpanSearch() and not by_spans:
+        raise ValueError(
+            f"spans has no effect: {run.checkpoint} answers by no spans of a context; leave it out"
+        )
     if not opened.can_generate:
         if run.method is not None:
             raise ValueError(

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+COMMAND_LINE = "command line"
+
 
 class Origin(NamedTuple):
     """The place of a statement; ``file`` is None for the command line, ``line`` 0 for a default of the verb."""
@@ -14,7 +16,7 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         if not self.file:
-            return "command line"
+            return COMMAND_LINE
         return f"{self.file}:{self.line}" if self.line else self.file
 
 

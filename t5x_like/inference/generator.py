@@ -63,11 +63,6 @@ class GenerationConfig:
         """True for the default search, whatever the length."""
         return self.num_beams == 1 and self.temperature == 0
 
-    @property
-    def has_own_decoding(self) -> bool:
-        """True if more than the length is set."""
-        return self != GenerationConfig(max_new_tokens=self.max_new_tokens)
-
     def search_settings(self, end_ids: Sequence[int]) -> dict[str, Any]:
         """Return arguments of ``beam_search`` or ``sample``."""
         common = {"max_new_tokens": self.max_new_tokens, "eos_token_id": tuple(end_ids)}
