@@ -26,6 +26,7 @@ from t5x_like.cli.arguments import (
 )
 from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, suite_flags
 from t5x_like.cli.flag_values import FlagValues
+from t5x_like.evaluation.overruled_settings import overruled
 from t5x_like.gin_config.configuration import Configuration
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.partitioning.processes import initialize_processes
@@ -123,8 +124,6 @@ def _own_evaluations(recorded: Sequence[Any], loaded: Configuration, flags: Flag
         the evaluation of a run without one.
       flags: Names that flags set.
     """
-    from t5x_like.evaluation.overruled_settings import overruled  # imports JAX
-
     template = loaded.value.evaluations[0]
     chosen = flags.parameters_of(type(template).__name__, loaded)
     names = {"split", "batch_size", "limit", *chosen}

@@ -1,6 +1,7 @@
 """Generation: continuations of prompts by greedy decoding, sampling or beam search."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import jax
@@ -62,6 +63,25 @@ class GenerationConfig:
     def is_greedy(self) -> bool:
         """True for the default search, whatever the length."""
         return self.num_beams == 1 and self.temperature == 0
+
+    def without_effect(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the defaults of fields that have no effect in the search that changes choose.
+
+        Args:
+          changes: New values of some fields, such as one beam.
+        """
+        default = {each.name: each.default for each in fields(GenerationConfig)}
+        names: list[str] = []
+        if changes.get("num_beams", 1) > 1:
+            names.append("temperature")
+        if changes.get("temperature", 0) > 0:
+            names.append("num_beams")
+        search = {name: default[name] for name in names} | dict(changes)
+        if search.get("num_beams", self.num_beams) == 1:
+            names.append("length_penalty_alpha")
+        if search.get("temperature", self.temperature) == 0:
+            names += ["top_k", "top_p"]
+        return {name: default[name] for name in names}
 
     def search_settings(self, end_ids: Sequence[int]) -> dict[str, Any]:
         """Return arguments of ``beam_search`` or ``sample``."""
