@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 import t5x_like
 from benchmarks import fuzz_tokenizers as tokenizers
+from t5x_like.ancestors.word_vectors.vector_files import read_vectors
 from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.gin_config.configuration import load
 from t5x_like.model import parameters
@@ -35,7 +36,6 @@ from t5x_like.serving.served_model import ServedModel
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import read_experiment, write_experiment
-from t5x_like.word_vectors.vector_files import read_vectors
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"

@@ -84,9 +84,9 @@ def time_ours(name: str, num_rows: int, length: int, num_calls: int) -> dict[str
     import jax  # here and below: PyTorch's Python has no JAX
     import jax.numpy as jnp
 
+    from t5x_like.ancestors.layers.rnn_cell import GRUConfig, LSTMConfig
+    from t5x_like.ancestors.layers.rnn_stack import RNNStack, RNNStackConfig
     from t5x_like.model import parameters
-    from t5x_like.model.layers.rnn_cell import GRUConfig, LSTMConfig
-    from t5x_like.model.layers.rnn_stack import RNNStack, RNNStackConfig
 
     case = CASES[name]
     config = RNNStackConfig(

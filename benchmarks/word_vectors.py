@@ -21,6 +21,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import about
+from t5x_like.ancestors.word_vectors.glove import Glove
+from t5x_like.ancestors.word_vectors.skip_gram import SkipGram
+from t5x_like.ancestors.word_vectors.vector_benchmarks import read_analogies, score_analogies
+from t5x_like.ancestors.word_vectors.vector_files import write_vectors
+from t5x_like.ancestors.word_vectors.word_text import WordText, read_word_text
+from t5x_like.ancestors.word_vectors.word_vectors import WordVectors
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import write_json, write_text
 from t5x_like.io.paths import find_file
@@ -28,12 +34,6 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.train import train
-from t5x_like.word_vectors.glove import Glove
-from t5x_like.word_vectors.skip_gram import SkipGram
-from t5x_like.word_vectors.vector_benchmarks import read_analogies, score_analogies
-from t5x_like.word_vectors.vector_files import write_vectors
-from t5x_like.word_vectors.word_text import WordText, read_word_text
-from t5x_like.word_vectors.word_vectors import WordVectors
 
 TEXT = "data/king_james/train.txt"
 SECTIONS = {

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from t5x_like.version import __version__
 
 if TYPE_CHECKING:
+    from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
     from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
     from t5x_like.inference.generator import GenerationConfig
     from t5x_like.model.adapters import (
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     from t5x_like.training.run_config import Intervals, RunConfig
     from t5x_like.training.run_record import read_experiment
     from t5x_like.training.start.fresh_weights import FreshWeights
-    from t5x_like.training.start.pretrained_inputs import PretrainedInputs
     from t5x_like.training.start.pretrained_weights import PretrainedWeights
     from t5x_like.training.train import train
     from t5x_like.training.training_data import TrainingData
@@ -137,7 +137,7 @@ _MODULES = {
     "NoisyTune": "training.noisy_tune",
     "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
-    "PretrainedInputs": "training.start.pretrained_inputs",
+    "PretrainedInputs": "ancestors.pretrained_inputs",
     "PretrainedWeights": "training.start.pretrained_weights",
     "PretrainingTask": "text.tasks.pretraining",
     "PromptTuning": "model.adapters",

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from t5x_like.ancestors.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model import parameters
 from t5x_like.model.zoo.albert import AlbertConfig
-from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.references.reference import DifferenceError, Reference, check_close
+from t5x_like.ancestors.layers.rnn_cell import GRUConfig, LSTMConfig, RNNState
+from t5x_like.ancestors.layers.rnn_stack import RNNStack, RNNStackConfig
 from t5x_like.model import parameters
 from t5x_like.model.layers.linear import Normal
-from t5x_like.model.layers.rnn_cell import GRUConfig, LSTMConfig, RNNState
-from t5x_like.model.layers.rnn_stack import RNNStack, RNNStackConfig
 
 _ATOL = _RTOL = 1e-6
 

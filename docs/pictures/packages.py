@@ -21,7 +21,6 @@ WORDS = {
     "pretrained": "weights in and out: Hugging Face, GGUF, T5X",
     "checkpoints": "saving and resuming runs",
     "inference": "sampling, beam search, scoring",
-    "word_vectors": "word2vec, GloVe",
     "text": "raw data to token ids",
     "corpora": "a crawl to clean text",
     "model": "token ids to logits",

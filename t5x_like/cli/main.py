@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NoReturn
 
 import t5x_like
@@ -23,7 +24,7 @@ from t5x_like.io.end_process import end_process
 from t5x_like.io.terminal import escape_on_terminals
 from t5x_like.partitioning.processes import end_if_one_of_several
 
-# Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
+# Verb and its line in --help. ``module_of`` has add_arguments(parser) and run(arguments).
 VERBS = {
     "new": "start a project: a recipe, a little data and the commands to run",
     "train": "train a model, or continue a run from its newest checkpoint",
@@ -50,6 +51,8 @@ VERBS = {
     "runs": "list runs, show one, compare several: settings, metrics, curves",
     "completion": "print a script for completion in bash or zsh",
 }
+
+_ELSEWHERE = {"vectors": "t5x_like.ancestors.vectors_command"}  # verbs of packages that no other imports
 
 USER_ERROR, INTERRUPTED, FAILED = 2, 130, 1
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a write that fails names no file
@@ -114,12 +117,17 @@ def _run(arguments: list[str]) -> int:
         hint = nearest(verb, VERBS) or f"choose from: {', '.join(VERBS)}"
         raise UserError(f"there is no {kind} {verb!r}", hint=hint)
     parsed = _parse(parser_of(verb), rest)
-    return importlib.import_module(f"t5x_like.cli.{verb}").run(parsed) or 0
+    return module_of(verb).run(parsed) or 0
+
+
+def module_of(verb: str) -> ModuleType:
+    """Import the module that runs a verb."""
+    return importlib.import_module(_ELSEWHERE.get(verb, f"t5x_like.cli.{verb}"))
 
 
 def parser_of(verb: str) -> VerbParser:
     """Return the argument parser of a verb."""
-    module = importlib.import_module(f"t5x_like.cli.{verb}")
+    module = module_of(verb)
     parser = VerbParser(
         prog=f"t5x-like {verb}",
         description=module.__doc__,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.adaptive_softmax import AdaptiveSoftmax
 from t5x_like.model.layers.dropout import dropout, fold
@@ -14,7 +15,6 @@ from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig
-from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.layers.transform import Transform, TransformConfig
 
 # Site of a family's dropout key that heads draw from; stacks use those before it.

@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.ancestors.families.bidirectional_language_model import BidirectionalLanguageModel
+from t5x_like.ancestors.families.rnn_encoder import RNNEncoder
+from t5x_like.ancestors.families.rnn_encoder_decoder import RNNEncoderDecoder
+from t5x_like.ancestors.families.rnn_language_model import RNNLanguageModel
 from t5x_like.inference.decodable import as_ids
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
-from t5x_like.model.families.bidirectional_language_model import BidirectionalLanguageModel
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.families.recurrent import Recurrent
-from t5x_like.model.families.rnn_encoder import RNNEncoder
-from t5x_like.model.families.rnn_encoder_decoder import RNNEncoderDecoder
-from t5x_like.model.families.rnn_language_model import RNNLanguageModel
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS

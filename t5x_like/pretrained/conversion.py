@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from t5x_like.ancestors.bilm_files import is_bilm
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.io.files import PathLike, as_path
@@ -16,7 +17,6 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters import ContrastivePrefixes
 from t5x_like.model.adapters.adapter_weights import adapter_of, adapter_paths, merge_adapter
 from t5x_like.pretrained.averaged_weights import open_mean
-from t5x_like.pretrained.bilm_files import is_bilm
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, read_frozen_record
 from t5x_like.pretrained.head_classes import write_classes

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from t5x_like.ancestors.layers.character_cnn import CHARACTER_IDS
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
-from t5x_like.model.layers.character_cnn import CHARACTER_IDS
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.weight_patterns import Selection, invert
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from t5x_like.ancestors.bilm_files import is_bilm, read_bilm
+from t5x_like.ancestors.families.pretrained_features import FEATURES_MODEL
+from t5x_like.ancestors.word_vectors.character_table import character_path, with_character_ids
+from t5x_like.ancestors.word_vectors.initial_table import match_vectors, with_vectors
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
-from t5x_like.model.families.pretrained_features import FEATURES_MODEL
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.pretrained.bilm_files import is_bilm, read_bilm
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
 from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions, with_added_tokens
@@ -25,8 +27,6 @@ from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_train
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, known_sizes
 from t5x_like.text.heads.head_format import UNSCALED, OutputScale
-from t5x_like.word_vectors.character_table import character_path, with_character_ids
-from t5x_like.word_vectors.initial_table import match_vectors, with_vectors
 
 _MOST_LINES = 5  # of differing weights that a message lists
 

@@ -5,11 +5,11 @@ import hashlib
 from dataclasses import replace
 from typing import Any, Literal
 
+from t5x_like.ancestors.bilm_files import is_bilm
 from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.adapters.adapter_weights import adapter_differences, adapter_of
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.pretrained.bilm_files import is_bilm
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
 from t5x_like.pretrained.model_config import read_model_config

@@ -7,9 +7,38 @@ _DISTILLATION = "distillation."
 _PACKAGE = "t5x_like.training"
 
 # Classes that have another module now.
-MOVED = {
+_MOVED_CLASSES = {
     f"{_PACKAGE}.experiment:Intervals": f"{_PACKAGE}.run_config:Intervals",
     f"{_PACKAGE}.losses.distillation:Distillation": f"{_PACKAGE}.methods.distillation:Distillation",
+}
+
+# Packages of modules that are in the ancestors' package now, theirs there, and the modules' names.
+_ANCESTORS = (
+    ("model.zoo", "zoo", "awd_lstm bcn bilstm elmo rnn_config rnn_seq2seq"),
+    (
+        "model.families",
+        "families",
+        "bidirectional_language_model pretrained_features rnn_encoder rnn_encoder_decoder rnn_language_model",
+    ),
+    (
+        "model.layers",
+        "layers",
+        "biattention character_cnn rnn_attention rnn_cell rnn_stack sampled_softmax scalar_mix",
+    ),
+    (
+        "word_vectors",
+        "word_vectors",
+        "character_table glove initial_table skip_gram training_batches vector_benchmarks vector_files word_text "
+        "word_vectors",
+    ),
+    ("pretrained", "", "initial_features"),
+    ("training.start", "", "pretrained_inputs"),
+    ("text.objectives", "", "bidirectional_lm"),
+)
+_MOVED_MODULES = {
+    f"t5x_like.{before}.{name}": ".".join(filter(None, ("t5x_like.ancestors", now, name)))
+    for before, now, names in _ANCESTORS
+    for name in names.split()
 }
 _DATA = ("train", "tasks", "validations", "evaluations", "num_microbatches", "batch_size_ramp")
 _RUN = (
@@ -56,8 +85,20 @@ def moved_class(module: str, name: str = "") -> str | None:
       module: Module that lacks it, or that is not there any more.
       name: The class; any of the module if not given.
     """
-    moved = [now for before, now in MOVED.items() if before.startswith(f"{module}:{name}")]
+    if module in _MOVED_MODULES:
+        return _MOVED_MODULES[module]
+    moved = [now for before, now in _MOVED_CLASSES.items() if before.startswith(f"{module}:{name}")]
     return moved[0].partition(":")[0] if moved else None
+
+
+def current_name(name: str) -> str:
+    """Return the present ``module:name`` of a class or function that a record names.
+
+    Args:
+      name: Name of this version or of an earlier one.
+    """
+    module, _, path = name.partition(":")
+    return _MOVED_CLASSES.get(name, f"{_MOVED_MODULES.get(module, module)}:{path}")
 
 
 def described_in_parts(described: dict[str, Any]) -> dict[str, Any]:
@@ -105,5 +146,5 @@ def with_parts(record: dict[str, Any]) -> dict[str, Any]:
     if pretrained.get("start_from"):
         start = {_CLASS: f"{_PACKAGE}.start.pretrained_weights:PretrainedWeights", **pretrained}
     elif any(each is not None for each in inputs.values()):
-        start = {_CLASS: f"{_PACKAGE}.start.pretrained_inputs:PretrainedInputs", **inputs}
+        start = {_CLASS: "t5x_like.ancestors.pretrained_inputs:PretrainedInputs", **inputs}
     return {**rest, "data": data, "run": run, "start": start, "method": method}

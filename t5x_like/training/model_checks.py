@@ -5,6 +5,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from t5x_like.ancestors.word_vectors.word_text import words_of
 from t5x_like.config_class import refuse_unused
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
@@ -17,7 +18,6 @@ from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
 from t5x_like.training.objective_checks import check_objectives
-from t5x_like.word_vectors.word_text import words_of
 
 _log = logging.getLogger(__name__)
 

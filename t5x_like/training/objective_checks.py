@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from t5x_like.ancestors.bidirectional_lm import BidirectionalLM
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
-from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.text.objectives.unilm import NUM_PATTERN_TYPES, UniLM
 from t5x_like.training.experiment import Experiment
 

@@ -26,7 +26,7 @@ from t5x_like.configuration_names import (
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.text.seqio_extra import INSTALL, missing_library
-from t5x_like.training.earlier_runs import MOVED, with_parts
+from t5x_like.training.earlier_runs import current_name, with_parts
 from t5x_like.training.experiment import PARTS, Experiment
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
@@ -221,7 +221,7 @@ def _find(name: str) -> Any:
     Raises:
       ValueError: its module is neither t5x_like's nor the user's, it isn't there, or it is no configuration.
     """
-    name = MOVED.get(name, name)
+    name = current_name(name)
     module, _, path = name.partition(":")
     if module.split(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{name} is not a part of a configuration")

@@ -5,6 +5,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from t5x_like.ancestors.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
 from t5x_like.pretrained.open_checkpoint import open_frozen
@@ -13,7 +14,6 @@ from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.start.start import StartingWeights
 from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_state, saved_part
-from t5x_like.word_vectors.character_table import character_path, with_character_ids
 
 log = logging.getLogger(__name__)
 

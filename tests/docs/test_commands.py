@@ -1,6 +1,5 @@
 """Every command that a document or a recipe shows is one that t5x-like has, flag by flag."""
 
-import importlib
 import re
 import shlex
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from docs.site.gin_macros import read_macros
 from docs.site.recipes import recipes
-from t5x_like.cli.main import main
+from t5x_like.cli.main import main, module_of
 from tests.references import ROOT
 
 DOCUMENTS = sorted(
@@ -64,7 +63,7 @@ def test_commands_are_found():
 def test_a_shown_command_has_known_flags(command, monkeypatch, capsys):
     arguments = SHOWN[command]
     if not arguments[0].startswith("-"):
-        monkeypatch.setattr(importlib.import_module(f"t5x_like.cli.{arguments[0]}"), "run", lambda _: 0)
+        monkeypatch.setattr(module_of(arguments[0]), "run", lambda _: 0)
     if "--help" not in arguments:
         assert main(arguments) == 0, capsys.readouterr().err
 

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.ancestors.families.rnn_language_model import PieceReading
+from t5x_like.ancestors.zoo.awd_lstm import ConcatPooling
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.model.families.rnn_language_model import PieceReading
-from t5x_like.model.zoo.awd_lstm import ConcatPooling
 from t5x_like.pretrained.checkpoint import family_of
 from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api.call import Context

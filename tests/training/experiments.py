@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any
 
+from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import RunConfig
-from t5x_like.training.start.pretrained_inputs import PretrainedInputs
 from t5x_like.training.start.pretrained_weights import PretrainedWeights
 from t5x_like.training.start.starts import start_from
 from t5x_like.training.training_data import TrainingData

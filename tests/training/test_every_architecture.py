@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.ancestors.families.rnn_encoder_decoder import RNNEncoderDecoder
+from t5x_like.ancestors.families.rnn_language_model import RNNLanguageModel
 from t5x_like.batch import Batch
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.recurrent import Recurrent
-from t5x_like.model.families.rnn_encoder_decoder import RNNEncoderDecoder
-from t5x_like.model.families.rnn_language_model import RNNLanguageModel
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
 from t5x_like.config_class import ConfigTypeError, config_class
 from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
@@ -21,7 +22,6 @@ from t5x_like.training.methods.distillation import Distillation
 from t5x_like.training.methods.method import TrainingMethod
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import Intervals, RunConfig
-from t5x_like.training.start.pretrained_inputs import PretrainedInputs
 from t5x_like.training.start.pretrained_weights import PretrainedWeights
 from t5x_like.training.training_data import TrainingData
 from tests.integration.tiny_run import MODEL, experiment

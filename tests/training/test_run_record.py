@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from t5x_like.ancestors.initial_features import CheckpointFeatures
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model.zoo.modernbert import ModernBertConfig
-from t5x_like.pretrained.initial_features import CheckpointFeatures
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Every

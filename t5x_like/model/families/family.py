@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.heads import DeferredLogits
-from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.multiple_choice import flatten_choices
 
 

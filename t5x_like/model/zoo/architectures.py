@@ -4,18 +4,19 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from t5x_like.ancestors.zoo.awd_lstm import AWD_LSTM
+from t5x_like.ancestors.zoo.bcn import BCN
+from t5x_like.ancestors.zoo.bilstm import BILSTM
+from t5x_like.ancestors.zoo.elmo import ELMO
+from t5x_like.ancestors.zoo.rnn_seq2seq import RNN_SEQ2SEQ
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.awd_lstm import AWD_LSTM
 from t5x_like.model.zoo.bart import BART
-from t5x_like.model.zoo.bcn import BCN
 from t5x_like.model.zoo.bert import BERT
-from t5x_like.model.zoo.bilstm import BILSTM
 from t5x_like.model.zoo.distilbert import DISTILBERT
 from t5x_like.model.zoo.electra import ELECTRA
 from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
-from t5x_like.model.zoo.elmo import ELMO
 from t5x_like.model.zoo.ernie import ERNIE
 from t5x_like.model.zoo.gemma import GEMMA
 from t5x_like.model.zoo.gemma2 import GEMMA2
@@ -33,7 +34,6 @@ from t5x_like.model.zoo.olmo2 import OLMO2
 from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
 from t5x_like.model.zoo.qwen2 import QWEN2
 from t5x_like.model.zoo.qwen3 import QWEN3
-from t5x_like.model.zoo.rnn_seq2seq import RNN_SEQ2SEQ
 from t5x_like.model.zoo.roberta import ROBERTA
 from t5x_like.model.zoo.spanbert import SPANBERT
 from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER

@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.config_class import changeable, config_class
 from t5x_like.model.heads import DeferredLogits, LMHead
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.position_chunks import map_position_chunks
-from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.activations import map_tokens
 from t5x_like.training.losses.sequences import MarginRanking

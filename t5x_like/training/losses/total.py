@@ -6,10 +6,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions, unlabeled_tokens
 from t5x_like.model.heads import DeferredLogits
-from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.directions import join_directions
 from t5x_like.training.losses.sequences import (

@@ -1,10 +1,10 @@
 """The way to start that a recipe's macros ask for."""
 
+from t5x_like.ancestors.initial_features import CheckpointFeatures
+from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
 from t5x_like.configuration_names import config_function
-from t5x_like.pretrained.initial_features import CheckpointFeatures
 from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.start.fresh_weights import FreshWeights
-from t5x_like.training.start.pretrained_inputs import PretrainedInputs
 from t5x_like.training.start.pretrained_weights import PretrainedWeights
 from t5x_like.training.start.start import Start
 

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 import pytest
 
-from t5x_like.model.families.pretrained_features import FeaturesConfig
+from t5x_like.ancestors.families.pretrained_features import FeaturesConfig
+from t5x_like.ancestors.zoo.awd_lstm import ConcatPooling
+from t5x_like.ancestors.zoo.bilstm import BiLSTMConfig
+from t5x_like.ancestors.zoo.elmo import ClusteredSoftmax
 from t5x_like.model.layers.rotary import LinearScaling
 from t5x_like.model.zoo.albert import AlbertConfig
-from t5x_like.model.zoo.awd_lstm import ConcatPooling
 from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.model.zoo.bilstm import BiLSTMConfig
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.distilbert import DistilBertConfig
-from t5x_like.model.zoo.elmo import ClusteredSoftmax
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.gpt_neo import GPTNeoConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig

@@ -4,18 +4,19 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.ancestors.families.pretrained_features import FeaturesConfig
+from t5x_like.ancestors.zoo.awd_lstm import AWDLSTMConfig
+from t5x_like.ancestors.zoo.bcn import BCNConfig
+from t5x_like.ancestors.zoo.bilstm import BiLSTMConfig
+from t5x_like.ancestors.zoo.elmo import ElmoConfig
+from t5x_like.ancestors.zoo.rnn_seq2seq import RNNSeq2SeqConfig
 from t5x_like.batch import Batch
-from t5x_like.model.families.pretrained_features import FeaturesConfig
 from t5x_like.model.layers.rotary import Llama3Scaling
 from t5x_like.model.zoo.albert import AlbertConfig
-from t5x_like.model.zoo.awd_lstm import AWDLSTMConfig
 from t5x_like.model.zoo.bart import BartConfig
-from t5x_like.model.zoo.bcn import BCNConfig
 from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.model.zoo.bilstm import BiLSTMConfig
 from t5x_like.model.zoo.distilbert import DistilBertConfig
 from t5x_like.model.zoo.electra import ElectraConfig
-from t5x_like.model.zoo.elmo import ElmoConfig
 from t5x_like.model.zoo.ernie import ErnieConfig
 from t5x_like.model.zoo.gemma import GemmaConfig
 from t5x_like.model.zoo.gemma2 import Gemma2Config
@@ -33,7 +34,6 @@ from t5x_like.model.zoo.olmo2 import Olmo2Config
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
-from t5x_like.model.zoo.rnn_seq2seq import RNNSeq2SeqConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.spanbert import SpanBertConfig
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t5x_like.ancestors.bidirectional_lm import BidirectionalLM
+from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import DIRECTION_MEASURES, Predictions
 from t5x_like.model.layers.linear import Linear
-from t5x_like.model.layers.sampled_softmax import SampledLogits
 from t5x_like.text.batches.batch_layout import make_batch
-from t5x_like.text.objectives.bidirectional_lm import BidirectionalLM
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
