@@ -5,6 +5,7 @@ A file may name configuration classes of t5x_like (dataclasses and named tuples)
 """
 
 import dataclasses
+import functools
 import inspect
 import sys
 from collections.abc import Callable
@@ -54,6 +55,50 @@ def is_nameable(target: Any) -> bool:
     if module.split(".")[0] == _OURS:
         return is_config_class(target) or is_config_function(target)
     return is_importable(module) or is_of_program(module)
+
+
+def name_of(target: Any) -> str:
+    """Return ``module:name`` of a class or function, by which records name it."""
+    return f"{target.__module__}:{target.__qualname__}"
+
+
+def find_attribute(module: Any, path: str) -> Any:
+    """Return the attribute that a dotted ``path`` names in a module; None if there is no such thing."""
+    for part in path.split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def has_own_name(target: Any) -> bool:
+    """Return whether a class or function is found under its name, and is not of Python itself."""
+    module, _, path = name_of(target).partition(":")
+    if module.split(".")[0] in sys.stdlib_module_names:
+        return False
+    return find_attribute(sys.modules.get(module), path) is target
+
+
+def check_recordable(function: Callable[..., Any], what: str) -> None:
+    """Check that a run's record can name a function, so that other processes find it.
+
+    Functions of a module can be named, ``functools.partial`` of one with keywords, and dataclasses with ``__call__``.
+
+    Args:
+      function: The function.
+      what: Name of its role, for the message.
+
+    Raises:
+      ValueError: It is a lambda, a function inside a function, or another value without a name.
+    """
+    target = function
+    if isinstance(function, functools.partial) and not function.args:
+        target = function.func
+    elif dataclasses.is_dataclass(function) and not isinstance(function, type):
+        target = type(function)
+    if not (inspect.isclass(target) or inspect.isroutine(target)) or not has_own_name(target):
+        raise ValueError(
+            f"{what} {getattr(target, '__qualname__', repr(target))} can't be recorded, so evaluate and predict "
+            "wouldn't find it; give a function or a dataclass that stands in a module under its own name"
+        )
 
 
 def is_config_class(target: Any) -> bool:

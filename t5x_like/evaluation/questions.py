@@ -237,7 +237,7 @@ def load_questions(
         labels=definition.answers,
         is_number=bool(benchmark and benchmark.head and benchmark.head.predicts_number),
         metrics=definition.metric_functions,
-        postprocess=benchmark and benchmark.postprocess,
+        postprocess=definition.postprocessor,
         training_targets=lambda: (row.targets for row in training_rows(definition)),
     )
 

@@ -5,12 +5,13 @@ the task's preprocessing. ``is_target`` is True for targets, whose features may 
 predictions become -1, which no metric counts as correct.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 Example = Mapping[str, Any]
+Postprocess = Callable[..., Any]  # (text, example=None, is_target=False) -> what metrics compare
 
 # Determiners, which don't affect the correctness of an answer.
 _DETERMINERS = frozenset([

@@ -17,11 +17,14 @@ from typing import Any
 from t5x_like.config_class import dropping_unused
 from t5x_like.configuration_names import (
     config_function,
+    find_attribute,
+    has_own_name,
     is_config_class,
     is_config_function,
     is_importable,
     is_nameable,
     is_of_program,
+    name_of,
 )
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
@@ -120,8 +123,8 @@ def to_data(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if inspect.isclass(value) or inspect.isroutine(value):
-        return {_REFERENCE: name_of(value)} if _is_found(value) else {_UNRECORDED: repr(value)}
-    if isinstance(value, functools.partial) and not value.args and _is_found(value.func):
+        return {_REFERENCE: name_of(value)} if has_own_name(value) else {_UNRECORDED: repr(value)}
+    if isinstance(value, functools.partial) and not value.args and has_own_name(value.func):
         return {_PARTIAL: name_of(value.func), "arguments": to_data(value.keywords)}
     if type(value).__reduce__ is not object.__reduce__:  # it says itself what it is made of
         return _reduced(value)
@@ -177,11 +180,6 @@ def from_data(data: Any) -> Any:
     return _build(owner, values)
 
 
-def name_of(target: Any) -> str:
-    """Return ``module:name`` of a class or function, by which ``from_data`` finds it."""
-    return f"{target.__module__}:{target.__qualname__}"
-
-
 def _fields(directory: PathLike) -> dict[str, Any]:
     path = as_path(directory) / _FILE
     if not path.exists():
@@ -197,14 +195,6 @@ def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
             return from_data(fields[name])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{as_path(directory) / _FILE}, {name}: {error}") from error
-
-
-def _is_found(value: Any) -> bool:
-    """Return True if a class or function is found under its name, and is not of Python itself."""
-    module, _, path = name_of(value).partition(":")
-    if module.split(".")[0] in sys.stdlib_module_names:
-        return False
-    return _walk(sys.modules.get(module), path) is value
 
 
 def _reduced(value: Any) -> dict[str, Any]:
@@ -227,11 +217,12 @@ def _find(name: str) -> Any:
         raise ValueError(f"{name} is not a part of a configuration")
     if not (is_importable(module) or is_of_program(module)):
         raise ValueError(
-            f"{name} is not in a module of t5x_like, nor in one of yours; if you trust it, name it (module={module}), "
-            f'or call t5x_like.configuration_names.trust_module("{module}")'
+            f"{name} is not in a module of t5x_like, nor in one of yours that is imported; if you trust it, add "
+            f"--module {module} to the command, or in Python import it, and call "
+            f't5x_like.configuration_names.trust_module("{module}") if it is installed'
         )
     try:
-        found = _walk(importlib.import_module(module), path)
+        found = find_attribute(importlib.import_module(module), path)
     except ImportError as error:
         library = missing_library(error)
         needed = f"; its module needs {library}, which isn't installed: {INSTALL}" if library else ""
@@ -248,13 +239,6 @@ def _find(name: str) -> Any:
 
 def _names_of_fields(owner: type) -> set[str]:
     return {each.name for each in dataclasses.fields(owner)}
-
-
-def _walk(module: Any, path: str) -> Any:
-    """Return what ``path`` names inside a module; None if there is no such thing."""
-    for part in path.split("."):
-        module = getattr(module, part, None)
-    return module
 
 
 def _build(owner: Any, values: dict[str, Any]) -> Any:

@@ -73,7 +73,7 @@ def test_a_function_with_arguments_comes_back() -> None:
         ({"$class": "t5x_like.no_such_module:Config"}, "there is no t5x_like.no_such_module:Config here"),
         (
             {"$class": "no_such_module:Config"},
-            "nor in one of yours; if you trust it, name it \\(module=no_such_module\\)",
+            "nor in one of yours that is imported; if you trust it, add --module no_such_module to the command",
         ),
         ({"$reference": "numpy:save"}, "numpy:save is not in a module of t5x_like, nor in one of yours"),
         ({"$reference": "t5x_like.io.files:write_text"}, "write_text is not a part of a configuration"),
@@ -95,13 +95,13 @@ def test_a_record_imports_no_module_that_nobody_trusts(
 ) -> None:
     (tmp_path / "traps.py").write_text("raise SystemExit('the record ran this')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match="name it \\(module=traps\\)"):
+    with pytest.raises(ValueError, match="add --module traps to the command"):
         from_data({"$class": "traps:Trap"})
 
 
 def test_a_function_of_a_library_is_recorded_and_asks_for_trust_when_it_is_read() -> None:
     data = to_data(pytest.importorskip)
-    with pytest.raises(ValueError, match=r"if you trust it, name it \(module=_pytest\."):
+    with pytest.raises(ValueError, match=r"if you trust it, add --module _pytest\."):
         from_data(data)
 
 

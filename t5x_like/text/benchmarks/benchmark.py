@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from t5x_like.text.benchmarks.source import BenchmarkSource, Kind
 from t5x_like.text.heads import HeadFormat
+from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.templates import RowValues
 
 # A worded row: "inputs" and "targets", and further fields for postprocessing and submissions.
 WordedRow = dict[str, Any]
 Wording = Callable[[RowValues], list[WordedRow]]
-Postprocess = Callable[..., Any]  # (text, example=None, is_target=False) -> what metrics compare
 MetricFunction = Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
 
 

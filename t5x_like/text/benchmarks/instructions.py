@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, Postprocess, WordedRow, Wording
-from t5x_like.text.postprocessing import string_label_to_class_id
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.postprocessing import Postprocess, string_label_to_class_id
 from t5x_like.text.templates import RowValues, Template
 
 Cells = Callable[[RowValues], Mapping[str, str]]

@@ -17,6 +17,7 @@ from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.heads.row_cells import column_of
+from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
@@ -77,6 +78,11 @@ class BenchmarkTask(PairsTask):
     def metric_functions(self) -> Sequence[MetricFunction]:
         """Metrics over postprocessed answers; see ``PairsTask``."""
         return self.benchmark.metrics
+
+    @property
+    def postprocessor(self) -> Postprocess | None:
+        """T5's function from a text to the value that metrics compare; see ``PairsTask``."""
+        return self.benchmark.postprocess
 
     @property
     def group_columns(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.heads.row_cells import UNLABELED
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.metrics.by_name import MetricFunction, class_metrics
+from t5x_like.text.metrics.by_name import MetricFunction, class_metrics, users_metric
 from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.templates import RowValues
 
@@ -320,20 +320,21 @@ class HeadFormat(ABC):
         """Metrics that fit the predictions, by their names in configurations."""
         return class_metrics(len(self.class_names))
 
-    def named_metrics(self, names: Sequence[str]) -> Sequence[MetricFunction]:
-        """Return metrics by name; the default ones if there are no names.
+    def named_metrics(self, names: Sequence[str | MetricFunction]) -> Sequence[MetricFunction]:
+        """Return metrics by name, and those of users as they are; the default ones if there are no names.
 
         Raises:
           ValueError: A metric doesn't fit the predictions of this format.
         """
         fitting = self.metrics_by_name
         for name in names:
-            if name not in fitting:
+            if isinstance(name, str) and name not in fitting:
                 raise ValueError(
                     f"metric {name!r} doesn't fit {type(self).__name__}, the format of its head; name any of "
                     f"{', '.join(fitting)}, or leave metrics out"
                 )
-        return [fitting[name] for name in names] or self.metrics(())
+        named = [fitting[name] if isinstance(name, str) else users_metric(name) for name in names]
+        return named or self.metrics(())
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer | None:
         """Return the most frequent label as a baseline; None if the format has no such baseline."""

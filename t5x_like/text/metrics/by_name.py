@@ -1,10 +1,13 @@
-"""Metrics by their names in configurations, as seqio metric functions on decoded text."""
+"""Metrics by their names in configurations, as seqio metric functions on decoded text; also those of users."""
 
 import difflib
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
+from t5x_like.configuration_names import check_recordable, name_of
 from t5x_like.text.metrics import (
     classification,
     correlation,
@@ -87,22 +90,25 @@ def number_metrics() -> dict[str, MetricFunction]:
     return dict(_OF_NUMBERS)
 
 
-def is_of_heads(name: str) -> bool:
+def is_of_heads(name: str | MetricFunction) -> bool:
     """Return whether only heads have a metric; texts that are written have none like it."""
-    return name in _OF_HEADS
+    return isinstance(name, str) and name in _OF_HEADS
 
 
-def check_metric(name: str, classes: Sequence[str] = (), *, for_head: bool = False) -> None:
-    """Check that a metric exists and has the classes it needs.
+def check_metric(name: str | MetricFunction, classes: Sequence[str] = (), *, for_head: bool = False) -> None:
+    """Check that a metric exists and has the classes it needs, or that a run's record can name a user's metric.
 
     Args:
-      name: Name of the metric.
+      name: Name of the metric, or a function.
       classes: Label words in the order of class ids.
       for_head: Whether metrics of heads alone are allowed.
 
     Raises:
-      ValueError: The name is unknown, or classes are missing.
+      ValueError: The name is unknown, classes are missing, or the function has no name of its own.
     """
+    if not isinstance(name, str):
+        check_recordable(name, "metric")
+        return
     if name in _OF_HEADS:
         if for_head:
             return
@@ -120,11 +126,11 @@ def check_metric(name: str, classes: Sequence[str] = (), *, for_head: bool = Fal
         )
 
 
-def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
+def metric_function(name: str | MetricFunction, classes: Sequence[str] = ()) -> MetricFunction:
     """Return a metric as a function of decoded targets and predictions.
 
     Args:
-      name: Name of the metric.
+      name: Name of the metric, or a function.
       classes: Label words in the order of class ids. Other words count as invalid, and text that is not a number as -1,
         as in T5.
 
@@ -132,12 +138,36 @@ def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
       ValueError: The name is unknown, or classes are missing.
     """
     check_metric(name, classes)
-    numbers = {word: number for number, word in enumerate(classes)}
+    if not isinstance(name, str):
+        return users_metric(name)
+    indices = {word: index for index, word in enumerate(classes)}
     if name in _OF_CLASSES:
-        return _reading(name, class_metrics(len(classes))[name], lambda text: numbers.get(text, -1))
+        return _reading(name, class_metrics(len(classes))[name], lambda text: indices.get(text, -1))
     if name in _OF_NUMBERS:
         return _reading(name, _OF_NUMBERS[name], _number)
     return _reading(name, _OF_TEXT[name], lambda text: text)
+
+
+def users_metric(function: MetricFunction) -> MetricFunction:
+    """Return a metric that calls a user's function and checks its scores.
+
+    Args:
+      function: Function of targets and predictions, under any names of its parameters, that returns scores by name.
+    """
+    target: Any = function.func if isinstance(function, functools.partial) else function
+    name = name_of(target if hasattr(target, "__qualname__") else type(target)).replace(":", ".")
+
+    def metric(targets: Sequence, predictions: Sequence) -> Scores:
+        scores = function(targets, predictions)
+        is_table = isinstance(scores, Mapping) and all(isinstance(key, str) for key in scores)
+        if not is_table or not all(hasattr(score, "__float__") for score in scores.values()):
+            raise ValueError(
+                f"metric {name} returned {scores!r}; return numbers by name: {{'my_score': 50.0}}"
+            )
+        return {key: float(score) for key, score in scores.items()}
+
+    metric.__name__ = name
+    return metric
 
 
 def _reading(name: str, function: MetricFunction, read: Callable) -> MetricFunction:

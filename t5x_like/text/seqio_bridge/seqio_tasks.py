@@ -47,7 +47,7 @@ class SeqioTaskBuilder:
                 seqio.CacheDatasetPlaceholder(),
                 seqio.preprocessors.append_eos_after_trim,
             ],
-            postprocess_fn=task.benchmark.postprocess if is_benchmark else None,
+            postprocess_fn=task.postprocessor,
             metric_fns=list(task.metric_functions),
         )
 

@@ -14,6 +14,7 @@ from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.classification import is_over_groups
 from t5x_like.text.objectives.objective import ExampleSpec
+from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.row_files import describe_invalid_json
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, RowT, sample_of
@@ -100,6 +101,11 @@ class PairsTask(FileTask[TextPair]):
     @abstractmethod
     def metric_functions(self) -> Sequence[MetricFunction]:
         """Metrics, functions of targets and predictions that return scores."""
+
+    @property
+    def postprocessor(self) -> Postprocess | None:
+        """Function from a text, target or prediction, to the value that metrics compare; None keeps the text."""
+        return None
 
     @abstractmethod
     def word_question(self, line: str) -> str:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from itertools import accumulate
 from typing import Any, Literal
 
 from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.configuration_names import check_recordable
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell, joined_text_of, references_of, several, text_of
 from t5x_like.text.heads import HeadFormat, SequenceClassification
@@ -16,6 +18,7 @@ from t5x_like.text.metrics.by_name import (
     is_of_heads,
     metric_function,
 )
+from t5x_like.text.postprocessing import Example, Postprocess
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
 from t5x_like.text.tasks.row_files import (
     FORMATS,
@@ -51,8 +54,13 @@ class TextTask(PairsTask):
       row_filter: Cells that a row must have, such as ``{"category": "plant"}``; other rows are left out.
       label_words: Word for each raw label in the target.
       labels: Possible targets, for metrics, ranking and heads; by default those of ``label_words``.
-      metrics: Names of metrics. By default ``sequence_accuracy``, or for a head the metrics that are usual for it. If
-        rows have several references, all of them count.
+      metrics: Names of metrics, or functions of your own. By default ``sequence_accuracy``, or for a head the metrics
+        that are usual for it. If rows have several references, all of them count. A function takes all targets and all
+        predictions, and returns scores by name. It gets texts, lists of them for several references, and of a head
+        class indices or numbers. Confidence intervals call it with samples of the rows, too.
+      postprocess: Function ``(text, example=None, is_target=False)`` from each target and prediction to what metrics
+        compare, as in T5; ``text.postprocessing`` has many. ``example`` has the row's texts. None keeps the text.
+        Metrics with names need texts, those of your own anything.
       reference: Target of training for rows whose target is a list of texts: the "first", or with "each_epoch" the
         next one in every epoch.
       head: Texts and label that a head reads from a row's columns, such as ``SequenceClassification(texts=("{premise}",
@@ -67,7 +75,8 @@ class TextTask(PairsTask):
     row_filter: Mapping[str, str] = field(default_factory=dict)
     label_words: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
-    metrics: Sequence[str] = ()
+    metrics: Sequence[str | MetricFunction] = ()
+    postprocess: Postprocess | None = None
     reference: Literal["first", "each_epoch"] = "first"
     head: HeadFormat | None = None
 
@@ -91,6 +100,10 @@ class TextTask(PairsTask):
         classes = self.labels or (self.head.class_names if self.head else ())
         for metric in self.metrics:
             check_metric(metric, classes, for_head=self.head is not None)
+        if self.postprocess is not None:
+            check_recordable(self.postprocess, "postprocess")
+        if self.postprocess is not None and self.head is not None:
+            raise ValueError(self._no_postprocessing_of_heads)
         if self.reference not in ("first", "each_epoch"):
             raise ValueError(
                 f"task {self.name!r}: reference must be 'first' or 'each_epoch', not {self.reference!r}"
@@ -108,6 +121,15 @@ class TextTask(PairsTask):
         """Metrics, functions of targets and predictions that return scores."""
         names = [metric for metric in self.metrics if not is_of_heads(metric)]
         return [metric_function(metric, self.labels) for metric in names or _DEFAULT_METRICS]
+
+    @property
+    def postprocessor(self) -> Postprocess | None:
+        """Implement ``PairsTask``; each of several references is converted by itself."""
+        return self.postprocess and partial(_postprocess, self.postprocess)
+
+    @property
+    def _no_postprocessing_of_heads(self) -> str:
+        return f"task {self.name!r}: postprocess reads text that models write, and a head predicts labels; leave it out"
 
     def word_question(self, line: str) -> str:
         """Return ``line`` in the input template: as its only column, or as a JSON object with its columns.
@@ -183,6 +205,8 @@ class TextTask(PairsTask):
     def head_metrics(self) -> Sequence[MetricFunction]:
         """Implement ``PairsTask``."""
         head_format = self.head_format()
+        if self.postprocess is not None:
+            raise ValueError(self._no_postprocessing_of_heads)
         try:
             return head_format.named_metrics(self.metrics)
         except ValueError as error:
@@ -284,7 +308,7 @@ class TextTask(PairsTask):
         if column is None:
             return (template.fill({name: options[0] for name, options in texts.items()}),)
         for metric in self.metrics:
-            if metric not in OF_REFERENCES:
+            if isinstance(metric, str) and metric not in OF_REFERENCES:
                 raise ValueError(
                     f"column {column!r} holds several references, and metric {metric!r} compares with one; choose from "
                     f"{', '.join(OF_REFERENCES)}"
@@ -303,6 +327,16 @@ class TextTask(PairsTask):
             known = ", ".join(map(repr, self.label_words))
             raise ValueError(f"label_words has no word for {column}={label!r}, only {known}")
         return self.label_words[label]
+
+
+def _postprocess(
+    function: Postprocess, text: str, *, example: Example | None = None, is_target: bool = False
+) -> Any:
+    """Return the value of a text, and of a target with several references a list of their values."""
+    references = (example or {}).get("references", ()) if is_target else ()
+    if len(references):
+        return [function(each, example=example, is_target=True) for each in references]
+    return function(text, example=example, is_target=is_target)
 
 
 def _cells(values: Mapping[str, Any]) -> Mapping[str, Any]:
