@@ -19,55 +19,66 @@ from t5x_like.model import parameters
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.weights import WeightSource, read_weights
 from t5x_like.partitioning.shard import with_shardings
+from t5x_like.pretrained.further_formats import FurtherFormat
 from t5x_like.text.vocabularies.opening import open_tokenizer, vocabulary_files
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 
 _OPTIONS, _WEIGHTS = "options.json", "*.hdf5"
 
 
-def is_bilm(directory: PathLike) -> bool:
-    """Return whether a directory holds ELMo's weights as bilm-tf writes them."""
-    path = as_path(directory)
-    return (path / _OPTIONS).exists() and any(path.glob(_WEIGHTS))
+class BilmFormat(FurtherFormat):
+    """ELMo's weights as bilm-tf writes them. They have no softmax, and read the characters of any words."""
+
+    def is_in(self, directory: PathLike) -> bool:
+        """Return whether a directory holds ELMo's weights."""
+        path = as_path(directory)
+        return (path / _OPTIONS).exists() and any(path.glob(_WEIGHTS))
+
+    def advice(self, directory: PathLike) -> str:
+        """Return a sentence that says how these weights become a run."""
+        return (
+            f"{directory} holds ELMo's weights, which read the characters of any vocabulary; make a run of both first: "
+            f"t5x-like convert --from {directory} --to DIR --vocabulary WORDS"
+        )
+
+    def read(
+        self,
+        directory: PathLike,
+        *,
+        vocabulary: str = "",
+        num_sentinels: int | None = None,
+        mesh: Mesh | None = None,
+    ) -> tuple[ElmoConfig, parameters.Parameters]:
+        """Return the model, and its weights with the characters of the words.
+
+        Args:
+          directory: Directory with ``options.json`` and one ``.hdf5`` file of any name.
+          vocabulary: Vocabulary of whole words; the one in the directory if not given.
+          num_sentinels: Sentinels of the vocabulary; if not given, as many as runs have.
+          mesh: Devices to place the weights on; without one, the first device.
+
+        Raises:
+          ValueError: The options are of another model, the file has other weights, or there is no vocabulary of words.
+        """
+        tokenizer = _tokenizer_of(
+            directory, vocabulary, ELMO.num_sentinels if num_sentinels is None else num_sentinels
+        )
+        config = bilm_config(directory, vocab_size=pad_size(tokenizer.vocab_size))
+        _, shapes, axes = parameters.abstract(config)
+        leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
+        table = character_path(shapes)
+        assert table is not None
+
+        def place(path: str, array: Any) -> jax.Array:
+            return put_on_devices(array, leaves[path].sharding)
+
+        published = {path: leaf for path, leaf in leaves.items() if path != table}
+        params = _read(directory, config, parameters.unflatten(published), place)
+        ids = place(table, character_table(tokenizer, config.vocab_size))
+        return config, parameters.unflatten(parameters.flatten(params) | {table: ids})
 
 
-def read_bilm(
-    directory: PathLike,
-    *,
-    vocabulary: str = "",
-    num_sentinels: int | None = None,
-    mesh: Mesh | None = None,
-) -> tuple[ElmoConfig, parameters.Parameters]:
-    """Read weights of bilm-tf, for the words of any vocabulary: they have no softmax, and read characters.
-
-    Args:
-      directory: Directory with ``options.json`` and one ``.hdf5`` file of any name.
-      vocabulary: Vocabulary of whole words; the one in the directory if not given.
-      num_sentinels: Sentinels of the vocabulary; if not given, as many as runs have.
-      mesh: Devices to place the weights on; without one, the first device.
-
-    Returns:
-      Model, and its weights with the characters of the words.
-
-    Raises:
-      ValueError: The options are of another model, the file has other weights, or there is no vocabulary of words.
-    """
-    tokenizer = _tokenizer_of(
-        directory, vocabulary, ELMO.num_sentinels if num_sentinels is None else num_sentinels
-    )
-    config = bilm_config(directory, vocab_size=pad_size(tokenizer.vocab_size))
-    _, shapes, axes = parameters.abstract(config)
-    leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
-    table = character_path(shapes)
-    assert table is not None
-
-    def place(path: str, array: Any) -> jax.Array:
-        return put_on_devices(array, leaves[path].sharding)
-
-    published = {path: leaf for path, leaf in leaves.items() if path != table}
-    params = _read(directory, config, parameters.unflatten(published), place)
-    ids = place(table, character_table(tokenizer, config.vocab_size))
-    return config, parameters.unflatten(parameters.flatten(params) | {table: ids})
+FORMAT = BilmFormat()
 
 
 def bilm_config(directory: PathLike, *, vocab_size: int) -> ElmoConfig:

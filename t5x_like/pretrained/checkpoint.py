@@ -8,19 +8,12 @@ from typing import Any, Literal, get_args
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.ancestors.families.bidirectional_language_model import BidirectionalLanguageModel
-from t5x_like.ancestors.families.rnn_encoder import RNNEncoder
-from t5x_like.ancestors.families.rnn_encoder_decoder import RNNEncoderDecoder
-from t5x_like.ancestors.families.rnn_language_model import RNNLanguageModel
 from t5x_like.inference.decodable import as_ids
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
-from t5x_like.model.families.decoder import Decoder
-from t5x_like.model.families.encoder import Encoder
-from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.ensemble import first_member
+from t5x_like.model.families.family import FamilyName
 from t5x_like.model.families.recurrent import Recurrent
-from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
@@ -33,20 +26,8 @@ from t5x_like.text.heads.input_format import input_format_of
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
-Family = Literal["encoder", "decoder", "encoder_decoder", "recurrent", "two_stream"]
 Dtype = Literal["float32", "bfloat16"]
 
-_FAMILIES: dict[type, Family] = {
-    Encoder: "encoder",
-    Decoder: "decoder",
-    EncoderDecoder: "encoder_decoder",
-    Recurrent: "recurrent",
-    RNNEncoder: "encoder",
-    BidirectionalLanguageModel: "encoder",
-    RNNEncoderDecoder: "encoder_decoder",
-    RNNLanguageModel: "decoder",
-    TwoStream: "two_stream",
-}
 _NO_LIMIT = 1 << 30  # tokens of a text
 # Their files give the training length as a limit, which relative positions don't have.
 _WITHOUT_LIMIT = ("t5", "mt5", "umt5")
@@ -111,7 +92,7 @@ class Checkpoint:
         return parameters.merge(self.graphdef, self.params)
 
     @functools.cached_property
-    def family(self) -> Family:
+    def family(self) -> FamilyName:
         """Family of the model."""
         return family_of(self.model)
 
@@ -279,9 +260,9 @@ def check_dtype(dtype: str) -> None:
         raise ValueError(f"dtype is {dtype!r}; compute in one of {', '.join(get_args(Dtype))}")
 
 
-def family_of(model: Any) -> Family:
+def family_of(model: Any) -> FamilyName:
     """Return the name of a model's family."""
-    return _FAMILIES[type(model)]
+    return type(model).family_name
 
 
 def kind_of(model: Any) -> Kind:

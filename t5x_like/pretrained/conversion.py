@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from t5x_like.ancestors.bilm_files import is_bilm
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.io.files import PathLike, as_path
@@ -25,20 +24,20 @@ from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
 from t5x_like.pretrained.peft_files import read_peft, require_heads, write_peft
 from t5x_like.pretrained.run_weights import steps_of, write_source_fields
-from t5x_like.pretrained.weight_sources import find_weights, is_run, read_config
+from t5x_like.pretrained.weight_sources import find_weights, further_format_of, is_run, read_config
 
 _SEED = 0  # of heads that the adapter replaces
 
 
 def import_checkpoint(source: PathLike, target: PathLike, *, vocabulary: str = "") -> None:
-    """Write published weights as a run, one weight at a time; those of ELMo at once.
+    """Write published weights as a run, one weight at a time; those of ``further_formats`` at once.
 
     Args:
       source: Anything that ``open_checkpoint`` opens.
       target: New directory.
-      vocabulary: Words that an ELMo reads, if its directory has none.
+      vocabulary: Vocabulary that weights of ``further_formats`` are opened with, if their directory has none.
     """
-    if is_bilm(source):
+    if further_format_of(source) is not None:
         opened = open_checkpoint(source, vocabulary=vocabulary)
         _write_run(opened, opened.config, opened.params, target)
         return

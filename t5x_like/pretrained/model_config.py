@@ -6,7 +6,8 @@ from typing import Any, get_args, get_type_hints
 from t5x_like.config_class import dropping_unused
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
-from t5x_like.model.zoo.architectures import ARCHITECTURES, architecture_named, architecture_of
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.zoo.architectures import architecture_named, architecture_of
 
 _MODEL_TYPE = "model_type"
 
@@ -42,9 +43,10 @@ def _fields_of(value: Any) -> Any:
         return {name: _fields_of(item) for name, item in value.items()}
     if not dataclasses.is_dataclass(value):
         return value
-    names = [each.name for each in ARCHITECTURES if type(value) is each.config_class]
     fields = {field.name: _fields_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return {_MODEL_TYPE: names[0], **fields} if names else fields
+    if not isinstance(value, ModelConfig):
+        return fields
+    return {_MODEL_TYPE: architecture_of(value).name, **fields}
 
 
 def _restored(kind: Any, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints, ELMo's."""
+"""Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints and more."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,6 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from t5x_like.ancestors.bilm_files import is_bilm, read_bilm
 from t5x_like.ancestors.families.pretrained_features import FEATURES_MODEL
 from t5x_like.ancestors.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.ancestors.word_vectors.initial_table import match_vectors, with_vectors
@@ -25,7 +24,7 @@ from t5x_like.pretrained.output_scale import params_in_scale, scale_of_run
 from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
-from t5x_like.pretrained.weight_sources import find_weights, known_sizes
+from t5x_like.pretrained.weight_sources import find_weights, further_format_of, known_sizes
 from t5x_like.text.heads.head_format import UNSCALED, OutputScale
 
 _MOST_LINES = 5  # of differing weights that a message lists
@@ -55,7 +54,7 @@ def open_checkpoint(
 
     Args:
       directory: Path of a run or of one of its steps, a Hugging Face directory, a ``.gguf`` file, a T5X checkpoint, or
-        ELMo's weights (see ``read_bilm``).
+        weights of ``further_formats``.
       mesh: Devices to place the weights on; without one, the first device.
       step: Step of a run; its newest good one if not given.
       config: Model that the weights must fit, but for its heads; their own model if not given. Also opens steps that
@@ -82,8 +81,20 @@ def open_checkpoint(
     """
     if is_peft(directory):
         return open_peft(directory, base)
-    if config is None and head is None and is_bilm(directory):
-        return _open_elmo(directory, mesh=mesh, vocabulary=vocabulary, num_sentinels=num_sentinels)
+    if config is None and head is None and (further := further_format_of(directory)) is not None:
+        model, params = further.read(directory, vocabulary=vocabulary, num_sentinels=num_sentinels, mesh=mesh)
+        return Checkpoint(
+            directory=str(directory),
+            step=None,
+            config=model,
+            graphdef=parameters.abstract(model)[0],
+            params=params,
+            mesh=mesh_or_one_device(mesh),
+            fields={},
+            class_names=(),
+            vocabulary=vocabulary,
+            num_sentinels=num_sentinels,
+        )
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
     found = _average_of(found) if average else found
     home, known = _home_and_fields(found)
@@ -310,24 +321,6 @@ def open_unread(
         return
     with found.unread() as params:
         yield _checkpoint(found, params, mesh=None, step=step)
-
-
-def _open_elmo(
-    directory: PathLike, *, mesh: Mesh | None, vocabulary: str, num_sentinels: int | None
-) -> Checkpoint:
-    config, params = read_bilm(directory, vocabulary=vocabulary, num_sentinels=num_sentinels, mesh=mesh)
-    return Checkpoint(
-        directory=str(directory),
-        step=None,
-        config=config,
-        graphdef=parameters.abstract(config)[0],
-        params=params,
-        mesh=mesh_or_one_device(mesh),
-        fields={},
-        class_names=(),
-        vocabulary=vocabulary,
-        num_sentinels=num_sentinels,
-    )
 
 
 def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights:

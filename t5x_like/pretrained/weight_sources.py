@@ -5,12 +5,12 @@ import hashlib
 from dataclasses import replace
 from typing import Any, Literal
 
-from t5x_like.ancestors.bilm_files import is_bilm
 from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.adapters.adapter_weights import adapter_differences, adapter_of
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.further_formats import FurtherFormat, further_format
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.pretrained.run_weights import RunWeights, find_run, find_run_weights
@@ -45,17 +45,19 @@ def checkpoint_format(directory: PathLike) -> Format:
       ValueError: There is no checkpoint.
     """
     found = _format_or_none(directory)
-    if found is None and is_bilm(directory):
-        raise ValueError(
-            f"{directory} holds ELMo's weights, which read the characters of any vocabulary; make a run of both first: "
-            f"t5x-like convert --from {directory} --to DIR --vocabulary WORDS"
-        )
+    if found is None and (further := further_format(directory)) is not None:
+        raise ValueError(further.advice(directory))
     if found is None:
         raise ValueError(
             f"{directory} holds no model: give a run's directory (with model.json) as train writes it, a Hugging Face "
             "directory (with config.json) as save_pretrained writes it, a .gguf file, or a T5X checkpoint"
         )
     return found
+
+
+def further_format_of(directory: PathLike) -> FurtherFormat | None:
+    """Return the format of weights that are opened with a vocabulary; ``None`` for all formats of ``Format``."""
+    return further_format(directory) if _format_or_none(directory) is None else None
 
 
 def is_run(directory: PathLike) -> bool:

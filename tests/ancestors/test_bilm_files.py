@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import t5x_like
-from t5x_like.ancestors.bilm_files import is_bilm
+from t5x_like.ancestors.bilm_files import FORMAT
 from t5x_like.ancestors.word_vectors.character_table import character_path
 from t5x_like.ancestors.zoo.elmo import ElmoConfig, bilm_weights
 from t5x_like.batch import Batch
@@ -57,7 +57,7 @@ def batch_of(checkpoint: Any) -> Batch:
 
 
 def test_hidden_states_equal_the_restatement(elmo):
-    assert is_bilm(elmo)
+    assert FORMAT.is_in(elmo)
     checkpoint = open_checkpoint(elmo)
     batch = batch_of(checkpoint)
     table = np.asarray(parameters.flatten(checkpoint.params)["embedding/character_ids"])

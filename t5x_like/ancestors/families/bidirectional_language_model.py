@@ -4,7 +4,7 @@ ELMo, https://arxiv.org/abs/1802.05365. A forward and a backward stack share the
 """
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from t5x_like.ancestors.layers.rnn_stack import RNNStack, RNNStackConfig
 from t5x_like.ancestors.layers.sampled_softmax import SampledLogits, SampledSoftmax
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import DIRECTION_MEASURES, Predictions
+from t5x_like.model.families.family import DIRECTION_MEASURES, FamilyName, Predictions
 from t5x_like.model.heads import HEADS_SITE, DeferredLogits, Heads, HeadsConfig, LMHead, LMHeadConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveSoftmax
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -102,6 +102,8 @@ class DirectionHeads(Heads):
 
 class BidirectionalLanguageModel(nnx.Module):
     """Reads a batch's encoder stream in both directions; neither sees what the other has read."""
+
+    family_name: ClassVar[FamilyName] = "encoder"
 
     def __init__(self, config: BidirectionalLanguageModelConfig, *, key: Key[Array, ""]):
         embedding_key, forward_key, backward_key, heads_key = jax.random.split(key, 4)

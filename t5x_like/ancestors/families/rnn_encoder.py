@@ -1,7 +1,7 @@
 """Recurrent encoders with heads, features of pretrained models, and cross-view training (Clark et al. 2018)."""
 
 import math
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from t5x_like.ancestors.layers.biattention import Biattention, BiattentionConfig
 from t5x_like.ancestors.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import ExtraLoss, Predictions, unlabeled_tokens
+from t5x_like.model.families.family import ExtraLoss, FamilyName, Predictions, unlabeled_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, ScoreHead, ScoreHeadConfig
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -135,6 +135,8 @@ _VIEWS = ("forward", "backward", "future", "past")
 
 class RNNEncoder(nnx.Module):
     """Reads a batch's encoder stream. Rows hold one example each where cross-view training is on."""
+
+    family_name: ClassVar[FamilyName] = "encoder"
 
     def __init__(self, config: RNNEncoderConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key, views_key = jax.random.split(key, 4)

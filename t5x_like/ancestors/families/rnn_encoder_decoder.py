@@ -1,6 +1,6 @@
 """Recurrent encoder-decoders (Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015)."""
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from t5x_like.ancestors.layers.rnn_stack import (
 )
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, with_decoder_stream
+from t5x_like.model.families.family import FamilyName, Predictions, with_decoder_stream
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, whole_logits
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -93,6 +93,8 @@ class RNNDecoderCache(NamedTuple):
 
 class RNNEncoderDecoder(nnx.Module):
     """Two recurrent stacks with one word table. Rows hold one example each."""
+
+    family_name: ClassVar[FamilyName] = "encoder_decoder"
 
     def __init__(self, config: RNNEncoderDecoderConfig, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 6)

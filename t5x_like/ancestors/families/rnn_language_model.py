@@ -1,7 +1,7 @@
 """Language models of recurrent layers, whose state continues from batch to batch (Merity et al. 2018)."""
 
 import math
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,13 @@ from t5x_like.ancestors.layers.rnn_cell import RNNState
 from t5x_like.ancestors.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import ExtraLoss, Predictions, PromptContinuation, as_decoder_batch
+from t5x_like.model.families.family import (
+    ExtraLoss,
+    FamilyName,
+    Predictions,
+    PromptContinuation,
+    as_decoder_batch,
+)
 from t5x_like.model.families.segment_memory import Memory, recall_memory, start_memory
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, whole_logits
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -108,6 +114,8 @@ class RNNLanguageModelConfig:
 
 class RNNLanguageModel(PromptContinuation, nnx.Module):
     """Recurrent layers between embeddings and heads."""
+
+    family_name: ClassVar[FamilyName] = "decoder"
 
     def __init__(self, config: RNNLanguageModelConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key = jax.random.split(key, 3)

@@ -4,7 +4,7 @@ Radford et al. 2018; Liu et al. 2018, https://arxiv.org/abs/1801.10198.
 """
 
 import functools
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.attribute_contrast import MEASURES, TAKE_ONE, AttributeContrast
-from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
+from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
@@ -57,6 +57,8 @@ class Decoder(PromptContinuation, nnx.Module):
     Attributes:
       contrast: Reads each row with several prefixes, in training (Qian et al. 2022); ``None`` for one or none.
     """
+
+    family_name: ClassVar[FamilyName] = "decoder"
 
     def __init__(self, config: DecoderConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key = jax.random.split(key, 3)

@@ -1,6 +1,6 @@
 """Encoders: every token attends to every other (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions
+from t5x_like.model.families.family import FamilyName, Predictions
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
@@ -49,6 +49,8 @@ class Encoder(nnx.Module):
 
     Fine-tuned on masked targets, it writes: each step reads the last token, and predicts a mask after it.
     """
+
+    family_name: ClassVar[FamilyName] = "encoder"
 
     def __init__(self, config: EncoderConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key = jax.random.split(key, 3)

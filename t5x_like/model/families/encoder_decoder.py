@@ -1,6 +1,6 @@
 """Encoder-decoders (Vaswani et al. 2017; Raffel et al. 2020, §2.1)."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, with_decoder_stream
+from t5x_like.model.families.family import FamilyName, Predictions, with_decoder_stream
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -51,6 +51,8 @@ class EncoderDecoderConfig:
 
 class EncoderDecoder(nnx.Module):
     """Two stacks with one word table."""
+
+    family_name: ClassVar[FamilyName] = "encoder_decoder"
 
     def __init__(self, config: EncoderDecoderConfig, *, key: Key[Array, ""]):
         embedding_key, encoder_key, decoder_key, head_key, own_key = jax.random.split(key, 5)

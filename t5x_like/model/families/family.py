@@ -1,6 +1,6 @@
 """Interface of model families: a function from a batch to predictions."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -10,6 +10,9 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.heads import DeferredLogits
 from t5x_like.model.multiple_choice import flatten_choices
+
+# Streams that a family of models reads, and the order in which it reads them. Each class has it as ``family_name``.
+FamilyName = Literal["encoder", "decoder", "encoder_decoder", "recurrent", "two_stream"]
 
 
 class ExtraLoss(NamedTuple):

@@ -1,6 +1,6 @@
 """Transformer-XL: a causal stack with a memory of earlier segments (Dai et al. 2019, arXiv:1901.02860)."""
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, PromptContinuation, as_decoder_batch
+from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.segment_memory import (
     Memory,
     join_memory_mask,
@@ -83,6 +83,8 @@ class RecurrentCache(NamedTuple):
 
 class Recurrent(PromptContinuation, nnx.Module):
     """One causal stack; its logits are log-probabilities."""
+
+    family_name: ClassVar[FamilyName] = "recurrent"
 
     def __init__(self, config: RecurrentConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, softmax_key, heads_key = jax.random.split(key, 4)

@@ -1,6 +1,6 @@
 """XLNet: predicts tokens in a permuted order (Yang et al. 2019, https://arxiv.org/abs/1906.08237)."""
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, PromptContinuation
+from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation
 from t5x_like.model.families.segment_memory import (
     Memory,
     join_memory_mask,
@@ -97,6 +97,8 @@ class TwoStreamCache(NamedTuple):
 
 class TwoStream(PromptContinuation, nnx.Module):
     """One stack, run on a content stream alone or on content and query streams."""
+
+    family_name: ClassVar[FamilyName] = "two_stream"
 
     def __init__(self, config: TwoStreamConfig, *, key: Key[Array, ""]):
         embedding_key, query_key, stack_key, heads_key = jax.random.split(key, 4)

@@ -1,14 +1,10 @@
 """Registry of architectures: by configuration, by name in a ``model.json``, and by Hugging Face's ``model_type``."""
 
 import functools
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.ancestors.zoo.awd_lstm import AWD_LSTM
-from t5x_like.ancestors.zoo.bcn import BCN
-from t5x_like.ancestors.zoo.bilstm import BILSTM
-from t5x_like.ancestors.zoo.elmo import ELMO
-from t5x_like.ancestors.zoo.rnn_seq2seq import RNN_SEQ2SEQ
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.model.zoo.architecture import Architecture
@@ -45,11 +41,14 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, AWD_LSTM, BART, BCN, BERT, BILSTM, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ELMO, ERNIE, GEMMA, GEMMA2,
+    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2,
     GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2,
-    QWEN3, RNN_SEQ2SEQ, ROBERTA, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
+    QWEN3, ROBERTA, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
+
+# Modules with ``ARCHITECTURES`` of packages above this one, imported where a model is none of those here.
+_FURTHER = ("t5x_like.ancestors.zoo.recurrent_architectures",)
 
 
 def architecture_of(config: ModelConfig) -> Architecture:
@@ -58,7 +57,7 @@ def architecture_of(config: ModelConfig) -> Architecture:
     Raises:
       ValueError: The configuration belongs to none.
     """
-    for architecture in ARCHITECTURES:
+    for architecture in _all_architectures():
         if type(config) is architecture.config_class:
             return architecture
     raise ValueError(f"{type(config).__name__} is not the configuration of an architecture in model/zoo")
@@ -66,7 +65,16 @@ def architecture_of(config: ModelConfig) -> Architecture:
 
 def architecture_named(name: str | None) -> Architecture | None:
     """Return the architecture of a name in a ``model.json``, if there is one."""
-    return next((architecture for architecture in ARCHITECTURES if architecture.name == name), None)
+    if name is None:
+        return None
+    return next((architecture for architecture in _all_architectures() if architecture.name == name), None)
+
+
+def _all_architectures() -> Iterator[Architecture]:
+    """Yield all architectures; modules of further ones are imported after those here."""
+    yield from ARCHITECTURES
+    for module in _FURTHER:
+        yield from importlib.import_module(module).ARCHITECTURES
 
 
 @functools.cache

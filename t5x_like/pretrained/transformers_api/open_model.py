@@ -11,7 +11,8 @@ import numpy as np
 from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
-from t5x_like.pretrained.checkpoint import Checkpoint, Family
+from t5x_like.model.families.family import FamilyName
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.conversion import save_adapter
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.tokenizer_files import tokenizer_contents
@@ -27,7 +28,7 @@ from t5x_like.pretrained.transformers_api.generation_defaults import FILE
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # How the models of each family are called.
-CALLS: dict[Family, Call] = {
+CALLS: dict[FamilyName, Call] = {
     "decoder": decoder_call,
     "encoder": encoder_call,
     "encoder_decoder": encoder_decoder_call,

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import t5x_like.model.zoo
+import t5x_like.ancestors.zoo as ancestors_zoo
+import t5x_like.model.zoo as model_zoo
+from t5x_like.ancestors.zoo import recurrent_architectures as ancestors
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.architectures import (
     ARCHITECTURES,
@@ -20,9 +22,10 @@ from tests.model.zoo.tiny_models import TINY
 
 def test_every_record_is_listed() -> None:
     record = re.compile(r"^[A-Z0-9_]+ = (published|replace|unpublished|llama_like|bert_like)\(", re.MULTILINE)
-    (home,) = t5x_like.model.zoo.__path__
-    files = {path.stem for path in Path(home).glob("*.py") if record.search(path.read_text())}
-    assert {architecture.name for architecture in ARCHITECTURES} == files
+    for zoo, listed in ((model_zoo, ARCHITECTURES), (ancestors_zoo, ancestors.ARCHITECTURES)):
+        (home,) = zoo.__path__
+        files = {path.stem for path in Path(home).glob("*.py") if record.search(path.read_text())}
+        assert {architecture.name for architecture in listed} == files
 
 
 @pytest.mark.parametrize("name", TINY)
