@@ -39,7 +39,13 @@ from t5x_like.training.run_record import read_experiment, write_experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
-_RECIPES = ("quickstart/pretrain.gin", "quickstart/finetune.gin", "bert/glue_mnli.gin", "t5/glue.gin")
+# Recipe -> row of its table.
+_RECIPES = {
+    "quickstart/pretrain.gin": {},
+    "quickstart/finetune.gin": {},
+    "bert/glue.gin": {"TASK": "mnli"},
+    "t5/finetune.gin": {"TASK": "glue"},
+}
 _MAX_ROWS = 1000
 
 
@@ -144,8 +150,13 @@ def _alone(files: Sequence[bytes]) -> list[tuple[bytes, dict[str, bytes]]]:
 
 
 def _recipe_texts() -> Iterator[Any]:
-    for name in _RECIPES:
-        macros = {"MODEL_DIR": "run", "INITIAL_CHECKPOINT": "other", "VOCABULARY": "bytes", "VOCAB_SIZE": 384}
+    for name, row in _RECIPES.items():
+        macros = row | {
+            "MODEL_DIR": "run",
+            "INITIAL_CHECKPOINT": "other",
+            "VOCABULARY": "bytes",
+            "VOCAB_SIZE": 384,
+        }
         bindings = [f"{name}={value!r}" for name, value in macros.items()]
         while True:  # a recipe that doesn't use a macro refuses it
             try:

@@ -20,6 +20,18 @@ INTRODUCTION = """# Gin macros
 
 A macro is a name in capitals at the top of a gin file. Give another value by `--set BATCH_SIZE=64`, or in a gin file of
 your own after its `include`. `t5x-like config show --gin_file=FILE` prints every value and the line it came from.
+
+A macro can choose a row of a table, here `--set TASK=cola`. The chosen row gives its values in the table's
+place; `include` names a gin file to read before them, or several. An unknown row is refused with the known ones.
+
+```
+TASK = %gin.REQUIRED
+TABLE = {
+    'TASK': ('MIXTURE', 'TRAIN_STEPS', 'include'),
+    'cola': ('glue_cola_v002', 801,   None),
+    'mnli': ('glue_mnli_v002', 36815, 'gin/runs/mnli_validation.gin'),
+}
+```
 """
 _MACRO = re.compile(r"^([A-Z][A-Z0-9_]*) = (.*)$")
 _BINDING = re.compile(r"^(?:[\w/]+/)?([\w.]+)\.(\w+) = %([A-Z][A-Z0-9_]*)\b")

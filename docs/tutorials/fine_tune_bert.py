@@ -113,7 +113,7 @@ sorted(path.name for path in bert.iterdir())
 
 # %%
 command(
-    f"""train --gin_file=gin/recipes/bert/glue_sst2.gin --model_dir {run}
+    f"""train --gin_file=gin/recipes/bert/glue.gin --set TASK=sst2 --model_dir {run}
     --set INITIAL_CHECKPOINT={bert} --set DATA_DIR={data}
     --set TRAIN_STEPS=80 --set WARMUP_STEPS=8 --set LEARNING_RATE=0.002 --set DROPOUT_RATE=0.0
     --set INPUTS_LENGTH=16 --set COMPUTE_DTYPE=float32 --set REMAT=none --set LOG_EVERY_STEPS=20"""

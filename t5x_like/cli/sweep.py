@@ -1,6 +1,6 @@
 """Run a recipe over a small grid and seeds, or over the settings that it compares; a table of all, and the best.
 
-t5x-like sweep gin/recipes/bert/glue_rte.gin --set INITIAL_CHECKPOINT=bert-base-uncased \\
+t5x-like sweep gin/recipes/bert/glue.gin --set TASK=rte --set INITIAL_CHECKPOINT=bert-base-uncased \\
   --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
 Values that belong together: --over BATCH_SIZE:TRAIN_STEPS=16:1556,32:778
 A paper's comparison, with its figures: t5x-like sweep gin/recipes/comparisons/t5_objectives.gin --output runs/table_4
@@ -9,6 +9,7 @@ The same command continues where it was stopped: finished runs are not repeated,
 """
 
 import argparse
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
 from t5x_like.sweep.comparison import Comparison
 from t5x_like.sweep.ensembles import ensemble_runs
-from t5x_like.sweep.grid import GridPoint, grid_points
+from t5x_like.sweep.grid import GridPoint, grid_points, is_gin_file
 from t5x_like.sweep.outcomes import RunOutcome, agreement_with, best_of, results, summarize, table
 from t5x_like.sweep.run_pool import (
     Criterion,
@@ -155,7 +156,8 @@ def _comparison(arguments: argparse.Namespace) -> Comparison:
         except ValueError as error:
             raise UserError(f"--full_size: {recipe}: {error}") from None
         assert full is not None
-        arguments.gin_file = [*full.recipes, *others]
+        arguments.gin_file = [*filter(is_gin_file, full.recipes), *others]
+        arguments.overrides = [*itertools.filterfalse(is_gin_file, full.recipes), *arguments.overrides]
     else:
         compared = compared.as_toy()
     arguments.lowest = arguments.lowest or (arguments.metric is None and compared.lowest)
@@ -186,8 +188,9 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint, then_overrides: S
     overrides = [*arguments.overrides, *point.bindings]
     stages = [_stage(arguments, [*arguments.gin_file, *point.gin_files], overrides, first)]
     if arguments.then:
-        files = [*arguments.then, *point.then_gin_files]
+        files = [*filter(is_gin_file, arguments.then), *point.then_gin_files]
         overrides = [
+            *itertools.filterfalse(is_gin_file, arguments.then),
             *_open_macros(arguments, files),
             *then_overrides,
             *point.then_bindings,

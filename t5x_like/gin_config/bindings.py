@@ -65,6 +65,7 @@ class Bindings:
         self._names = ImportedNames(sources.imports)
         self.macros: dict[str, EffectiveBinding] = {}
         self.tables: dict[tuple[str, Target], dict[str, EffectiveBinding]] = {}
+        self.keys = sources.keys
         # (file, target) pairs that a file referred to until another file overrode the reference
         self.replaced: set[tuple[str | None, Target]] = set()
         for block, file_index in sources.blocks:

@@ -32,6 +32,7 @@ from t5x_like.gin_config.statements import (
     macros_in,
 )
 from t5x_like.gin_config.syntax_errors import syntax_mistake
+from t5x_like.gin_config.tables import TABLE, GinTable, is_table, read_table, replace_tables
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import shipped_directory
 
@@ -143,14 +144,20 @@ def read(
     """Return the statements of the files, their includes and the overrides, in order.
 
     A default comes first where nothing defines its macro, unless it refers to another one that nothing defines.
+    Tables are replaced by the rows that their macros choose.
     """
     sources = GinStatements()
     places = ["", *search_paths, str(shipped_directory("gin").parent)]
+
+    def include(file: str, included_from: tuple[Origin, ...]) -> None:
+        _read_file(file, places, sources, included_from=included_from)
+
     for file in gin_files:
-        _read_file(file, places, sources, included_from=())
+        include(file, ())
+    bindings = [as_binding(override) for override in overrides]
+    replace_tables(sources, bindings, include)
     sources.imports.append([])
-    for override in overrides:
-        sources.bindings.append((as_binding(override), len(sources.imports) - 1))
+    sources.bindings += [(binding, len(sources.imports) - 1) for binding in bindings]
     defined = {statement.name for statement, _ in sources.bindings if not statement.parameter}
     for text in defaults:
         for statement in _statements(text, "default"):
@@ -233,13 +240,13 @@ def _read_file(
 
 def _missing_file(name: str, places: Sequence[str], included_from: tuple[Origin, ...]) -> UserError:
     searched = ", ".join(dict.fromkeys(os.path.abspath(place) for place in places))
-    siblings = [
-        str(path.relative_to(place or "."))
+    siblings = {
+        str(path.relative_to(place or ".")): path
         for place in places
         for path in (Path(place) / name).parent.glob("*.gin")
         if path.is_file()
-    ]
-    hint = nearest(name, siblings)
+    }
+    hint = _row_of_a_table(Path(name).stem, siblings) or nearest(name, siblings)
     if not included_from:
         return UserError(
             f"there is no gin file {name!r} (searched {searched})", where="command line", hint=hint
@@ -250,6 +257,33 @@ def _missing_file(name: str, places: Sequence[str], included_from: tuple[Origin,
         source=included_from[-1].source,
         hint=hint,
     )
+
+
+def _row_of_a_table(stem: str, files: Mapping[str, Path]) -> str:
+    """Return a hint for a file that is a row of another file's table: ``glue_cola`` is ``cola`` of ``glue.gin``."""
+    rows = [
+        (stem == f"{path.stem}_{row}", shown, table.key, row)
+        for shown, path in files.items()
+        for table in tables_in(path)
+        for row in table.rows
+        if f"_{stem}".endswith(f"_{row}")
+    ]
+    if not rows:
+        return ""
+    _, file, key, row = max(rows)
+    return f"it is a row of {file} now: --gin_file={file} --set {key}={row}"
+
+
+def tables_in(path: Path) -> list[GinTable]:
+    """Return the tables of a gin file, without those that it includes; none if the file can't be read."""
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    try:
+        statements = list(_statements(text, _shown(path))) if f"{TABLE} = " in text else []
+        return [
+            read_table(each) for each in statements if isinstance(each, BindingStatement) and is_table(each)
+        ]
+    except UserError:
+        return []
 
 
 def _shown(path: Path) -> str:

@@ -62,7 +62,7 @@ class Resolver:
             )
         value = self._or_raise_missing(self._call(configured, (), None))
         for bound in self.bindings.all():
-            if bound.origin.file is None and not bound.used:
+            if bound.origin.file is None and not bound.used and bound.name not in self.bindings.keys:
                 raise config_errors.unused_flag(bound, self.bindings)
         return value
 
@@ -113,7 +113,7 @@ class Resolver:
         macros = {bound.value.name for bound in idle if isinstance(bound.value, MacroReference)}
         lines = []
         for bound in self.bindings.all():
-            if bound in idle or (bound.target is None and bound.name in macros):
+            if bound in idle or (bound.target is None and bound.name in macros | self.bindings.keys):
                 continue
             hint = nearest(bound.name, known) if bound.target is None and bound.before is None else ""
             if not bound.origin.line:

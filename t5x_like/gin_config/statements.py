@@ -125,12 +125,14 @@ class GinStatements:
       blocks: Each with the index of its file in ``imports``.
       imports: One list for each file, since imports hold for their own file only.
       files: The files read.
+      keys: Macros that choose rows of tables.
     """
 
     bindings: list[tuple[BindingStatement, int]] = field(default_factory=list)
     blocks: list[tuple[BlockStatement, int]] = field(default_factory=list)
     imports: list[list[ImportStatement]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
 
 
 def references_in(value: Any) -> list[ConfigurableReference]:

@@ -13,8 +13,8 @@ class FullSize:
     """A comparison at its paper's size, for ``t5x-like sweep --full_size``.
 
     Attributes:
-      recipes: Gin files of the first run, in place of the comparison's own.
-      then: Gin files of the second run, in place of the comparison's.
+      recipes: Gin files of the first run, in place of the comparison's own. Bindings may follow a file.
+      then: Gin files of the second run, in place of the comparison's; bindings too.
       settings: Settings in place of the comparison's, if their values depend on the size. None for the same.
       metric: Score to compare. None for the mean over tasks.
     """
@@ -39,8 +39,9 @@ class Comparison:
     Attributes:
       settings: For each name, gin files and gin bindings to add to the recipe. ``then: `` before one adds it to the
         second run, as in ``"then: LEARNING_RATE = 1e-4"``.
-      then: Gin files of a second run, such as a fine-tuning, whose scores count. It starts from the weights of the
-        first, its macro ``INITIAL_CHECKPOINT``. None if the first run's scores count.
+      then: Gin files of a second run, such as a fine-tuning, whose scores count, and bindings such as
+        ``"TASK = 'mnli'"``. It starts from the weights of the first, its macro ``INITIAL_CHECKPOINT``. Empty if the
+        first run's scores count.
       ensembles: For each name, two or more settings whose runs of the same seed are scored together: their predictions
         are averaged (``t5x-like evaluate --ensemble``). Nothing more is trained.
       metric: Score to compare; see ``t5x-like sweep --metric``.

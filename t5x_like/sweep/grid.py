@@ -43,23 +43,23 @@ class GridPoint(NamedTuple):
     @property
     def gin_files(self) -> list[str]:
         """Gin files to add to the recipe."""
-        return [added for added in self._of(first=True) if _is_gin_file(added)]
+        return [added for added in self._of(first=True) if is_gin_file(added)]
 
     @property
     def bindings(self) -> list[str]:
         """Bindings for gin (``NAME=value``); text values of flags are quoted."""
-        own = [added for added in self._of(first=True) if not _is_gin_file(added)]
+        own = [added for added in self._of(first=True) if not is_gin_file(added)]
         return [*own, *(f"{name}={_literal(value)}" for name, value in self.settings.items()), *self._seed]
 
     @property
     def then_gin_files(self) -> list[str]:
         """Gin files to add to the second run's."""
-        return [added for added in self._of(first=False) if _is_gin_file(added)]
+        return [added for added in self._of(first=False) if is_gin_file(added)]
 
     @property
     def then_bindings(self) -> list[str]:
         """Bindings for the second run."""
-        return [*(added for added in self._of(first=False) if not _is_gin_file(added)), *self._seed]
+        return [*(added for added in self._of(first=False) if not is_gin_file(added)), *self._seed]
 
     @property
     def _seed(self) -> list[str]:
@@ -152,7 +152,8 @@ def split(text: str, separator: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def _is_gin_file(added: str) -> bool:
+def is_gin_file(added: str) -> bool:
+    """Return True for the name of a gin file, and False for a binding."""
     return added.endswith(".gin") and "=" not in added
 
 

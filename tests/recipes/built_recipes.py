@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from t5x_like.gin_config.configuration import load
+from t5x_like.gin_config.configuration import Override, load, tables_in
+from t5x_like.gin_config.statements import Setting
 from t5x_like.io.files import shipped_directory
 from t5x_like.training.experiment import Experiment, describe
 
@@ -45,20 +46,36 @@ _SMALL_SIZES = {
 }
 
 
+def recipe_names(*, but: str = "tasks") -> list[str]:
+    """Return each recipe's path in its folder; with each row of its table, ``bert/glue.gin TASK=cola``."""
+    names = []
+    for file in sorted(file for file in RECIPES.rglob("*.gin") if file.stem != but):
+        path, tables = str(file.relative_to(RECIPES)), tables_in(file)
+        names += [f"{path} {table.key}={row}" for table in tables for row in table.rows] or [path]
+    return names
+
+
+def file_and_row(name: str) -> tuple[Path, list[Override]]:
+    """Return the file of a recipe's name, and the choice of its row."""
+    path, _, row = name.partition(" ")
+    key, _, text = row.partition("=")
+    return RECIPES / path, [Setting(key, text, f"--set {row}")] if row else []
+
+
 @functools.cache
 def built(name: str, **macros: Any) -> Experiment:
-    text = with_included(RECIPES / name)
+    file, row = file_and_row(name)
+    text = with_included(file)
     known = CORPUS | (PAIRS if "TEST_FILES = %gin.REQUIRED" in text else {}) | macros
     given = {key: value for key, value in known.items() if f"%{key}" in text}
-    return load(
-        [str(RECIPES / name)], [f"{key}={value!r}" for key, value in given.items()], roots=[Experiment]
-    ).value
+    flags = [f"{key}={value!r}" for key, value in given.items()]
+    return load([str(file)], [*row, *flags], roots=[Experiment]).value
 
 
 def with_included(file: Path) -> str:
-    """Return the text of a recipe and of all files that it includes."""
+    """Return the text of a recipe and of all files that it or a row of its table includes."""
     text = file.read_text()
-    included = re.findall(r"^include '(.*)'", text, re.MULTILINE)
+    included = re.findall(r"^(?:include|    '\w+': .*) '(gin/.*\.gin)'", text, re.MULTILINE)
     return "\n".join([text, *(with_included(RECIPES.parents[1] / name) for name in included)])
 
 

@@ -8,17 +8,16 @@ from tests.recipes.decoder_settings import ULMFIT, ULMFIT_LANGUAGE_MODEL
 from tests.recipes.paper_settings import Settings, published
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
+_SUPER_GLUE = ("boolq", "cb", "copa", "multirc", "rte", "wic", "record")
 
 
-def _of_tasks(folder: str, names: tuple[str, ...], *settings: Settings) -> dict[str, Settings]:
-    """Return the same settings for several recipes of a folder."""
+def _of_tasks(recipe: str, tasks: tuple[str, ...], *settings: Settings) -> dict[str, Settings]:
+    """Return the same settings for several tasks of a recipe."""
     shared: Settings = {}
     for each in settings:
         shared |= each
-    return {f"{folder}/{name}.gin": shared for name in names}
+    return {f"{recipe}.gin TASK={task}": shared for task in tasks}
 
-
-_GLUE = tuple(f"glue_{task}" for task in GLUE)
 
 _BERT = published(
     "google-research/bert, optimization.py",
@@ -350,70 +349,58 @@ _UNILM_QUESTIONS = (
 )
 
 FINE_TUNING_SETTINGS: dict[str, Settings] = {
-    **_of_tasks("bert", _GLUE, _BERT_GLUE),
+    **_of_tasks("bert/glue", GLUE, _BERT_GLUE),
     "bert/squad_v1.gin": _BERT_SQUAD,
-    "bert/super_glue.gin": _BERT_SUPER_GLUE,
+    **_of_tasks("bert/super_glue", _SUPER_GLUE, _BERT_SUPER_GLUE),
     "bert/super_glue_wsc.gin": _BERT_SUPER_GLUE,
-    "bert/super_glue_record.gin": _BERT_SUPER_GLUE,
-    "roberta/glue_cola.gin": _roberta_glue(1e-5, 16, 5336, 320),
-    "roberta/glue_sst2.gin": _roberta_glue(1e-5, 32, 20935, 1256),
-    "roberta/glue_mrpc.gin": _roberta_glue(1e-5, 16, 2296, 137),
-    "roberta/glue_stsb.gin": _roberta_glue(2e-5, 16, 3598, 214),
-    "roberta/glue_qqp.gin": _roberta_glue(1e-5, 32, 113272, 28318),
-    "roberta/glue_mnli.gin": _roberta_glue(1e-5, 32, 123873, 7432),
-    "roberta/glue_qnli.gin": _roberta_glue(1e-5, 32, 33112, 1986),
-    "roberta/glue_rte.gin": _roberta_glue(2e-5, 16, 2036, 122),
-    "roberta/squad_v1.gin": _ROBERTA_SQUAD,
-    "roberta/squad_v2.gin": _ROBERTA_SQUAD,
+    "roberta/glue.gin TASK=cola": _roberta_glue(1e-5, 16, 5336, 320),
+    "roberta/glue.gin TASK=sst2": _roberta_glue(1e-5, 32, 20935, 1256),
+    "roberta/glue.gin TASK=mrpc": _roberta_glue(1e-5, 16, 2296, 137),
+    "roberta/glue.gin TASK=stsb": _roberta_glue(2e-5, 16, 3598, 214),
+    "roberta/glue.gin TASK=qqp": _roberta_glue(1e-5, 32, 113272, 28318),
+    "roberta/glue.gin TASK=mnli": _roberta_glue(1e-5, 32, 123873, 7432),
+    "roberta/glue.gin TASK=qnli": _roberta_glue(1e-5, 32, 33112, 1986),
+    "roberta/glue.gin TASK=rte": _roberta_glue(2e-5, 16, 2036, 122),
+    "roberta/squad.gin TASK=v1": _ROBERTA_SQUAD,
+    "roberta/squad.gin TASK=v2": _ROBERTA_SQUAD,
     "roberta/race.gin": _ROBERTA_RACE,
     "roberta/super_glue_wsc.gin": _ROBERTA_REFERENTS,
-    "roberta/glue_wnli.gin": _ROBERTA_REFERENTS,
-    "albert/glue_cola.gin": _albert(1e-5, 16, 0.0, 5336, 320),
-    "albert/glue_stsb.gin": _albert(2e-5, 16, 0.0, 3598, 214),
-    "albert/glue_sst2.gin": _albert(1e-5, 32, 0.0, 20935, 1256),
-    "albert/glue_mnli.gin": _albert(3e-5, 128, 0.0, 10000, 1000),
-    "albert/glue_qnli.gin": _albert(1e-5, 32, 0.0, 33112, 1986),
-    "albert/glue_qqp.gin": _albert(5e-5, 128, 0.1, 14000, 1000),
-    "albert/glue_rte.gin": _albert(3e-5, 32, 0.1, 800, 200),
-    "albert/glue_mrpc.gin": _albert(2e-5, 32, 0.0, 800, 200),
-    "albert/glue_wnli.gin": _albert(2e-5, 16, 0.1, 2000, 250),
-    "albert/squad_v1.gin": _albert(5e-5, 48, 0.0, 3649, 365, length=384),
-    "albert/squad_v2.gin": _albert(3e-5, 48, 0.0, 8144, 814),
+    "roberta/glue.gin TASK=wnli": _ROBERTA_REFERENTS,
+    "albert/glue.gin TASK=cola": _albert(1e-5, 16, 0.0, 5336, 320),
+    "albert/glue.gin TASK=stsb": _albert(2e-5, 16, 0.0, 3598, 214),
+    "albert/glue.gin TASK=sst2": _albert(1e-5, 32, 0.0, 20935, 1256),
+    "albert/glue.gin TASK=mnli": _albert(3e-5, 128, 0.0, 10000, 1000),
+    "albert/glue.gin TASK=qnli": _albert(1e-5, 32, 0.0, 33112, 1986),
+    "albert/glue.gin TASK=qqp": _albert(5e-5, 128, 0.1, 14000, 1000),
+    "albert/glue.gin TASK=rte": _albert(3e-5, 32, 0.1, 800, 200),
+    "albert/glue.gin TASK=mrpc": _albert(2e-5, 32, 0.0, 800, 200),
+    "albert/glue.gin TASK=wnli": _albert(2e-5, 16, 0.1, 2000, 250),
+    "albert/squad.gin TASK=v1": _albert(5e-5, 48, 0.0, 3649, 365, length=384),
+    "albert/squad.gin TASK=v2": _albert(3e-5, 48, 0.0, 8144, 814),
     "albert/race.gin": _albert(2e-5, 32, 0.1, 12000, 1000),
-    **_of_tasks("electra", _GLUE, _ELECTRA),
-    **_of_tasks("electra", ("glue_rte", "glue_stsb"), _ELECTRA_LONG),
+    **_of_tasks("electra/glue", GLUE, _ELECTRA),
+    **_of_tasks("electra/glue", ("rte", "stsb"), _ELECTRA_LONG),
     "xlnet/race.gin": _XLNET,
-    "xlnet/squad_v1.gin": _XLNET_SQUAD,
-    "xlnet/squad_v2.gin": _XLNET_SQUAD,
-    "xlnet/glue_mnli.gin": _XLNET_MNLI,
-    "xlnet/glue_stsb.gin": _XLNET_STSB,
+    "xlnet/squad.gin TASK=v1": _XLNET_SQUAD,
+    "xlnet/squad.gin TASK=v2": _XLNET_SQUAD,
+    "xlnet/glue.gin TASK=mnli": _XLNET_MNLI,
+    "xlnet/glue.gin TASK=stsb": _XLNET_STSB,
     "xlnet/imdb.gin": _XLNET_IMDB,
     "ulmfit/finetune_lm_imdb.gin": _ULMFIT_LANGUAGE_MODEL,
     "ulmfit/classify_imdb.gin": _ULMFIT_IMDB,
-    **_of_tasks("spanbert", ("squad_v1", "squad_v2"), _SPANBERT_SQUAD),
-    **_of_tasks("spanbert", _GLUE, _SPANBERT_GLUE),
-    "spanbert/glue_cola.gin": _SPANBERT_COLA,
-    **_of_tasks("spanbert", _SPANBERT_MRQA, _SPANBERT_SQUAD),
-    "spanbert/tacred.gin": _SPANBERT_GLUE,
+    **_of_tasks("spanbert/finetune", ("squad_v1", "squad_v2"), _SPANBERT_SQUAD),
+    **_of_tasks("spanbert/finetune", (*GLUE, "tacred"), _SPANBERT_GLUE),
+    "spanbert/finetune.gin TASK=cola": _SPANBERT_COLA,
+    **_of_tasks("spanbert/finetune", _SPANBERT_MRQA, _SPANBERT_SQUAD),
     **_of_tasks(
-        "gpt1",
-        (
-            "glue_sst2",
-            "glue_cola",
-            "glue_mnli",
-            "glue_qnli",
-            "glue_rte",
-            "snli",
-            "scitail",
-            "race",
-            "story_cloze",
-        ),
+        "gpt1/finetune",
+        ("sst2", "cola", "mnli", "qnli", "rte", "snli", "scitail", "race", "story_cloze"),
         _GPT,
         _ONE_ORDER,
     ),
-    **_of_tasks("gpt1", ("glue_mrpc", "glue_stsb", "glue_qqp"), _GPT, _BOTH_ORDERS),
-    "t5/glue.gin": _t5("glue_v002_proportional", 84, _GREEDY),
-    "t5/super_glue.gin": _t5("super_glue_v102_proportional", 62, _GREEDY),
+    **_of_tasks("gpt1/finetune", ("mrpc", "stsb", "qqp"), _GPT, _BOTH_ORDERS),
+    "t5/finetune.gin TASK=glue": _t5("glue_v002_proportional", 84, _GREEDY),
+    "t5/finetune.gin TASK=super_glue": _t5("super_glue_v102_proportional", 62, _GREEDY),
     "t5/one_task.gin": _t5("super_glue_rte_v102", 84, _GREEDY)
     | published(
         "Raffel et al. 2020, section 3.7",
@@ -421,11 +408,11 @@ FINE_TUNING_SETTINGS: dict[str, Settings] = {
         intervals__evaluate_every_steps=1000,
         intervals__save_every_steps=1000,
     ),
-    "t5/squad.gin": _t5("squad_v010_allanswers", 97, _GREEDY),
-    "t5/cnn_dailymail.gin": _t5("cnn_dailymail_v002", 512, _T5_BEAMS),
-    "t5/wmt_en_de.gin": _t5("wmt_t2t_ende_v003", 512, _T5_BEAMS),
-    "t5/wmt_en_fr.gin": _t5("wmt15_enfr_v003", 512, _T5_BEAMS),
-    "t5/wmt_en_ro.gin": _t5("wmt16_enro_v003", 512, _T5_BEAMS),
+    "t5/finetune.gin TASK=squad": _t5("squad_v010_allanswers", 97, _GREEDY),
+    "t5/finetune.gin TASK=cnn_dailymail": _t5("cnn_dailymail_v002", 512, _T5_BEAMS),
+    "t5/finetune.gin TASK=wmt_en_de": _t5("wmt_t2t_ende_v003", 512, _T5_BEAMS),
+    "t5/finetune.gin TASK=wmt_en_fr": _t5("wmt15_enfr_v003", 512, _T5_BEAMS),
+    "t5/finetune.gin TASK=wmt_en_ro": _t5("wmt16_enro_v003", 512, _T5_BEAMS),
     "flan/instruction_tuning.gin": published(
         "Wei et al. 2021, section 2.4",
         train__inputs_length=1024,

@@ -25,13 +25,26 @@ from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses import MarginRanking
 from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
-from tests.recipes.built_recipes import RECIPES, built, config_class, described, small
+from tests.recipes.built_recipes import (
+    RECIPES,
+    built,
+    config_class,
+    described,
+    file_and_row,
+    recipe_names,
+    small,
+)
 from tests.recipes.fine_tuning_settings import FINE_TUNING_SETTINGS, GLUE
 from tests.recipes.paper_settings import Published
 
 ONE_STEP_AND_ONE_WITH_A_RATE = 2
 UNREAD = ("MODEL_DIR='unused'", "INITIAL_CHECKPOINT='unused'")
-RANKING = ("roberta/super_glue_wsc.gin", "roberta/glue_wnli.gin", "albert/glue_wnli.gin")
+RANKING = ("roberta/super_glue_wsc.gin", "roberta/glue.gin TASK=wnli", "albert/glue.gin TASK=wnli")
+# Recipe with the tasks of GLUE.
+GLUE_RECIPES = {
+    **{paper: f"{paper}/glue.gin" for paper in ("bert", "roberta", "albert", "electra")},
+    **{paper: f"{paper}/finetune.gin" for paper in ("spanbert", "gpt1")},
+}
 UNTIL_ALL_THAW = 6  # an epoch of a benchmark's own examples is a step
 
 
@@ -60,28 +73,26 @@ def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
 
 def test_every_fine_tuning_recipe_of_a_paper_is_compared_with_it() -> None:
     papers = {name.split("/")[0] for name in FINE_TUNING_SETTINGS}
-    files = {
-        str(file.relative_to(RECIPES))
-        for paper in papers
-        for file in (RECIPES / paper).glob("*.gin")
-        if not file.stem.startswith("pretrain")
+    recipes = {
+        name
+        for name in recipe_names()
+        if name.split("/")[0] in papers and not name.split("/")[1].startswith("pretrain")
     }
     # PAWS-Wiki's paper publishes no settings.
-    assert files - set(FINE_TUNING_SETTINGS) == {"bert/paws_wiki.gin"}
+    assert recipes - set(FINE_TUNING_SETTINGS) == {"bert/paws_wiki.gin"}
 
 
-@pytest.mark.parametrize("paper", ["bert", "roberta", "albert", "electra", "spanbert", "gpt1"])
-def test_glue_is_learned_task_by_task(paper: str) -> None:
-    mixtures = {task: built(f"{paper}/glue_{task}.gin").data.train.mixture for task in GLUE}
+@pytest.mark.parametrize("recipe", GLUE_RECIPES.values())
+def test_glue_is_learned_task_by_task(recipe: str) -> None:
+    mixtures = {task: built(f"{recipe} TASK={task}").data.train.mixture for task in GLUE}
     assert mixtures == {task: f"glue_{task}_v002" for task in GLUE}
 
 
 @pytest.mark.parametrize("paper", ["roberta", "albert"])
-@pytest.mark.parametrize("task", ["rte", "mrpc", "stsb"])
-def test_roberta_and_albert_start_small_tasks_from_mnli(paper: str, task: str) -> None:
-    header = (RECIPES / paper / f"glue_{task}.gin").read_text()
-    assert f"--set INITIAL_CHECKPOINT=runs/{paper}_mnli" in header
-    assert f"gin/recipes/{paper}/glue_mnli.gin" in header
+def test_roberta_and_albert_start_small_tasks_from_mnli(paper: str) -> None:
+    header = (RECIPES / paper / "glue.gin").read_text()
+    assert f"--set TASK=rte --set INITIAL_CHECKPOINT=runs/{paper}_mnli" in header
+    assert "MRPC, STS-B and RTE continue from the MNLI run" in header
 
 
 def test_alberts_settings_are_for_the_first_version_of_its_weights() -> None:
@@ -91,8 +102,8 @@ def test_alberts_settings_are_for_the_first_version_of_its_weights() -> None:
 
 
 def test_mnli_is_scored_on_both_of_its_validation_sets() -> None:
-    for paper in ("bert", "roberta", "albert", "electra", "spanbert", "xlnet", "gpt1"):
-        experiment = built(f"{paper}/glue_mnli.gin")
+    for recipe in (*GLUE_RECIPES.values(), "xlnet/glue.gin"):
+        experiment = built(f"{recipe} TASK=mnli")
         asked = [evaluation.mixture for evaluation in experiment.data.evaluations]
         assert asked == ["glue_mnli_matched_v002", "glue_mnli_mismatched_v002"]
         assert {task.name for task in experiment.data.tasks} >= set(asked)
@@ -111,8 +122,8 @@ def test_wsc_is_learned_from_one_task_and_scored_on_another() -> None:
     ("name", "evaluated"),
     [
         ("roberta/super_glue_wsc.gin", "super_glue_wsc_v102_simple_eval"),
-        ("roberta/glue_wnli.gin", "glue_wnli_v002"),
-        ("albert/glue_wnli.gin", "glue_wnli_v002"),
+        ("roberta/glue.gin TASK=wnli", "glue_wnli_v002"),
+        ("albert/glue.gin TASK=wnli", "glue_wnli_v002"),
     ],
 )
 def test_referents_are_ranked(name: str, evaluated: str) -> None:
@@ -120,9 +131,8 @@ def test_referents_are_ranked(name: str, evaluated: str) -> None:
     assert experiment.data.train.mixture == "super_glue_wsc_v102_simple_train"
     assert [each.mixture for each in experiment.data.evaluations] == [evaluated]
     assert {task.name for task in experiment.data.tasks} == {experiment.data.train.mixture, evaluated}
-    changed = load(
-        [str(RECIPES / name)], [*UNREAD, "RANKING=@losses.MarginRanking()"], roots=[Experiment]
-    ).value
+    file, row = file_and_row(name)
+    changed = load([str(file)], [*row, *UNREAD, "RANKING=@losses.MarginRanking()"], roots=[Experiment]).value
     assert (experiment.method.loss.ranking, changed.method.loss.ranking) == (None, MarginRanking())
     for task in experiment.data.tasks:
         row = task.benchmark.examples[0].row
