@@ -6,6 +6,7 @@ A file may name configuration classes of t5x_like (dataclasses and named tuples)
 
 import dataclasses
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -69,6 +70,40 @@ def find_attribute(module: Any, path: str) -> Any:
     return module
 
 
+def find_named(name: str) -> Any:
+    """Return the class or function that a record names by ``module:name``. Only modules of users' trust are imported.
+
+    Raises:
+      ValueError: Its module is neither t5x_like's nor the user's, it isn't there, or it is no configuration.
+    """
+    module, _, path = name.partition(":")
+    if module.split(".")[0] in sys.stdlib_module_names:
+        raise ValueError(f"{name} is not a part of a configuration")
+    if not (is_importable(module) or is_of_program(module)):
+        raise ValueError(
+            f"{name} is not in a module of t5x_like, nor in one of yours that is imported; if you trust it, add "
+            f"--module {module} to the command, or in Python import it, and call "
+            f't5x_like.configuration_names.trust_module("{module}") if it is installed'
+        )
+    try:
+        target = find_attribute(importlib.import_module(module), path)
+    except ImportError as error:
+        raise ValueError(f"there is no {name} here") from error
+    if target is None:
+        moved = "; move it from the script into a module of its own" if module == "__main__" else ""
+        raise ValueError(f"there is no {name} here{moved}")
+    if not (inspect.isclass(target) or inspect.isfunction(target)):
+        raise ValueError(f"{name} is no class or function")
+    if name_of(target) != name or not is_nameable(target):
+        raise ValueError(f"{name} is not a part of a configuration")
+    return target
+
+
+def is_users(target: Any) -> bool:
+    """Return whether a class or function is a user's own, which records name by its module."""
+    return name_of(target).split(".")[0] != _OURS and has_own_name(target)
+
+
 def has_own_name(target: Any) -> bool:
     """Return whether a class or function is found under its name, and is not of Python itself."""
     module, _, path = name_of(target).partition(":")
@@ -97,7 +132,7 @@ def check_recordable(function: Callable[..., Any], what: str) -> None:
     if not (inspect.isclass(target) or inspect.isroutine(target)) or not has_own_name(target):
         raise ValueError(
             f"{what} {getattr(target, '__qualname__', repr(target))} can't be recorded, so evaluate and predict "
-            "wouldn't find it; give a function or a dataclass that stands in a module under its own name"
+            "wouldn't find it; give a function or a dataclass that a module has under its own name"
         )
 
 

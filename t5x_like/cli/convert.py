@@ -24,6 +24,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from t5x_like.cli.arguments import add_module_argument, import_users_modules
 from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.vocabularies.opening import vocabulary_contents
@@ -83,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["float32", "bfloat16", "float16", "q8_0"],
         help="how to store an export (float32); q8_0 is GGUF's",
     )
+    add_module_argument(parser)
     parser.add_argument("--license", help="of an export, such as apache-2.0, for its model card (unknown)")
     student = parser.add_argument_group("students", "keep some layers of a run or of published weights")
     student.add_argument(
@@ -101,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
+    if arguments.module:
+        import_users_modules(arguments)
     _check_source(arguments)
     # These import JAX and Orbax.
     from t5x_like.pretrained import conversion, tokenizer_files

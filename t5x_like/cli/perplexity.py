@@ -7,6 +7,7 @@ t5x-like perplexity --checkpoint HF_DIR --stride 256 a.txt b.txt  each text, and
 import argparse
 
 import t5x_like
+from t5x_like.cli.arguments import add_module_argument, import_users_modules
 from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokens from one window over a text to the next (half of it)",
     )
     add("--batch_size", type=positive, metavar="N", help="windows at once (8 for each device)")
+    add_module_argument(parser)
     add("--output_dir", metavar="DIR", help="write perplexities.json there, too")
 
 
@@ -49,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     empty = [file for file, text in zip(arguments.texts, texts, strict=True) if not text.strip()]
     if empty:
         raise UserError(f"{empty[0]}: nothing is in it to be measured")
+    if arguments.module:
+        import_users_modules(arguments)
     from t5x_like.evaluation import perplexity  # imports JAX
 
     mesh = t5x_like.MeshConfig().build()

@@ -10,6 +10,7 @@ the server is reachable from this machine only, unless --host says otherwise. SI
 import argparse
 import sys
 
+from t5x_like.cli.arguments import add_module_argument, import_users_modules
 from t5x_like.cli.number_types import non_negative, port, positive, positive_number
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.serving.request_fields import Limits
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="interface to listen on (127.0.0.1: this machine only)"
     )
     parser.add_argument("--port", type=port, default=8000, help="port; 0 for a free one (8000)")
+    add_module_argument(parser)
     limits = parser.add_argument_group("limits", "requests above them are refused")
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
@@ -62,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         if error.name not in ("starlette", "uvicorn"):
             raise
         raise UserError(f"{error.name} isn't installed", hint="pip install 't5x-like[serve]'") from error
+    if arguments.module:
+        import_users_modules(arguments)
     if arguments.host not in server.LOOPBACK:
         _say(
             f"warning: --host {arguments.host} lets other machines use this server, which asks for no password"

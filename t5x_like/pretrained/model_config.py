@@ -4,12 +4,14 @@ import dataclasses
 from typing import Any, get_args, get_type_hints
 
 from t5x_like.config_class import dropping_unused
+from t5x_like.configuration_names import find_named, is_config_class, is_users, name_of
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.architectures import architecture_named, architecture_of
 
 _MODEL_TYPE = "model_type"
+_CLASS = "$class"  # names a class of a user
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
@@ -22,7 +24,7 @@ def read_model_config(directory: PathLike) -> Any:
     """Read the configuration that ``write_model_config`` wrote. Options without effect are left out, with a warning.
 
     Raises:
-      ValueError: There is no such file, or it holds no model that this version knows.
+      ValueError: There is no such file, it holds no model that this version knows, or a user's module isn't imported.
     """
     path = as_path(directory) / "model.json"
     if not path.exists():
@@ -30,13 +32,18 @@ def read_model_config(directory: PathLike) -> Any:
     fields = read_json(path, dict)
     model_type = fields.pop(_MODEL_TYPE, None)
     with refusing_damage(path), dropping_unused(path):
+        if _CLASS in fields:
+            return _restored(None, fields)
         if architecture_named(model_type) is None:
             raise ValueError(f"{path}: there is no model {model_type!r} in this version")
         return _restored(None, {_MODEL_TYPE: model_type, **fields})
 
 
 def _fields_of(value: Any) -> Any:
-    """Return dataclasses as dicts; those that configure a model of an architecture have its ``model_type``."""
+    """Return dataclasses as dicts.
+
+    Those that configure a model of an architecture have its ``model_type``, those of users the name of their class.
+    """
     if isinstance(value, tuple | list):
         return [_fields_of(item) for item in value]
     if isinstance(value, dict):
@@ -44,6 +51,8 @@ def _fields_of(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
     fields = {field.name: _fields_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if is_users(type(value)):
+        return {_CLASS: name_of(type(value)), **fields}
     if not isinstance(value, ModelConfig):
         return fields
     return {_MODEL_TYPE: architecture_of(value).name, **fields}
@@ -52,22 +61,30 @@ def _fields_of(value: Any) -> Any:
 def _restored(kind: Any, value: Any) -> Any:
     """Turn a field's JSON value into a dataclass or tuple again.
 
-    A dataclass is recognized by its ``model_type``, or by the names of its fields.
+    A dataclass is recognized by its ``model_type``, a user's by its class, others by the names of their fields.
     """
     if isinstance(value, list):
         return tuple(_restored(None, item) for item in value)
     if not isinstance(value, dict):
         return value
-    if (architecture := architecture_named(value.get(_MODEL_TYPE))) is not None:
-        config_class = architecture.config_class
-        hints = get_type_hints(config_class)
-        fields = {name: item for name, item in value.items() if name != _MODEL_TYPE}
-        return config_class(**{name: _restored(hints.get(name), item) for name, item in fields.items()})
+    architecture = architecture_named(value.get(_MODEL_TYPE))
+    owner = _users_class(value[_CLASS]) if _CLASS in value else architecture and architecture.config_class
+    if owner is not None:
+        hints = get_type_hints(owner)
+        fields = {name: item for name, item in value.items() if name not in (_MODEL_TYPE, _CLASS)}
+        return owner(**{name: _restored(hints.get(name), item) for name, item in fields.items()})
     for choice in (kind, *get_args(kind)):
         if isinstance(choice, type) and _names(choice) == set(value):
             hints = get_type_hints(choice)
             return choice(**{name: _restored(hints[name], item) for name, item in value.items()})
     return value
+
+
+def _users_class(name: str) -> type:
+    owner = find_named(name)
+    if not is_config_class(owner):
+        raise ValueError(f"{name} is not a configuration class")
+    return owner
 
 
 def _names(choice: type) -> set[str]:

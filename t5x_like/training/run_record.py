@@ -7,23 +7,18 @@ has the rule. It imports nothing but modules of t5x_like and of packages that we
 
 import dataclasses
 import functools
-import importlib
 import inspect
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.config_class import dropping_unused
 from t5x_like.configuration_names import (
     config_function,
-    find_attribute,
+    find_named,
     has_own_name,
     is_config_class,
     is_config_function,
-    is_importable,
-    is_nameable,
-    is_of_program,
     name_of,
 )
 from t5x_like.io.damaged_files import refusing_damage
@@ -212,29 +207,15 @@ def _find(name: str) -> Any:
       ValueError: its module is neither t5x_like's nor the user's, it isn't there, or it is no configuration.
     """
     name = current_name(name)
-    module, _, path = name.partition(":")
-    if module.split(".")[0] in sys.stdlib_module_names:
-        raise ValueError(f"{name} is not a part of a configuration")
-    if not (is_importable(module) or is_of_program(module)):
-        raise ValueError(
-            f"{name} is not in a module of t5x_like, nor in one of yours that is imported; if you trust it, add "
-            f"--module {module} to the command, or in Python import it, and call "
-            f't5x_like.configuration_names.trust_module("{module}") if it is installed'
-        )
     try:
-        found = find_attribute(importlib.import_module(module), path)
-    except ImportError as error:
-        library = missing_library(error)
-        needed = f"; its module needs {library}, which isn't installed: {INSTALL}" if library else ""
-        raise ValueError(f"there is no {name} here{needed}") from error
-    if found is None:
-        moved = "; move it from the script into a module of its own" if module == "__main__" else ""
-        raise ValueError(f"there is no {name} here{moved}")
-    if not (inspect.isclass(found) or inspect.isfunction(found)):
-        raise ValueError(f"{name} is no class or function")
-    if name_of(found) != name or not is_nameable(found):
-        raise ValueError(f"{name} is not a part of a configuration")
-    return found
+        return find_named(name)
+    except ValueError as error:
+        cause = error.__cause__
+        if library := isinstance(cause, ImportError) and missing_library(cause):
+            raise ValueError(
+                f"{error}; its module needs {library}, which isn't installed: {INSTALL}"
+            ) from error
+        raise
 
 
 def _names_of_fields(owner: type) -> set[str]:

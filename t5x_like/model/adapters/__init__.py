@@ -4,7 +4,9 @@ An adapter's configuration attaches its weights to a built model, inside the tre
 with an adapter has the paths of the model without, and some more.
 """
 
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from flax import nnx
 
 from t5x_like.model.adapters.bottleneck import BottleneckAdapter
 from t5x_like.model.adapters.contrastive import ContrastivePrefixes
@@ -13,10 +15,36 @@ from t5x_like.model.adapters.lora import LoRA
 from t5x_like.model.adapters.prefix import PrefixTuning
 from t5x_like.model.adapters.prompt import PromptTuning
 
-AdapterConfig: TypeAlias = LoRA | BottleneckAdapter | PrefixTuning | ContrastivePrefixes | PromptTuning | IA3
+
+@runtime_checkable
+class Adapter(Protocol):
+    """Configuration of an adapter: a ``config_class``, also of a user. One with a method ``merge`` can be merged."""
+
+    @property
+    def trainable(self) -> tuple[str, ...]:
+        """Patterns of the weights that train."""
+        ...
+
+    def attach(self, model: nnx.Module, key: Any) -> nnx.Module:
+        """Give a built model the adapter's weights.
+
+        Args:
+          model: A model, whose own weights keep their paths.
+          key: Random key of fresh weights.
+
+        Returns:
+          The model.
+        """
+        ...
+
+
+AdapterConfig: TypeAlias = (
+    LoRA | BottleneckAdapter | PrefixTuning | ContrastivePrefixes | PromptTuning | IA3 | Adapter
+)
 
 __all__ = [
     "IA3",
+    "Adapter",
     "AdapterConfig",
     "BottleneckAdapter",
     "ContrastivePrefixes",

@@ -99,8 +99,9 @@ def merge_adapter(config: Any, params: parameters.Parameters) -> tuple[Any, para
     if adapter is None:
         return config, params
     if not hasattr(adapter, "merge"):
+        adds = getattr(adapter, "adds", "more than a change of weights")
         raise ValueError(
-            f"{type(adapter).__name__} adds {adapter.adds}, so it can't be merged into the model's weights; use the "
+            f"{type(adapter).__name__} adds {adds}, so it can't be merged into the model's weights; use the "
             "run itself, or train LoRA or IA3, which can be merged"
         )
     model = parameters.merge(parameters.abstract(config)[0], params)

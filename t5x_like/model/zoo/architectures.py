@@ -5,9 +5,10 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from t5x_like.configuration_names import is_users, name_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.albert import ALBERT
-from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.architecture import Architecture, unpublished
 from t5x_like.model.zoo.bart import BART
 from t5x_like.model.zoo.bert import BERT
 from t5x_like.model.zoo.distilbert import DISTILBERT
@@ -52,7 +53,7 @@ _FURTHER = ("t5x_like.ancestors.zoo.recurrent_architectures",)
 
 
 def architecture_of(config: ModelConfig) -> Architecture:
-    """Return the architecture of a configuration.
+    """Return the architecture of a configuration; that of a user's class is named by its module.
 
     Raises:
       ValueError: The configuration belongs to none.
@@ -60,7 +61,13 @@ def architecture_of(config: ModelConfig) -> Architecture:
     for architecture in _all_architectures():
         if type(config) is architecture.config_class:
             return architecture
-    raise ValueError(f"{type(config).__name__} is not the configuration of an architecture in model/zoo")
+    if is_users(type(config)):
+        reason = "other libraries have no form of a model of your own"
+        return unpublished(name_of(type(config)), type(config), reason)
+    raise ValueError(
+        f"{type(config).__name__} is not the configuration of an architecture in model/zoo, nor a class that a "
+        "module of yours has under its own name"
+    )
 
 
 def architecture_named(name: str | None) -> Architecture | None:
