@@ -99,9 +99,9 @@ def find_named(name: str) -> Any:
     return target
 
 
-def is_users(target: Any) -> bool:
-    """Return whether a class or function is a user's own, which records name by its module."""
-    return name_of(target).split(".")[0] != _OURS and has_own_name(target)
+def is_of_package(target: Any) -> bool:
+    """Return whether a class or function is one of t5x_like."""
+    return target.__module__.split(".")[0] == _OURS
 
 
 def has_own_name(target: Any) -> bool:
@@ -112,7 +112,7 @@ def has_own_name(target: Any) -> bool:
     return find_attribute(sys.modules.get(module), path) is target
 
 
-def check_recordable(function: Callable[..., Any], what: str) -> None:
+def check_recordable(function: Any, what: str) -> None:
     """Check that a run's record can name a function, so that other processes find it.
 
     Functions of a module can be named, ``functools.partial`` of one with keywords, and dataclasses with ``__call__``.

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, get_args, get_type_hints
 
 from t5x_like.config_class import dropping_unused
-from t5x_like.configuration_names import find_named, is_config_class, is_users, name_of
+from t5x_like.configuration_names import check_recordable, find_named, is_config_class, is_of_package, name_of
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model.parameters import ModelConfig
@@ -15,7 +15,11 @@ _CLASS = "$class"  # names a class of a user
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
-    """Write the configuration's ``model_type`` and every field of it."""
+    """Write the configuration's ``model_type``, or the name of a user's class, and every field of it.
+
+    Raises:
+      ValueError: A class of the configuration is inside a function, where no other process finds it.
+    """
     architecture_of(config)  # refuses a model of no architecture
     write_json(as_path(directory) / "model.json", _fields_of(config))
 
@@ -51,7 +55,8 @@ def _fields_of(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
     fields = {field.name: _fields_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if is_users(type(value)):
+    if not is_of_package(type(value)):
+        check_recordable(value, "the configuration")
         return {_CLASS: name_of(type(value)), **fields}
     if not isinstance(value, ModelConfig):
         return fields

@@ -54,9 +54,11 @@ def claim(
     if jax.process_index() != 0:
         return
     home = as_path(experiment.run.model_dir)
+    write_model_config(
+        home, experiment.model
+    )  # refuses a model that can't be recorded, before anything is written
     if config_text:
         write_text(home / "config.gin", config_text)
-    write_model_config(home, experiment.model)
     if frozen is not None:
         frozen.write(home)
     write_classes(home, classes_for(experiment.data.train))

@@ -124,6 +124,8 @@ def to_data(value: Any) -> Any:
     if type(value).__reduce__ is not object.__reduce__:  # it says itself what it is made of
         return _reduced(value)
     if dataclasses.is_dataclass(value):
+        if not has_own_name(type(value)):  # a class inside a function
+            return {_UNRECORDED: repr(value)}
         names = [field.name for field in dataclasses.fields(value) if field.init]
         return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
     names = getattr(value, "_fields", None)

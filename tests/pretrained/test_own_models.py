@@ -78,6 +78,16 @@ def test_a_model_of_a_module_that_is_not_imported_is_refused(name: str, message:
         read_model_config(tmp_path)
 
 
+def test_an_adapter_whose_class_is_inside_a_function_is_refused(tmp_path: Path) -> None:
+    @config_class
+    class Hidden(NothingNew):
+        """An adapter that no other process finds."""
+
+    with pytest.raises(ValueError, match=r"the configuration .*Hidden can't be recorded"):
+        write_model_config(tmp_path, LlamaConfig(**SIZES, adapter=Hidden()))
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_libraries_have_no_form_of_it() -> None:
     architecture = architecture_of(NormedLlamaConfig(**SIZES))
     with pytest.raises(ValueError, match="NormedLlamaConfig: other libraries have no form"):

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from t5x_like.ancestors.initial_features import CheckpointFeatures
-from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.text.objectives.span_corruption import SpanCorruption
@@ -29,12 +28,13 @@ from t5x_like.training.run_record import (
     write_experiment,
 )
 from tests.integration.tiny_run import experiment as tiny_experiment
-from tests.recipes.test_recipes import GIN, RECIPES, ROOTS, required_macros
+from tests.recipes.built_recipes import recipe_names
+from tests.recipes.test_recipes import as_shipped
 
 
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
-def test_the_configuration_of_a_recipe_comes_back(file: Path, tmp_path: Path) -> None:
-    value: Any = load([str(file)], required_macros(file), roots=ROOTS).value
+@pytest.mark.parametrize("name", recipe_names())
+def test_the_configuration_of_a_recipe_comes_back(name: str, tmp_path: Path) -> None:
+    value: Any = as_shipped(name).value
     if not isinstance(value, Experiment):
         assert from_data(json.loads(json.dumps(to_data(value)))) == value
         return

@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.configuration_names import is_users, name_of
+from t5x_like.configuration_names import has_own_name, is_of_package, name_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.model.zoo.architecture import Architecture, unpublished
@@ -61,7 +61,7 @@ def architecture_of(config: ModelConfig) -> Architecture:
     for architecture in _all_architectures():
         if type(config) is architecture.config_class:
             return architecture
-    if is_users(type(config)):
+    if not is_of_package(type(config)) and has_own_name(type(config)):
         reason = "other libraries have no form of a model of your own"
         return unpublished(name_of(type(config)), type(config), reason)
     raise ValueError(

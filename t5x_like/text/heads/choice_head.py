@@ -126,7 +126,8 @@ class CandidateRanking(HeadFormat):
         """Implement ``HeadFormat``."""
         return any(right >= 0 for right in row.rights)
 
-    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        """Implement ``HeadFormat``."""
         return [
             HeadExample((each,), origin, label=right) for each, right in zip(inputs, row.rights, strict=True)
         ]

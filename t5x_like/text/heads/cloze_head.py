@@ -94,7 +94,7 @@ class Cloze(HeadFormat):
                 )
                 for candidate in candidates
             ]
-            yield from self._examples(row, origin, inputs)
+            yield from self.examples_of(row, origin, inputs)
 
     def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
         """Lay out a text with a mask, and the candidate after it, whose tokens have the mask's position."""

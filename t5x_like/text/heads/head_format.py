@@ -230,7 +230,7 @@ class HeadFormat(ABC):
         unique = list(dict.fromkeys(text for row in rows for texts in row.texts for text in texts))
         encoded = dict(zip(unique, tokenizer.encode_all(unique), strict=True))
         for origin, row in enumerate(rows, start=first):
-            yield from self._examples(
+            yield from self.examples_of(
                 row,
                 origin,
                 [
@@ -255,7 +255,14 @@ class HeadFormat(ABC):
         types = input_format.token_types(len(tokens), second)
         return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
 
-    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        """Return the examples of a row with the labels that the model learns.
+
+        Args:
+          row: A row, labeled or not.
+          origin: Index of the row.
+          inputs: Tokenized texts of the row, one for each choice.
+        """
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
 
     @property

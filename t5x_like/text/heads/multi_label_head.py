@@ -90,7 +90,8 @@ class MultiLabelClassification(SequenceClassification):
         """Implement ``HeadFormat``."""
         return row.classes is not None
 
-    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        """Implement ``HeadFormat``."""
         classes = (UNLABELED,) if row.classes is None else row.classes
         return [HeadExample(tuple(inputs), origin, classes=np.array(classes, np.int32))]
 

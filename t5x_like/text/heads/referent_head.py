@@ -101,7 +101,8 @@ class ReferentRanking(MaskedCloze):
         """Return whether the row's phrase is right, and has others to be compared with."""
         return row.label == 1 and len(row.candidates) > 1
 
-    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        """Implement ``HeadFormat``."""
         """Compare the phrase with the others, as many at a time as an example has room for."""
         size, label = self.num_choices - 1, 0 if self.trains(row) else UNLABELED
         for start in range(1, max(len(inputs), 2), size):

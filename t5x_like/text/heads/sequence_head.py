@@ -140,7 +140,8 @@ class Regression(HeadFormat):
         """Implement ``HeadFormat``."""
         return not math.isnan(row.value)
 
-    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        """Implement ``HeadFormat``."""
         value = (row.value - self.mean) / self.deviation
         return [HeadExample(tuple(inputs), origin, value=value)]
 
