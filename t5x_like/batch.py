@@ -1,8 +1,62 @@
 """The batch: the contract between ``text``, which makes it, and ``model``, which reads it."""
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 Array = Any  # numpy.ndarray from text/, jax.Array on the mesh, None if absent: this file imports neither
+
+# What there is one value for. A "token_pair" is a query and a key. An example has one row, or several (choices).
+Level = Literal["token", "token_pair", "row", "example"]
+
+
+class DataField(NamedTuple):
+    """Declaration of a stream of data, by which examples become batches, and batches are cut, joined and sharded.
+
+    Attributes:
+      name: Name of the stream.
+      level: What there is one value for.
+      dtype: NumPy dtype.
+      width: Numbers of each value, or "outputs" for as many as the head has; None for a single number.
+      padding: Value where an example has none, or a row no example.
+      source: Field of ``Example`` that holds it, if its name is another one.
+    """
+
+    name: str
+    level: Level = "token"
+    dtype: str = "int32"
+    width: int | Literal["outputs"] | None = None
+    padding: float = 0
+    source: str = ""
+
+    @property
+    def example_field(self) -> str:
+        """Name in an ``Example``."""
+        return self.source or self.name
+
+
+class DeclaredStreams(NamedTuple):
+    """Streams that a task, an objective or a training method declares, by name; see ``DataField``.
+
+    Attributes:
+      token: Numbers of tokens [B, L], or [B, C, L].
+      row: Numbers of rows [B], or [B, C].
+      example: Numbers of examples [B].
+    """
+
+    token: Mapping[str, Array] = {}
+    row: Mapping[str, Array] = {}
+    example: Mapping[str, Array] = {}
+
+    def __getitem__(self, name: Any) -> Any:
+        """Return a stream by its name, whatever its level.
+
+        Raises:
+          KeyError: There is no such stream.
+        """
+        if not isinstance(name, str):
+            return tuple.__getitem__(self, name)
+        return {**self.token, **self.row, **self.example}[name]
 
 
 class Batch(NamedTuple):
@@ -37,6 +91,7 @@ class Batch(NamedTuple):
       sequence_values: float32 [B], numbers to predict for whole sequences; not-a-number where unlabeled.
       sequence_spans: int32 [B, 2], first and last token of an answer; 0 and 0 for no answer, -1 where unlabeled.
       sequence_classes: int32 [B, C], 1 for each class of a row with several, 0 for the others; -1 where unlabeled.
+      declared: Further streams, which a task, an objective or a training method declares; None if there are none.
     """
 
     encoder_input_tokens: Array = None
@@ -59,21 +114,75 @@ class Batch(NamedTuple):
     sequence_values: Array = None
     sequence_spans: Array = None
     sequence_classes: Array = None
+    declared: DeclaredStreams | None = None
+
+    def map(self, function: Callable[[Level, Array], Any]) -> "Batch":
+        """Return a batch of the function's values for each stream.
+
+        Args:
+          function: Called with the level and the array of each stream that is there.
+        """
+        return map_streams(function, self)
 
 
-# Fields with values of whole rows.
-_OF_ROWS = ("sequence_labels", "continues", "sequence_values", "sequence_spans", "sequence_classes")
+# One entry for each stream of ``Batch``.
+FIELDS: Mapping[str, DataField] = {
+    field.name: field
+    for field in (
+        DataField("encoder_input_tokens", source="inputs"),
+        DataField("encoder_segment_ids"),
+        DataField("encoder_positions", source="positions"),
+        DataField("decoder_input_tokens", source="inputs"),
+        DataField("decoder_segment_ids"),
+        DataField("decoder_positions", source="positions"),
+        DataField("target_tokens", source="targets"),
+        DataField("loss_weights", dtype="float32", source="weights"),
+        DataField("task_ids", source="task"),
+        DataField("token_types"),
+        DataField("task_types"),
+        DataField("block_positions"),
+        DataField("prefix"),
+        DataField("attention_mask", "token_pair", dtype="bool"),
+        DataField("ranks"),
+        DataField("sequence_labels", "example", padding=-1, source="label"),
+        DataField("continues", "row"),
+        DataField("sequence_values", "example", dtype="float32", padding=math.nan, source="value"),
+        DataField("sequence_spans", "example", width=2, padding=-1, source="span"),
+        DataField("sequence_classes", "example", width="outputs", padding=-1, source="classes"),
+    )
+}
 
 
-def token_axis(field: str) -> int | None:
-    """Return the axis of a field's tokens, counted from the last; ``None`` for values of whole rows.
+def map_streams(function: Callable[..., Any], *batches: Batch) -> Batch:
+    """Return a batch of the function's values for each stream of batches that have the same streams.
 
-    >>> token_axis("target_tokens"), token_axis("attention_mask"), token_axis("continues")
+    Args:
+      function: Called with the level of a stream and its array in each batch; not for absent streams.
+      batches: At least one.
+    """
+    known = {
+        name: function(field.level, *(getattr(batch, name) for batch in batches))
+        for name, field in FIELDS.items()
+        if getattr(batches[0], name) is not None
+    }
+    if batches[0].declared is None:
+        return Batch(**known)
+    declared = DeclaredStreams(
+        *(
+            {name: function(level, *(batch.declared[name] for batch in batches)) for name in streams}  # pyright: ignore[reportOptionalSubscript]
+            for level, streams in batches[0].declared._asdict().items()
+        )
+    )
+    return Batch(**known, declared=declared)
+
+
+def token_axis(level: Level) -> int | None:
+    """Return the axis of a stream's tokens, counted from the last; ``None`` for values of rows and examples.
+
+    >>> token_axis("token"), token_axis("token_pair"), token_axis("row")
     (-1, -2, None)
     """
-    if field not in Batch._fields or field in _OF_ROWS:
-        return None
-    return -2 if field == "attention_mask" else -1
+    return {"token": -1, "token_pair": -2}.get(level)
 
 
 def bucket_length(needed: int, limit: int, *, shortest: int = 32) -> int:

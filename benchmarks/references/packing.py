@@ -15,11 +15,11 @@ from benchmarks.references.reference import (
     read_json,
 )
 from t5x_like.text import registry
-from t5x_like.text.batches.batch_layout import lay_out, make_batch, shift_right
+from t5x_like.text.batches.batch_layout import BatchLayout, lay_out, shift_right
 from t5x_like.text.batches.example_sources import DecoderSource, to_decoder_example
 from t5x_like.text.batches.row_maker import pack_rows
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths_of
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 from t5x_like.text.tasks.mixtures import Proportional
 
 
@@ -98,12 +98,9 @@ def check_converted(case: dict[str, Any]) -> None:
     is_packed = "_pack" in converter
     sizes = lengths_of(examples).tolist()
     rows = pack_as_seqio(sizes, limits) if is_packed else [[number] for number in range(len(examples))]
-    batch = make_batch(
-        [[examples[number] for number in row] for row in rows],
-        lengths=limits,
-        layout=layout,
-        fields=DecoderSource.SPEC.fields if converter.startswith("PrefixLM") else (),
-        packed=is_packed,
+    fields = DecoderSource.SPEC.fields if converter.startswith("PrefixLM") else ()
+    batch = BatchLayout(ExampleSpec(layout, fields), limits, is_packed).batch(
+        [[examples[number] for number in row] for row in rows]
     )
     by_name = {
         "encoder_input_tokens": batch.encoder_input_tokens,

@@ -2,24 +2,23 @@
 
 from typing import Any
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, Level
 
 
 def flatten_choices(batch: Batch) -> Batch:
-    """Reshape streams [B, C, L] to [B * C, L]. Labels of examples [B] and other batches stay."""
-    count = num_choices(batch)
-    if not count:
+    """Reshape streams of rows: [B, C, L] to [B * C, L]. Values of examples [B] and other batches stay."""
+    if not num_choices(batch):
         return batch
 
-    def rows(stream: Any) -> Any:
-        return stream.reshape(-1, *stream.shape[2:]) if stream is not None and stream.ndim == 3 else stream
+    def rows(level: Level, stream: Any) -> Any:
+        return stream if level == "example" else stream.reshape(-1, *stream.shape[2:])
 
-    return Batch(*(rows(stream) for stream in batch))
+    return batch.map(rows)
 
 
 def num_choices(batch: Batch) -> int:
     """Return the number of rows of an example; 0 where every row is one."""
-    tokens = batch.encoder_input_tokens
+    tokens = batch.decoder_input_tokens if batch.encoder_input_tokens is None else batch.encoder_input_tokens
     return tokens.shape[1] if tokens is not None and tokens.ndim == 3 else 0
 
 

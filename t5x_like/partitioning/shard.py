@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from t5x_like.batch import token_axis
+from t5x_like.batch import Batch, Level, token_axis
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, UnsplitDimension, spec_for
 
@@ -69,25 +69,27 @@ def batch_sharding(mesh: Mesh, *, axis: int = 0) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, BATCH_MESH_AXES))
 
 
-def batch_shardings(batch: Tree, mesh: Mesh) -> Tree:
+def batch_shardings(batch: Any, mesh: Mesh) -> Any:
     """Return the sharding of each array: rows as in ``batch_sharding``, tokens of a ``Batch`` along ``context``.
 
-    Tokens that ``context`` doesn't divide stay whole, as those of other tuples than a ``Batch`` do.
+    Tokens that ``context`` doesn't divide stay whole, as those of other trees than a ``Batch`` do.
 
     Args:
       batch: Arrays or shapes.
       mesh: Devices.
     """
+    if not isinstance(batch, Batch):
+        return jax.tree.map(lambda _: batch_sharding(mesh), batch)
     parts = mesh.shape[CONTEXT_MESH_AXIS]
 
-    def sharding(path: Any, leaf: Any) -> NamedSharding:
-        axis = token_axis(getattr(path[-1], "name", "")) if path else None
-        if parts == 1 or axis is None or leaf.shape[axis] % parts:
+    def sharding(level: Level, stream: Any) -> NamedSharding:
+        axis = token_axis(level)
+        if parts == 1 or axis is None or stream.shape[axis] % parts:
             return batch_sharding(mesh)
-        between = (None,) * (len(leaf.shape) + axis - 1)
+        between = (None,) * (len(stream.shape) + axis - 1)
         return NamedSharding(mesh, PartitionSpec(BATCH_MESH_AXES, *between, CONTEXT_MESH_AXIS))
 
-    return jax.tree_util.tree_map_with_path(sharding, batch)
+    return batch.map(sharding)
 
 
 def check_batch_size(batch_size: int, mesh: Mesh) -> None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, Level, map_streams
 from t5x_like.config_class import config_class
 from t5x_like.text.batches.loader import Loader
 
@@ -189,8 +189,7 @@ class RampLoader:
         parts += [self._loader.padding()] * (self._schedule.full - num_parts)
         self._num_steps += 1
         # Part k of n has every n-th row from k on, as in ``microbatches.accumulate``.
-        streams = zip(*parts, strict=True)
-        return Batch(*(None if stream[0] is None else _interleave(stream) for stream in streams))
+        return map_streams(_interleave, *parts)
 
     def epochs(self, num_steps: int) -> dict[str, float]:
         """Return how often so many steps read each corpus; see ``Loader.epochs``."""
@@ -210,5 +209,5 @@ class RampLoader:
         self._loader.restore(state["loader"])
 
 
-def _interleave(streams: tuple[np.ndarray, ...]) -> np.ndarray:
+def _interleave(_: Level, *streams: np.ndarray) -> np.ndarray:
     return np.stack(streams, axis=1).reshape(-1, *streams[0].shape[1:])

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, DeclaredStreams
 from t5x_like.io.files import as_path, read_json, write_bytes, write_json
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
@@ -122,7 +122,14 @@ class CachedOutputs:
 def _checksum(batch: Batch) -> int:
     """Return a checksum of everything that a model reads of a batch."""
     checksum = 0
-    for name, array in batch._asdict().items():
+    declared = batch.declared or DeclaredStreams()
+    streams = {
+        **batch._replace(declared=None)._asdict(),
+        **declared.token,
+        **declared.row,
+        **declared.example,
+    }
+    for name, array in streams.items():
         if array is not None:
             checksum = zlib.crc32(np.ascontiguousarray(array).tobytes(), zlib.crc32(name.encode(), checksum))
     return checksum

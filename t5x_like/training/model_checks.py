@@ -87,7 +87,23 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     if getattr(model, "reads_characters", False):
         words_of(loader.vocabulary)  # refuses other vocabularies
     experiment.start.check(loader)
+    _check_streams(experiment, loader)
     experiment.method.check(model, loader, experiment.data.train)
+
+
+def _check_streams(experiment: Experiment, loader: Loader | RampLoader) -> None:
+    """Check that the data has the streams that the method reads.
+
+    Raises:
+      ValueError: It lacks one.
+    """
+    names = [field.name for field in loader.streams]
+    for name in experiment.method.streams():
+        if name not in names:
+            raise ValueError(
+                f"{type(experiment.method).__name__} reads the stream {name!r}, which mixture "
+                f"{experiment.data.train.mixture!r} lacks; give its task streams={{{name!r}: COLUMN}}"
+            )
 
 
 def _check_unlabeled(experiment: Experiment) -> None:

@@ -14,8 +14,8 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.text.batches.batch_layout import SHIFTED_IN, make_batch
-from t5x_like.text.objectives.objective import Example, Lengths
+from t5x_like.text.batches.batch_layout import SHIFTED_IN, BatchLayout
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths
 
 GPT2 = GPT2Config(
     vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, max_position_embeddings=16
@@ -45,7 +45,7 @@ def generator(graphdef, which):
 def test_a_decoder_of_ours_reads_before_a_prompt_what_it_was_trained_after() -> None:
     model, graphdef, params = built("decoder")
     rows = [[Example(targets=np.append(PROMPT, [8]))]]
-    trained = make_batch(rows, lengths=Lengths(4, 4), layout="decoder")
+    trained = BatchLayout(ExampleSpec("decoder"), Lengths(4, 4)).batch(rows)
     expected = int(jnp.argmax(model(jax.tree.map(jnp.asarray, trained)).logits[0, 3]))
     written = generator(graphdef, "decoder")(
         params,

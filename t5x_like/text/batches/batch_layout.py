@@ -1,23 +1,19 @@
 """Rows of examples as a Batch: padding, segments, positions and shifted targets."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.batch import Batch
-from t5x_like.text.objectives.objective import Example, Layout, Lengths
+from t5x_like.batch import FIELDS, Batch, DataField, DeclaredStreams, Level
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths
 
-# Per-token fields that some models read in addition, named alike in Example and Batch.
-_EXTRA_FIELDS = ("token_types", "block_positions", "prefix", "ranks")
+# Streams by the fields of examples that hold them.
+_BY_EXAMPLE_FIELD = {field.example_field: field for field in FIELDS.values()}
 
-# Labels of whole sequences, by field of Example.
-_LABELS = {
-    "label": "sequence_labels",
-    "value": "sequence_values",
-    "span": "sequence_spans",
-    "classes": "sequence_classes",
-}
+# Fields of examples that are laid out apart from the others.
+_LAID_OUT = ("inputs", "positions", "weights")
 
 SHIFTED_IN = 0  # id that a decoder reads before its first target
 
@@ -38,91 +34,103 @@ class TokenStream(NamedTuple):
     positions: np.ndarray
 
 
-def make_batch(
-    rows: Rows,
-    *,
-    lengths: Lengths,
-    layout: Layout,
-    fields: Collection[str] = (),
-    packed: bool = True,
-    zero_is_padding: bool = True,
-    num_classes: int = 0,
-) -> Batch:
-    """Lay out rows of examples as a batch.
+class BatchLayout(NamedTuple):
+    """Lays out rows of examples as batches.
 
-    Tokens beyond a length are cut off. As in seqio, decoder inputs of an unpacked row continue after its last target.
-
-    Args:
-      rows: Examples of each row; an empty row becomes padding.
-      lengths: Lengths of both streams.
-      layout: Streams of the batch.
-      fields: Fields of ``Example`` that are filled besides inputs and targets (for decoders, inputs too), so that all
-        batches have the same streams.
+    Attributes:
+      spec: Properties of the examples. Its fields and declared streams are filled besides inputs and targets (for
+        decoders, inputs too), so that all batches have the same streams.
+      lengths: Lengths of both streams. Tokens beyond them are cut off.
       packed: Whether rows may have several examples.
       zero_is_padding: Whether id 0 is always padding, as in seqio; False if the vocabulary has a word there.
-      num_classes: Number of classes C, if ``fields`` has "classes".
     """
-    streams: dict[str, Any] = {}
-    if layout != "decoder":
-        inputs = [[example.inputs for example in row] for row in rows]
-        encoder = lay_out(inputs, lengths.inputs, zero_is_padding=zero_is_padding)
-        streams |= _named(encoder, "encoder", "encoder_input_tokens")
-    if layout == "encoder":
-        streams["target_tokens"] = _token_field(rows, "targets", lengths.inputs)
+
+    spec: ExampleSpec
+    lengths: Lengths
+    packed: bool = True
+    zero_is_padding: bool = True
+
+    def batch(self, rows: Rows) -> Batch:
+        """Return rows as a batch. As in seqio, decoder inputs of an unpacked row continue after its last target.
+
+        With choices, or both orders of a pair, streams are [B, C, L].
+
+        Args:
+          rows: Examples of each row, at most one if they have choices; an empty row becomes padding.
+        """
+        count = self.spec.num_choices
+        if not count:
+            return self._of_rows(rows)
+        choices = [
+            [example.choices[choice]._replace(task=example.task) for example in row]
+            for row in rows
+            for choice in range(count)
+        ]
+        alone = self._replace(spec=self._spec_of(lambda level: level != "example"), packed=False)
+        batch = alone._of_rows(choices).map(
+            lambda _, stream: stream.reshape(len(rows), count, *stream.shape[1:])
+        )
+        return self._replace(spec=self._spec_of(lambda level: level == "example")).with_values(batch, rows)
+
+    def _spec_of(self, keeps: Callable[[Level], bool]) -> ExampleSpec:
+        """Return the properties with the streams of some levels only."""
+        fields = [name for name in self.spec.fields if keeps(_level_of(name))]
+        streams = [field for field in self.spec.streams if keeps(field.level)]
+        return self.spec._replace(fields=tuple(fields), streams=tuple(streams))
+
+    def _of_rows(self, rows: Rows) -> Batch:
+        fields, layout, lengths = self.spec.fields, self.spec.layout, self.lengths
+        batch = Batch()
+        if layout != "decoder":
+            inputs = [[example.inputs for example in row] for row in rows]
+            encoder = lay_out(inputs, lengths.inputs, zero_is_padding=self.zero_is_padding)
+            batch = batch._replace(**_named(encoder, "encoder", "encoder_input_tokens"))
+        if layout == "encoder":
+            targets = _token_field(rows, lengths.inputs, lambda example: example.targets)
+            stream, batch = encoder, batch._replace(target_tokens=targets)
+        else:
+            targets = [[example.targets for example in row] for row in rows]
+            stream = lay_out(targets, lengths.targets, zero_is_padding=self.zero_is_padding)
+            batch = batch._replace(**_named(stream, "decoder", "target_tokens"))
+            if layout == "decoder" and "inputs" in fields:
+                read = _token_field(rows, lengths.targets, _read_tokens)
+            else:
+                read = shift_right(stream.tokens, stream.segment_ids if self.packed else None)
+            batch = batch._replace(decoder_input_tokens=read)
+        length = stream.tokens.shape[1]
         if "positions" in fields:
-            streams["encoder_positions"] = _token_field(rows, "positions", lengths.inputs, absent=_counted)
-        return Batch(**streams, **_target_fields(rows, encoder, fields, num_classes))
-    targets = [[example.targets for example in row] for row in rows]
-    decoder = lay_out(targets, lengths.targets, zero_is_padding=zero_is_padding)
-    streams |= _named(decoder, "decoder", "target_tokens")
-    if layout == "decoder" and "inputs" in fields:
-        streams["decoder_input_tokens"] = _token_field(rows, "inputs", lengths.targets, absent=_shifted)
-    else:
-        in_segments = decoder.segment_ids if packed else None
-        streams["decoder_input_tokens"] = shift_right(decoder.tokens, in_segments)
-    if "positions" in fields:
-        streams["decoder_positions"] = _token_field(rows, "positions", lengths.targets, absent=_counted)
-    return Batch(**streams, **_target_fields(rows, decoder, fields, num_classes))
+            side = "encoder" if layout == "encoder" else "decoder"
+            batch = batch._replace(**{f"{side}_positions": _token_field(rows, length, _positions)})
+        weights = (stream.segment_ids > 0).astype(np.float32)
+        if "weights" in fields:
+            weights *= _token_field(rows, length, _weights, dtype="float32")
+        batch = batch._replace(loss_weights=weights, task_ids=_task_ids(rows, stream.segment_ids))
+        return self.with_values(batch, rows)
 
+    def with_values(self, batch: Batch, rows: Rows) -> Batch:
+        """Return a batch with the further fields and the declared streams of its examples."""
+        length = batch.target_tokens.shape[-1]
+        known = [_BY_EXAMPLE_FIELD[name] for name in self.spec.fields if name not in _LAID_OUT]
+        batch = batch._replace(**{field.name: self._values(field, rows, length) for field in known})
+        if not self.spec.streams:
+            return batch
+        declared = {
+            level: dict(streams) for level, streams in (batch.declared or DeclaredStreams())._asdict().items()
+        }
+        for field in self.spec.streams:
+            declared[field.level][field.name] = self._values(field, rows, length)
+        return batch._replace(declared=DeclaredStreams(**declared))
 
-def make_batch_of_choices(
-    rows: Rows,
-    num_choices: int,
-    *,
-    lengths: Lengths,
-    fields: Collection[str],
-    zero_is_padding: bool = True,
-    num_classes: int = 0,
-) -> Batch:
-    """Lay out examples of several rows: choices, or both orders of a pair. Streams are [B, C, L].
-
-    Args:
-      rows: Rows of at most one example each.
-      num_choices: Number of rows C of each example.
-      lengths: Lengths of both streams.
-      fields: See ``make_batch``.
-      zero_is_padding: See ``make_batch``.
-      num_classes: Number of classes C, if ``fields`` has "classes"; 0 otherwise.
-    """
-    choices = [
-        [example.choices[choice]._replace(task=example.task) for example in row]
-        for row in rows
-        for choice in range(num_choices)
-    ]
-    choice_fields = [field for field in fields if field not in _LABELS]
-    batch = make_batch(
-        choices,
-        lengths=lengths,
-        layout="encoder",
-        fields=choice_fields,
-        packed=False,
-        zero_is_padding=zero_is_padding,
-    )
-    streams = (
-        None if stream is None else stream.reshape(len(rows), num_choices, *stream.shape[1:])
-        for stream in batch
-    )
-    return Batch(*streams)._replace(**_label_fields(rows, fields, num_classes))
+    def _values(self, field: DataField, rows: Rows, length: int) -> np.ndarray:
+        """Return the values of a field: of all tokens, or of the first example of each row."""
+        if field.level == "token":
+            value_of = partial(Example.value_of, field=field)
+            return _token_field(rows, length, value_of, dtype=field.dtype, padding=field.padding)
+        num_outputs = self.spec.head[1] if self.spec.head else 0
+        width = num_outputs if field.width == "outputs" else field.width
+        padding = field.padding if width is None else np.full(width, field.padding)
+        values = [row[0].value_of(field) if row else None for row in rows]
+        return np.array([padding if value is None else value for value in values], field.dtype)
 
 
 def lay_out(
@@ -133,7 +141,7 @@ def lay_out(
     Args:
       rows: Sequences of each row, int32 [L].
       length: Length of the stream.
-      zero_is_padding: See ``make_batch``.
+      zero_is_padding: See ``BatchLayout``.
     """
     tokens, segment_ids, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
     count = np.arange(length, dtype=np.int32)
@@ -174,67 +182,43 @@ def _named(stream: TokenStream, side: str, tokens: str) -> dict[str, np.ndarray]
     }
 
 
-def _target_fields(
-    rows: Rows, stream: TokenStream, fields: Collection[str], num_classes: int
-) -> dict[str, np.ndarray]:
-    """Return loss weights, task ids and the extra fields that models read."""
-    length = stream.tokens.shape[1]
-    streams = {name: _token_field(rows, name, length) for name in _EXTRA_FIELDS if name in fields}
-    streams["loss_weights"] = (stream.segment_ids > 0).astype(np.float32)
-    if "weights" in fields:
-        streams["loss_weights"] *= _token_field(rows, "weights", length, np.float32, absent=_all)
-    if "continues" in fields:
-        follows = [row[0].continues if row else 0 for row in rows]
-        streams["continues"] = np.array(follows, np.int32)
-    return (
-        streams | _label_fields(rows, fields, num_classes) | {"task_ids": _task_ids(rows, stream.segment_ids)}
-    )
-
-
-def _label_fields(rows: Rows, fields: Collection[str], num_classes: int) -> dict[str, np.ndarray]:
-    """Return the labels of whole sequences: of the first example of each row."""
-    found = {}
-    for name in _LABELS:
-        if name in fields:
-            padding = Example(classes=np.full(num_classes, -1, np.int32))
-            values = [getattr(row[0] if row else padding, name) for row in rows]
-            found[_LABELS[name]] = np.array(values, np.float32 if name == "value" else np.int32)
-    return found
+def _level_of(example_field: str) -> Level:
+    return "token" if example_field in _LAID_OUT else _BY_EXAMPLE_FIELD[example_field].level
 
 
 def _token_field(
     rows: Rows,
-    name: str,
     length: int,
-    dtype: Any = np.int32,
+    value_of: Callable[[Example], np.ndarray | None],
     *,
-    absent: Callable[[Example], np.ndarray | None] | None = None,
+    dtype: str = "int32",
+    padding: float = 0,
 ) -> np.ndarray:
-    """Lay out a per-token field of all examples [B, L]; missing values are 0, or given by ``absent``."""
-    values = np.zeros((len(rows), length), dtype)
-    for number, row in enumerate(rows):
+    """Lay out a per-token field of all examples [B, L]; missing values are padding."""
+    values = np.full((len(rows), length), padding, dtype)
+    for index, row in enumerate(rows):
         start = 0
         for example in row:
             end = min(start + _length(example), length)
-            given = getattr(example, name)
-            if given is None and absent is not None:
-                given = absent(example)
-            if given is not None:
-                values[number, start:end] = given[: end - start]
+            value = value_of(example)
+            if value is not None:
+                values[index, start:end] = value[: end - start]
             start = end
     return values
 
 
-def _all(example: Example) -> np.ndarray:
-    return np.ones(_length(example), np.float32)
+def _weights(example: Example) -> np.ndarray:
+    return np.ones(_length(example), np.float32) if example.weights is None else example.weights
 
 
-def _shifted(example: Example) -> np.ndarray | None:
-    return None if example.targets is None else shift_right(example.targets)
+def _read_tokens(example: Example) -> np.ndarray | None:
+    if example.inputs is None and example.targets is not None:
+        return shift_right(example.targets)
+    return example.inputs
 
 
-def _counted(example: Example) -> np.ndarray:
-    return np.arange(_length(example), dtype=np.int32)
+def _positions(example: Example) -> np.ndarray:
+    return np.arange(_length(example), dtype=np.int32) if example.positions is None else example.positions
 
 
 def _length(example: Example) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from t5x_like.batch import DataField
 from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.batches.order import key_of, permuted
@@ -159,10 +160,18 @@ class PairSource(IndexedSource):
     """Inputs and targets, cut to the limits and ended; with ``end=None`` they are used as stored."""
 
     def __init__(
-        self, name: str, stored: ExampleStore, lengths: Lengths, *, end: int | None, seed: int, shuffle: bool
+        self,
+        name: str,
+        stored: ExampleStore,
+        lengths: Lengths,
+        *,
+        end: int | None,
+        seed: int,
+        shuffle: bool,
+        streams: Sequence[DataField] = (),
     ) -> None:
         super().__init__(name, stored, seed=seed, shuffle=shuffle)
-        self._limits, self._end = lengths, end
+        self._limits, self._end, self._streams = lengths, end, streams
 
     @property
     def num_trimmed(self) -> int | None:
@@ -177,6 +186,7 @@ class PairSource(IndexedSource):
         return Example(
             inputs=self._ended(features["inputs"], self._limits.inputs),
             targets=self._ended(features["targets"], self._limits.targets),
+            declared={each.name: features[each.name][0] for each in self._streams},
         )
 
     def _ended(self, tokens: np.ndarray, limit: int) -> np.ndarray:
@@ -246,30 +256,38 @@ class DecoderSource:
         self._source, self._limit = source, lengths.targets
         self._is_bidirectional = prefix_attention == "bidirectional"
         self._loss_on_targets_only = loss_on_targets_only
-        self.spec = self.spec_for(prefix_attention)
 
     @classmethod
-    def spec_for(cls, prefix_attention: PrefixAttention) -> ExampleSpec:
-        """Return the properties of the joined examples."""
-        return cls.SPEC if prefix_attention == "bidirectional" else SFT_SPEC
+    def spec_for(cls, prefix_attention: PrefixAttention, pairs: ExampleSpec) -> ExampleSpec:
+        """Return the properties of the joined examples of pairs."""
+        spec = cls.SPEC if prefix_attention == "bidirectional" else SFT_SPEC
+        return spec.with_streams(pairs.streams)
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return examples of inputs followed by targets."""
         pairs = self._source.examples(epoch, positions)
         only = self._loss_on_targets_only
         if self._is_bidirectional:
-            return [to_decoder_example(pair, loss_on_targets_only=only) for pair in pairs]
-        return [_to_causal_example(pair, self._limit, only) for pair in pairs]
+            joined = [to_decoder_example(pair, loss_on_targets_only=only) for pair in pairs]
+        else:
+            joined = [_to_causal_example(pair, self._limit, only) for pair in pairs]
+        return [each._replace(declared=pair.declared) for each, pair in zip(joined, pairs, strict=True)]
 
 
 class MaskedTargetSource:
     """Inputs and targets of another source as rows of an encoder that writes, with other masks in each epoch."""
 
     def __init__(
-        self, source: PairSource, objective: MaskedTargets, ids: VocabularyIds, *, seed: int
+        self,
+        source: PairSource,
+        objective: MaskedTargets,
+        ids: VocabularyIds,
+        *,
+        seed: int,
+        pairs: ExampleSpec,
     ) -> None:
         self.name, self.checksum, self.size = source.name, source.checksum, source.size
-        self.spec = objective.spec
+        self.spec = objective.spec.with_streams(pairs.streams)
         self.remaining, self.following, self.release = source.remaining, source.following, source.release
         self._source, self._objective, self._ids, self._seed = source, objective, ids, seed
 
@@ -277,7 +295,9 @@ class MaskedTargetSource:
         """Return masked rows; each has the seed of its position in the epoch."""
         key = key_of(self._seed, self.name, epoch, "corruption")
         seeds = seeds_of_rows(key, np.asarray(positions, np.int64))
-        return self._objective.make(self._source.examples(epoch, positions), seeds, self._ids)
+        pairs = self._source.examples(epoch, positions)
+        rows = self._objective.make(pairs, seeds, self._ids)
+        return [row._replace(declared=pair.declared) for row, pair in zip(rows, pairs, strict=True)]
 
 
 def _to_causal_example(pair: Example, limit: int, loss_on_targets_only: bool) -> Example:

@@ -8,12 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.batch import FIELDS, DataField
 from t5x_like.text.batches.in_memory import RaggedArrayBuilder
+from t5x_like.text.fields import token_dtype
 from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
 from t5x_like.text.heads.input_format import InputFormat, InputFraming
 from t5x_like.text.objectives.objective import Example
 
 _ROWS_AT_ONCE = 1024  # rows given to the tokenizer together
+
+
+# Columns with one value for each example: labels as in ``Batch``, and where the example comes from.
+_VALUES = {
+    **{field.example_field: field.dtype for field in FIELDS.values() if field.level == "example"},
+    "origin": "int64",
+    "offset": "int64",
+}
+# Columns of any length. Classes are stored plus 1, so that none is negative.
+_SEQUENCES = {"classes": "uint16", "starts": "int32", "ends": "int32"}
 
 
 class HeadExamples:
@@ -24,11 +36,7 @@ class HeadExamples:
       input_format: Special ids and lengths of the inputs.
       num_choices: Number of input rows per example, for choices and pairs in both orders; 0 for one row.
       cut: Indices of the rows whose texts were cut to fit.
-      labels: Class of each example, int32 [N].
-      values: Number to predict, float32 [N].
-      spans: First and last token of the answer, int32 [N, 2].
-      origins: Index of the row that each example comes from, int64 [N].
-      offsets: Start of the example's window in the context, in tokens, int64 [N].
+      streams: Declared streams of the examples.
     """
 
     def __init__(
@@ -37,24 +45,27 @@ class HeadExamples:
         input_format: InputFormat,
         examples: Iterable[HeadExample],
         vocab_size: int,
+        *,
+        streams: Sequence[DataField] = (),
     ) -> None:
-        self.head_format, self.input_format = head_format, input_format
-        tokens, classes, starts, ends = (
-            RaggedArrayBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31)
-        )
-        seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
+        self.head_format, self.input_format, self.streams = head_format, input_format, tuple(streams)
+        dtypes = {name: dtype for name, dtype in _VALUES.items() if name not in _SEQUENCES}
+        values: dict[str, list[Any]] = {name: [] for name in dtypes}
+        declared: dict[str, list[float]] = {field.name: [] for field in streams}
+        sequences = {name: RaggedArrayBuilder(dtype) for name, dtype in _SEQUENCES.items()}
+        tokens, seconds = RaggedArrayBuilder(token_dtype(vocab_size)), list[int]()
         counts, cut = set[int](), set[int]()
         for each in examples:  # one by one: ReCoRD has more than a million
             tokens.extend(row.tokens for row in each.rows)
             seconds += [row.second for row in each.rows]
-            labels.append(each.label)
-            values.append(each.value)
-            spans.append(each.span)
-            origins.append(each.origin)
-            offsets.append(each.offset)
-            classes.extend([_or_empty(each.classes) + 1])  # plus 1, so that no value is negative
-            starts.extend([_or_empty(each.starts)])
-            ends.extend([_or_empty(each.ends)])
+            for name, column in values.items():
+                column.append(getattr(each, name))
+            for field in streams:
+                declared[field.name].append(each.declared.get(field.name, field.padding))
+            for name, builder in sequences.items():
+                sequence = getattr(each, name)
+                sequence = np.zeros(0, np.int32) if sequence is None else sequence
+                builder.extend([sequence + 1 if name == "classes" else sequence])
             counts.add(len(each.rows))
             if any(row.num_cut for row in each.rows):
                 cut.add(each.origin)
@@ -64,16 +75,29 @@ class HeadExamples:
         most = max(counts, default=0)
         self.num_choices = most if head_format.has_choices or most > 1 else 0
         self.cut = frozenset(cut)
-        self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
-        self.values = np.array(values, np.float32)
-        self.spans = np.array(spans, np.int32).reshape(-1, 2)
-        self.origins, self.offsets = np.array(origins, np.int64), np.array(offsets, np.int64)
-        self._tokens, self._classes, self._starts, self._ends = (
-            builder.build() for builder in (tokens, classes, starts, ends)
-        )
+        self._seconds, self._tokens = np.array(seconds, np.int32), tokens.build()
+        self._values = {name: np.array(column, dtypes[name]) for name, column in values.items()}
+        self._values["span"] = self._values["span"].reshape(-1, 2)
+        self._declared = {field.name: np.array(declared[field.name], field.dtype) for field in streams}
+        self._sequences = {name: builder.build() for name, builder in sequences.items()}
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Class of each example, int32 [N]."""
+        return self._values["label"]
+
+    @property
+    def origins(self) -> np.ndarray:
+        """Index of the row that each example comes from, int64 [N]."""
+        return self._values["origin"]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Start of the example's window in the context, in tokens, int64 [N]."""
+        return self._values["offset"]
 
     @property
     def num_cut(self) -> int:
@@ -86,28 +110,22 @@ class HeadExamples:
         numbers = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
         choices = self.num_choices or 1
         choice_rows = (numbers[:, None] * choices + np.arange(choices)).reshape(-1)
-        found = copy.copy(self)
-        found.cut = frozenset(new for new, row in enumerate(rows) if row in self.cut)
-        found.origins = np.repeat(np.arange(len(rows)), last - first)
-        for name in ("labels", "values", "spans", "offsets"):
-            setattr(found, name, getattr(self, name)[numbers])
-        found._seconds, found._tokens = self._seconds[choice_rows], self._tokens.part(choice_rows)
-        for name in ("_classes", "_starts", "_ends"):
-            setattr(found, name, getattr(self, name).part(numbers))
-        return found
+        part = copy.copy(self)
+        part.cut = frozenset(new for new, row in enumerate(rows) if row in self.cut)
+        part._values = {name: column[numbers] for name, column in self._values.items()}
+        part._values["origin"] = np.repeat(np.arange(len(rows)), last - first)
+        part._declared = {name: column[numbers] for name, column in self._declared.items()}
+        part._seconds, part._tokens = self._seconds[choice_rows], self._tokens.part(choice_rows)
+        part._sequences = {name: sequences.part(numbers) for name, sequences in self._sequences.items()}
+        return part
 
     @property
     def checksum(self) -> int:
         """Hash of all tokens and labels."""
         digest = hashlib.blake2b(digest_size=7)
-        columns = (
-            self._seconds,
-            self.labels,
-            self.values,
-            self.spans,
-            self._classes.flat,
-            self._classes.ends,
-        )
+        labels = (self._values[name] for name in ("label", "value", "span"))
+        classes = self._sequences["classes"]
+        columns = (self._seconds, *labels, classes.flat, classes.ends, *self._declared.values())
         for column in (self._tokens.flat, self._tokens.ends, *columns):
             digest.update(repr(column.shape).encode() + np.ascontiguousarray(column).tobytes())
         return int.from_bytes(digest.digest(), "big")
@@ -118,22 +136,24 @@ class HeadExamples:
         return self._tokens.lengths.reshape(len(self), -1).max(axis=1)
 
     def example(self, number: int) -> Example:
-        """Return one example for ``make_batch``."""
+        """Return one example for ``BatchLayout``."""
         choices = self.num_choices or 1
         rows = [self._row(number * choices + choice) for choice in range(choices)]
         labeled: dict[str, Any] = {
-            "label": int(self.labels[number]),
-            "value": float(self.values[number]),
-            "span": (int(self.spans[number, 0]), int(self.spans[number, 1])),
+            name: tuple(value) if isinstance(value := self._values[name][number].tolist(), list) else value
+            for name in ("label", "value", "span")
         }
+        labeled["declared"] = {name: column[number] for name, column in self._declared.items()}
         if self.head_format.has_label_sets:
             labeled["classes"] = self._indicators(number)
         if self.num_choices:
             return Example(choices=tuple(rows), **labeled)
         if self.head_format.tags_tokens:
-            classes = self._classes[number] - 1
+            classes = self._sequences["classes"][number] - 1
             weights = (classes >= 0).astype(np.float32)
-            return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
+            return rows[0]._replace(
+                targets=np.maximum(classes, 0), weights=weights, declared=labeled["declared"]
+            )
         return rows[0]._replace(**labeled)
 
     def context_start(self, number: int) -> int:
@@ -146,11 +166,11 @@ class HeadExamples:
 
     def character_offsets(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the character offsets at which each token of the context begins and ends."""
-        return self._starts[number], self._ends[number]
+        return self._sequences["starts"][number], self._sequences["ends"][number]
 
     def _indicators(self, number: int) -> np.ndarray:
         """Return 1 for each class of an example, int32 [C]; -1 everywhere if it is unlabeled."""
-        classes = self._classes[number] - 1
+        classes = self._sequences["classes"][number] - 1
         if (classes < 0).any():
             return np.full(self.head_format.num_outputs, -1, np.int32)
         indicators = np.zeros(self.head_format.num_outputs, np.int32)
@@ -170,6 +190,7 @@ def make_examples(
     length: int,
     stride: int = 128,
     framing: InputFraming | None = None,
+    streams: Sequence[DataField] = (),
 ) -> HeadExamples:
     """Tokenize rows for a head.
 
@@ -183,6 +204,7 @@ def make_examples(
       length: Maximum row length in tokens.
       stride: Distance between two windows in tokens.
       framing: Special tokens around the texts; None for those of the vocabulary.
+      streams: Declared streams, whose values the rows have.
 
     Raises:
       ValueError: Rows have different numbers of choices, or vocabulary, length or framing don't suit the head.
@@ -197,11 +219,8 @@ def make_examples(
     def encoded() -> Iterator[HeadExample]:
         remaining, first = iter(rows), 0
         while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
-            yield from head_format.encode(chunk, first, tokenizer, input_format, stride=stride)
+            for each in head_format.encode(chunk, first, tokenizer, input_format, stride=stride):
+                yield each._replace(declared=chunk[each.origin - first].declared)
             first += len(chunk)
 
-    return HeadExamples(head_format, input_format, encoded(), tokenizer.vocab_size)
-
-
-def _or_empty(array: np.ndarray | None) -> np.ndarray:
-    return np.zeros(0, np.int32) if array is None else array
+    return HeadExamples(head_format, input_format, encoded(), tokenizer.vocab_size, streams=streams)

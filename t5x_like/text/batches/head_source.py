@@ -73,7 +73,8 @@ def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> Op
             config.inputs_length,
         )
     source = HeadSource(name, examples, seed=config.seed, shuffle=config.shuffle)
-    return OpenedTask(source, head_format.spec(examples.num_choices), tokenizer)
+    spec = head_format.spec(examples.num_choices).with_streams(definition.declared_streams)
+    return OpenedTask(source, spec, tokenizer)
 
 
 def head_format_of(name: str) -> HeadFormat:
@@ -164,7 +165,12 @@ def _labeled(
         )
     try:
         return make_examples(
-            head_format, rows, tokenizer, length=config.inputs_length, framing=definition.framing
+            head_format,
+            rows,
+            tokenizer,
+            length=config.inputs_length,
+            framing=definition.framing,
+            streams=definition.declared_streams,
         )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -10,17 +11,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from t5x_like.text.cache.content import content_checksum
+from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4096  # texts given to the tokenizer together
 _FEW_AT_ONCE = 128  # where only the first are wanted
-_WIDTHS = {"spans": 2}
 
 
 class ExampleStore(Protocol):
-    """Tokenized examples by index, in memory or in a cache; features are those of ``FileTask.feature_names``."""
+    """Tokenized examples by index, in memory or in a cache; features are those of ``FileTask.features``."""
 
     @property
     def checksum(self) -> int:
@@ -46,20 +47,21 @@ class RaggedArray:
     """Sequences of token ids of different lengths in one flat array.
 
     Attributes:
-      flat: Ids of all sequences, concatenated.
+      flat: Ids of all sequences, concatenated; [T], or [T, W] for a feature with a width.
       ends: End of each sequence, int64 [N].
     """
 
     def __init__(self, flat: np.ndarray, ends: np.ndarray) -> None:
         self.flat = flat
         self.ends = ends
+        self._read_type = np.int32 if flat.dtype.kind in "iu" else flat.dtype
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def __getitem__(self, number: int) -> np.ndarray:
         start = self.ends[number - 1] if number else 0
-        return self.flat[start : self.ends[number]].astype(np.int32)
+        return self.flat[start : self.ends[number]].astype(self._read_type)
 
     def part(self, numbers: np.ndarray) -> "RaggedArray":
         """Return some of the sequences, in the given order."""
@@ -77,18 +79,25 @@ class RaggedArray:
 
     def views(self) -> Iterator[memoryview]:
         """Yield the bytes of each sequence."""
-        flat: Any = self.flat  # a buffer, though its type does not say so
-        content, start, size = memoryview(flat).cast("B"), 0, self.flat.itemsize
+        flat: Any = self.flat.view(np.uint8).reshape(-1)  # a buffer, though its type does not say so
+        content, start = memoryview(flat), 0
+        size = self.flat.itemsize * math.prod(self.flat.shape[1:])
         for end in (self.ends * size).tolist():
             yield content[start:end]
             start = end
 
 
 class RaggedArrayBuilder:
-    """Collects sequences for a ``RaggedArray``."""
+    """Collects sequences for a ``RaggedArray``.
 
-    def __init__(self, vocab_size: int) -> None:
-        self._dtype = np.uint16 if vocab_size <= 2**16 else np.int32
+    Args:
+      dtype: NumPy dtype.
+      width: Second dimension; None for sequences of numbers.
+    """
+
+    def __init__(self, dtype: str, width: int | None = None) -> None:
+        self._dtype = np.dtype(dtype)
+        self._shape = (-1,) if width is None else (-1, width)
         self._parts: list[np.ndarray] = []
         self._lengths: list[int] = []
         self.num_tokens = 0
@@ -96,15 +105,17 @@ class RaggedArrayBuilder:
     def extend(self, sequences: Iterable[Sequence[int] | np.ndarray]) -> None:
         """Append sequences."""
         for sequence in sequences:
-            self._parts.append(np.asarray(sequence, self._dtype))
-            self._lengths.append(len(sequence))
-            self.num_tokens += len(sequence)
+            array = np.asarray(sequence, self._dtype).reshape(self._shape)
+            self._parts.append(array)
+            self._lengths.append(len(array))
+            self.num_tokens += array.size
         if len(self._parts) > 50_000:  # a small array has a hundred bytes of overhead
             self._parts = [np.concatenate(self._parts)]
 
     def build(self) -> RaggedArray:
         """Return the sequences collected so far."""
-        flat = np.concatenate(self._parts) if self._parts else np.zeros(0, self._dtype)
+        empty = np.zeros((0, *self._shape[1:]), self._dtype)
+        flat = np.concatenate([empty, *self._parts])
         return RaggedArray(flat, np.cumsum(self._lengths, dtype=np.int64))
 
 
@@ -132,9 +143,6 @@ class InMemoryExamples:
         """Return the features of examples."""
         wanted = numbers.tolist()
         columns = [[feature[number] for number in wanted] for feature in self._features.values()]
-        for name, column in zip(self._features, columns, strict=True):
-            if name in _WIDTHS:
-                column[:] = [array.reshape(-1, _WIDTHS[name]) for array in column]
         return [dict(zip(self._features, arrays, strict=True)) for arrays in zip(*columns, strict=True)]
 
 
@@ -173,19 +181,21 @@ def first_tokens(stored: ExampleStore, max_tokens: int) -> ExampleStore:
     return stored if num_examples >= len(ends) else FirstExamples(stored, num_examples)
 
 
-def first_examples(stored: ExampleStore, max_examples: int, vocab_size: int) -> ExampleStore:
+def first_examples(
+    stored: ExampleStore, max_examples: int, features: Sequence[Feature], vocab_size: int
+) -> ExampleStore:
     """Return the first examples of a store, which are as if only they had been tokenized.
 
     Args:
       stored: Examples in memory or in a cache.
       max_examples: Number of examples to keep.
+      features: Features of the examples.
       vocab_size: Size of the vocabulary.
     """
     if max_examples >= len(stored):
         return stored
-    found = stored.read(np.arange(max_examples))
-    builders = _builders(list(found[0]), vocab_size)
-    for example in found:
+    builders = _builders(features, vocab_size)
+    for example in stored.read(np.arange(max_examples)):
         _extend(builders, example)
     return _built(builders)
 
@@ -234,7 +244,7 @@ def _tokenized(
     definition: FileTask[Any], split: str, rows: Iterator[Any], *, at_once: int, num_tokens: int
 ) -> dict[str, RaggedArrayBuilder]:
     """Return the features of rows, which are read until they have more than ``num_tokens``."""
-    builders = _builders(definition.feature_names(), definition.tokenizer.vocab_size)
+    builders = _builders(definition.features(), definition.tokenizer.vocab_size)
     while _num_tokens(builders) <= num_tokens and (chunk := list(islice(rows, at_once))):
         for example in definition.tokenize(chunk):
             _extend(builders, example)
@@ -243,14 +253,14 @@ def _tokenized(
     return builders
 
 
-def _builders(names: Sequence[str], vocab_size: int) -> dict[str, RaggedArrayBuilder]:
-    of_ids = {name: name in ("tokens", "inputs", "targets") for name in names}
-    return {name: RaggedArrayBuilder(vocab_size if of_ids[name] else 2**31 - 1) for name in names}
+def _builders(features: Sequence[Feature], vocab_size: int) -> dict[str, RaggedArrayBuilder]:
+    stored = [each.stored(vocab_size) for each in features]
+    return {each.name: RaggedArrayBuilder(each.dtype, each.width) for each in stored}
 
 
 def _extend(builders: Mapping[str, RaggedArrayBuilder], example: Mapping[str, Any]) -> None:
     for name, builder in builders.items():
-        builder.extend([np.asarray(example[name]).reshape(-1)])
+        builder.extend([example[name]])
 
 
 def _num_tokens(builders: Mapping[str, RaggedArrayBuilder]) -> int:

@@ -51,6 +51,7 @@ class Loader:
       task_names: Names of the tasks of the mixture.
       vocabulary: Tokenizer of all tasks.
       head: Type of the head that reads the batches, and its number of outputs; None without a head.
+      streams: Streams that the tasks declare.
       num_rows_of_example: Rows that belong to one example: choices, or both orders of a pair.
       num_ids: Number of embeddings that the batches need; less than the vocabulary for heads, which read no sentinels.
     """
@@ -79,7 +80,7 @@ class Loader:
             turn_length=config.batch_size if config.alternate_tasks else None,
         )
         self._identity = describe(config, opened, pack=self._make.pack)
-        self.head = opened.spec.head
+        self.head, self.streams = opened.spec.head, opened.spec.streams
         self.num_rows_of_example = opened.spec.num_choices or 1
         self.num_ids = max(
             (

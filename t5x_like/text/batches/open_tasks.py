@@ -32,6 +32,7 @@ from t5x_like.text.batches.recurrent_source import RecurrentSource
 from t5x_like.text.cache.cache_manifest import read_manifest
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
+from t5x_like.text.fields import REFERENCE_ENDS
 from t5x_like.text.objectives.objective import ExampleSpec, Lengths
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
@@ -105,12 +106,13 @@ def _spec_of(name: str, config: LoaderConfig) -> ExampleSpec:
         head_format = head_format_of(name)
         framing = getattr(definition, "framing", None)
         in_both_orders = framing is not None and framing.both_orders and head_format.is_pair
-        return head_format.spec(2 if in_both_orders else head_format.usual_num_choices)
+        spec = head_format.spec(2 if in_both_orders else head_format.usual_num_choices)
+        return spec.with_streams(definition.declared_streams if definition else ())
     spec = PAIRS if definition is None else definition.spec
-    if config.masked_targets is not None and spec == PAIRS:
-        return config.masked_targets.spec
+    if config.masked_targets is not None and spec.layout == PAIRS.layout and spec.fields == PAIRS.fields:
+        return config.masked_targets.spec.with_streams(spec.streams)
     if config.layout == "decoder" and spec.layout != "decoder":
-        return DecoderSource.spec_for(config.prefix_attention)
+        return DecoderSource.spec_for(config.prefix_attention, spec)
     return spec
 
 
@@ -133,10 +135,17 @@ def _open_task(name: str, config: LoaderConfig, compare_files: bool) -> OpenedTa
                 f"task {name!r} has max_tokens, and over {config.max_tokens_in_memory} tokens in all, which are read "
                 "as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
             ) from None
-        if "reference_ends" in definition.feature_names():
+        if REFERENCE_ENDS in definition.features():
             raise ValueError(
                 f"task {name!r} has reference='each_epoch', and over {config.max_tokens_in_memory} tokens, which "
                 "are read as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
+            ) from None
+        if definition.declared_streams:
+            listed = ", ".join(field.name for field in definition.declared_streams)
+            raise ValueError(
+                f"task {name!r} has streams ({listed}), and over {config.max_tokens_in_memory} tokens, "
+                "which are read as a stream of texts; write a cache with t5x-like cache, or raise "
+                "LoaderConfig.max_tokens_in_memory"
             ) from None
         stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
         opened = registry.foreign(stream).open_stream(name, config)
@@ -227,7 +236,7 @@ def open_stored(
     lengths = Lengths(config.inputs_length, config.targets_length)
     limit = definition.limit_of(config.split)
     if limit is not None:
-        stored = first_examples(stored, limit, vocabulary.vocab_size)
+        stored = first_examples(stored, limit, definition.features(), vocabulary.vocab_size)
     source = definition.accept(_SourceBuilder(stored, lengths, vocabulary, config))
     return OpenedTask(source, getattr(source, "spec", definition.spec), vocabulary)
 
@@ -280,8 +289,9 @@ class _SourceBuilder(NamedTuple):
             raise ValueError(
                 f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
             )
-        kind = ReferenceSource if "reference_ends" in task.feature_names() else PairSource
-        source = kind(task.name, self.stored, lengths, end=end, **self._order)
+        kind = ReferenceSource if REFERENCE_ENDS in task.features() else PairSource
+        streams = task.declared_streams
+        source = kind(task.name, self.stored, lengths, end=end, streams=streams, **self._order)
         if source.num_trimmed:
             _log.warning(
                 "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",
@@ -291,7 +301,9 @@ class _SourceBuilder(NamedTuple):
             )
         if self.config.masked_targets is None:
             return source
-        return MaskedTargetSource(source, self.config.masked_targets, ids, seed=self.config.seed)
+        return MaskedTargetSource(
+            source, self.config.masked_targets, ids, seed=self.config.seed, pairs=task.spec
+        )
 
     @property
     def _order(self) -> dict[str, Any]:
@@ -318,7 +330,7 @@ def _as_layout(opened: OpenedTask, config: LoaderConfig) -> OpenedTask:
         prefix_attention=config.prefix_attention,
         loss_on_targets_only=config.loss_on_targets_only,
     )
-    return opened._replace(source=source, spec=source.spec)
+    return opened._replace(source=source, spec=source.spec_for(config.prefix_attention, opened.spec))
 
 
 def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
@@ -351,4 +363,5 @@ def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
         contiguous=bool(contiguous),
         num_choices=spec[0].num_choices,
         head=spec[0].head,
+        streams=tuple(dict.fromkeys(field for each in spec for field in each.streams)),
     )

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.batch import Batch, bucket_length, token_axis
-from t5x_like.text.batches.batch_layout import make_batch, make_batch_of_choices
+from t5x_like.batch import Batch, bucket_length, map_streams
+from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.order import key_of, permuted
@@ -46,25 +46,7 @@ class RowMaker(NamedTuple):
 
     def lay_out(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """Return rows of examples as a batch."""
-        num_classes = self.spec.head[1] if self.spec.head else 0
-        if self.spec.num_choices:
-            return make_batch_of_choices(
-                rows,
-                self.spec.num_choices,
-                lengths=self.lengths,
-                fields=self.spec.fields,
-                zero_is_padding=self.zero_is_padding,
-                num_classes=num_classes,
-            )
-        return make_batch(
-            rows,
-            lengths=self.lengths,
-            layout=self.spec.layout,
-            fields=self.spec.fields,
-            packed=self.pack,
-            zero_is_padding=self.zero_is_padding,
-            num_classes=num_classes,
-        )
+        return BatchLayout(self.spec, self.lengths, self.pack, self.zero_is_padding).batch(rows)
 
     def grouped(
         self, planned: Sequence[PlannedExample], batch_size: int, key: tuple[object, ...]
@@ -114,13 +96,12 @@ def join_rows(parts: Sequence[Batch]) -> Batch:
     """Concatenate the rows of batches with the same streams."""
     if len(parts) == 1:
         return parts[0]
-    streams = zip(*parts, strict=True)
-    return Batch(*(None if stream[0] is None else np.concatenate(stream) for stream in streams))
+    return map_streams(lambda _, *streams: np.concatenate(streams), *parts)
 
 
 def take_rows(batch: Batch, start: int, end: int) -> Batch:
     """Return rows ``start`` to ``end`` of a batch."""
-    return Batch(*(None if stream is None else stream[start:end] for stream in batch))
+    return batch.map(lambda _, stream: stream[start:end])
 
 
 def pack_rows(lengths: np.ndarray, limits: Sequence[int], *, open_rows: int | None = None) -> list[list[int]]:
@@ -173,14 +154,7 @@ def cut_to_bucket(batch: Batch, *, shortest: int = 16) -> Batch:
     length = bucket_length(longest, limit, shortest=shortest)
     if length == limit:
         return batch
-    # Per-token streams have this shape: [B, L], or [B, C, L] with choices. Labels of as many classes may have it, too.
-    per_token = batch.encoder_segment_ids.shape
-    cut = {
-        field: stream[..., :length]
-        for field, stream in zip(Batch._fields, batch, strict=True)
-        if stream is not None and stream.shape == per_token and token_axis(field) is not None
-    }
-    return batch._replace(**cut)
+    return batch.map(lambda level, stream: stream[..., :length] if level == "token" else stream)
 
 
 def group_by_length(sizes: Sequence[int] | np.ndarray, batch_size: int, key: np.ndarray) -> np.ndarray:

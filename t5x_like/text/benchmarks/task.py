@@ -31,6 +31,7 @@ _SETTINGS = (
     "num_sentinels",
     "data_dir",
     "framing",
+    "streams",
     "max_examples",
     "head",
 )
@@ -99,13 +100,13 @@ class BenchmarkTask(PairsTask):
                 yield raw
                 continue
             try:
-                worded = self.benchmark.word(raw.values)
+                worded, declared = self.benchmark.word(raw.values), self._declared(raw.values)
             except ValueError as error:
                 yield BadRow(str(error), raw.place)
                 continue
             for each in worded:
                 extras = {name: each[name] for name in self.benchmark.extras}
-                yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras)
+                yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras, declared)
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
         """Yield the rows of a file in TFDS's schema; those with a missing column or a wrong value as ``BadRow``."""
@@ -220,6 +221,7 @@ class BenchmarkTask(PairsTask):
         """Return the fingerprint; see ``PairsTask``. The golden examples represent the wording."""
         wording = repr([(example.row, example.worded) for example in self.benchmark.examples])
         lines = {"kind": "benchmark", "benchmark": self.benchmark.name}
+        lines |= self._stream_lines()
         return lines | {"wording": f"crc32c {google_crc32c.value(wording.encode()):08x}"}
 
     def described(self) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from t5x_like.io.files import as_path, read_json, write_bytes, write_json
 from t5x_like.text.cache.content import ContentChecksum
-from t5x_like.text.cache.record_encoding import Feature
 from t5x_like.text.cache.shards import CacheShard, checksum_of
+from t5x_like.text.fields import Feature
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 MANIFEST = "manifest.json"

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.cache.record_encoding import EncodedRecords, Feature
+from t5x_like.text.cache.record_encoding import EncodedRecords
+from t5x_like.text.fields import Feature
 
 _MODULUS = 2**61 - 1  # prime
 _BASE = 0x43F6A8885A308D3  # digits of pi

@@ -7,8 +7,9 @@ from typing import Any
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
 from t5x_like.text.cache.cache_manifest import CacheContents
-from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, encode, sort_features, token_dtype
+from t5x_like.text.cache.record_encoding import EncodedRecords, encode, sort_features
 from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
+from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.chat import Conversation
 from t5x_like.text.tasks.documents import Document
 from t5x_like.text.tasks.file_task import FileTask
@@ -44,15 +45,8 @@ def cache_contents(definition: FileTask[Any], split: str, fingerprint: dict[str,
 
 def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
     """Return the stored arrays of each example."""
-    tokens = token_dtype(definition.tokenizer.vocab_size)
-    known = {
-        "sentence_ends": Feature(name="sentence_ends", dtype="int32"),
-        "spans": Feature(name="spans", dtype="int32", width=2),
-        "answers": Feature(name="answers", dtype="int32"),
-        "reference_ends": Feature(name="reference_ends", dtype="int32"),
-    }
-    names = definition.feature_names()
-    return sort_features([known.get(name) or Feature(name=name, dtype=tokens) for name in names])
+    vocab_size = definition.tokenizer.vocab_size
+    return sort_features([each.stored(vocab_size) for each in definition.features()])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,30 +1,11 @@
 """Encoding of examples as bytes: the concatenated features; their lengths are kept in the index."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-
-@dataclass(frozen=True, kw_only=True)
-class Feature:
-    """One array of every example.
-
-    Attributes:
-      name: Name of the feature.
-      dtype: NumPy dtype.
-      width: Second dimension of an array [length, width]; None for [length].
-    """
-
-    name: str
-    dtype: str
-    width: int | None = None
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one position of the array."""
-        return np.dtype(self.dtype).itemsize * (self.width or 1)
+from t5x_like.text.fields import Feature
 
 
 class EncodedRecords(NamedTuple):
@@ -37,11 +18,6 @@ class EncodedRecords(NamedTuple):
 
     records: list[bytes]
     lengths: np.ndarray
-
-
-def token_dtype(vocab_size: int) -> str:
-    """Return the smallest type for the ids of a vocabulary: uint16 if they fit, otherwise int32."""
-    return "uint16" if vocab_size <= 2**16 else "int32"
 
 
 def sort_features(features: Sequence[Feature]) -> tuple[Feature, ...]:

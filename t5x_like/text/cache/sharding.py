@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, record_sizes
+from t5x_like.text.cache.record_encoding import EncodedRecords, record_sizes
 from t5x_like.text.cache.shards import CacheShard, ShardWriter
+from t5x_like.text.fields import Feature
 
 
 class ShardTake(NamedTuple):

@@ -21,8 +21,9 @@ import numpy as np
 
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.text.cache.content import ContentChecksum, records_checksum
-from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, record_sizes
+from t5x_like.text.cache.record_encoding import EncodedRecords, record_sizes
 from t5x_like.text.cache.record_offsets import BLOCK, record_offsets
+from t5x_like.text.fields import Feature
 
 # One record in a chunk: random access reads no more than it needs. Uncompressed: the bytes don't depend on a
 # compressor's version, and records are found without the file's own index; two-byte tokens hardly compress.

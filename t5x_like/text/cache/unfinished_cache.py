@@ -18,8 +18,8 @@ from t5x_like.text.cache.cache_manifest import (
     refuse_other,
     write_started,
 )
-from t5x_like.text.cache.record_encoding import Feature
 from t5x_like.text.cache.shards import CacheShard, finished_shard
+from t5x_like.text.fields import Feature
 
 _log = logging.getLogger(__name__)
 

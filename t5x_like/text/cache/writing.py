@@ -23,10 +23,10 @@ from t5x_like.text.cache.cache_manifest import (
     write_manifest,
 )
 from t5x_like.text.cache.fingerprint import task_fingerprint
-from t5x_like.text.cache.record_encoding import Feature
 from t5x_like.text.cache.sharding import Sharding, ShardingByCount, ShardingBySize, write_stream
 from t5x_like.text.cache.shards import CacheShard, checksum_of, finished_shard, index_name, parse_index
 from t5x_like.text.cache.unfinished_cache import kept_shards, load_finished_cache, start_cache
+from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 

@@ -79,6 +79,7 @@ class HeadRow(NamedTuple):
       candidates: Texts that may fill the gap.
       rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
       classes: All classes of a row with several, sorted; None for unlabeled rows.
+      declared: Values of the streams that the task declares, by name.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -91,6 +92,7 @@ class HeadRow(NamedTuple):
     candidates: tuple[str, ...] = ()
     rights: tuple[int, ...] = ()
     classes: tuple[int, ...] | None = None
+    declared: Mapping[str, float] = {}
 
     @property
     def input_text(self) -> str:
@@ -115,6 +117,7 @@ class HeadExample(NamedTuple):
       starts: First character of each token of the context, int32.
       ends: Character after each token of the context, int32.
       offset: Start of the window in the context, in tokens.
+      declared: See ``HeadRow``.
     """
 
     rows: tuple[EncoderInput, ...]
@@ -126,6 +129,7 @@ class HeadExample(NamedTuple):
     starts: np.ndarray | None = None
     ends: np.ndarray | None = None
     offset: int = 0
+    declared: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Cells of a row as heads read them: filled templates, and the numbers of classes."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,22 @@ def column_of(values: RowValues, name: str) -> Any:
     if values[name] is None:
         raise ValueError(f"column {name!r} is null")
     return values[name]
+
+
+def number_in(values: RowValues, column: str) -> float:
+    """Return a cell that is a finite number.
+
+    Raises:
+      ValueError: There is no such column, or its cell is no such number.
+    """
+    cell = as_text(column_of(values, column))
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"column {column!r} is {cell!r}, not a number")
+    return number
 
 
 def class_of(values: RowValues, column: str, classes: Sequence[str]) -> int:

@@ -1,11 +1,12 @@
 """Interface of pretraining objectives: cut documents into texts, then turn each text into a training example."""
 
 import math
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from t5x_like.batch import FIELDS, DataField, token_axis
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 # The token streams that a model reads; targets belong to the last of them.
@@ -90,6 +91,7 @@ class Example(NamedTuple):
       classes: int32 [C], 1 for each class of a sequence with several, 0 for the others; -1 if it has no label.
       choices: One example per choice; replaces all per-token fields.
       continues: 1 if the example continues the same row of the previous batch.
+      declared: Values of the streams in ``ExampleSpec.streams``, by name.
       task: Index of the task in the mixture; set by the loader.
     """
 
@@ -107,7 +109,13 @@ class Example(NamedTuple):
     classes: np.ndarray | None = None
     choices: tuple["Example", ...] = ()
     continues: int = 0
+    declared: Mapping[str, Any] = {}
     task: int = 0
+
+    def value_of(self, field: DataField) -> Any:
+        """Return the example's value of a stream; None or the padding if it has none."""
+        name = field.example_field
+        return getattr(self, name) if field.name in FIELDS else self.declared.get(name)
 
 
 class ExampleSpec(NamedTuple):
@@ -124,6 +132,7 @@ class ExampleSpec(NamedTuple):
       num_choices: Number of rows per example, for multiple choice and pairs in both orders; 0 for one row.
       head: Type of the head that reads the examples, its number of outputs, and "multi_label" for several labels of
         a row.
+      streams: Declared streams, whose values are in ``Example.declared``.
     """
 
     layout: Layout
@@ -135,6 +144,14 @@ class ExampleSpec(NamedTuple):
     num_copies: int | None = None
     num_choices: int = 0
     head: tuple[str, int, str | None] | None = None
+    streams: tuple[DataField, ...] = ()
+
+    def with_streams(self, streams: tuple[DataField, ...]) -> "ExampleSpec":
+        """Return the properties of examples that have further declared streams; values of rows need a row each."""
+        of_rows = any(token_axis(each.level) is None for each in streams)
+        return self._replace(
+            streams=tuple(dict.fromkeys((*self.streams, *streams))), fills_rows=self.fills_rows or of_rows
+        )
 
 
 class StreamRow(NamedTuple):

@@ -8,9 +8,10 @@ from typing import Any
 import seqio
 
 from t5x_like.text.cache.cache_manifest import CacheContents, Manifest
-from t5x_like.text.cache.record_encoding import Feature, encode, sort_features, token_dtype
+from t5x_like.text.cache.record_encoding import encode, sort_features
 from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
 from t5x_like.text.cache.writing import RunUnits, run_here, write_units
+from t5x_like.text.fields import Feature, token_dtype
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import token_examples
 from t5x_like.text.seqio_bridge.task_fingerprint import (

@@ -12,6 +12,7 @@ import tensorflow as tf
 from t5x_like.index_checks import check_indices
 from t5x_like.text.batches.task_description import num_rows
 from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -74,24 +75,28 @@ class PlainFiles(seqio.DataSource):
 class TokenizedFiles(PlainFiles):
     """Token ids of documents or conversations (``targets``) with further features: sentence ends, answers and more."""
 
+    def __init__(self, task: FileTask[Any]) -> None:
+        super().__init__(task, ())
+
     def _examples(self, split: str) -> Iterator[dict[str, Any]]:
-        widths = self._widths()
+        shapes = {each.name: (-1, *_width(each)) for each in self.task.features()}
         documents = iter(self.task.read(split))
         while chunk := list(islice(documents, _AT_ONCE)):
             for features in self.task.tokenize(chunk):
                 yield {
-                    _NAMES.get(name, name): np.reshape(features[name], (-1, *width)).astype(np.int32)
-                    for name, width in widths.items()
+                    _NAMES.get(name, name): np.reshape(features[name], shape).astype(np.int32)
+                    for name, shape in shapes.items()
                 }
 
     def _signature(self) -> dict[str, Any]:
         return {
-            _NAMES.get(name, name): tf.TensorSpec([None, *width], tf.int32)  # pyright: ignore[reportArgumentType]
-            for name, width in self._widths().items()
+            _NAMES.get(each.name, each.name): tf.TensorSpec([None, *_width(each)], tf.int32)  # pyright: ignore[reportArgumentType]
+            for each in self.task.features()
         }
 
-    def _widths(self) -> dict[str, tuple[int, ...]]:
-        return {name: (2,) if name == "spans" else () for name in self._keys}
+
+def _width(feature: Feature) -> tuple[int, ...]:
+    return () if feature.width is None else (feature.width,)
 
 
 class BenchmarkRows(PlainFiles):

@@ -10,6 +10,7 @@ from t5x_like.text.batches.example_sources import OpenedTask, PairSource
 from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder, TooManyTokens
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.stream_source import StreamSource
+from t5x_like.text.fields import token_dtype
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.tasks.pairs import PAIRS
 
@@ -67,7 +68,8 @@ def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
 
 def _hold(task: "seqio.Task", config: LoaderConfig, lengths: Lengths) -> InMemoryExamples:
     vocab_size = task.output_features["targets"].vocabulary.vocab_size
-    builders = {name: RaggedArrayBuilder(vocab_size) for name in ("inputs", "targets")}
+    dtype = token_dtype(vocab_size)
+    builders = {name: RaggedArrayBuilder(dtype) for name in ("inputs", "targets")}
     for example in seqio_examples(task, config.split, lengths, seed=config.seed, shuffle=False):
         for name, builder in builders.items():
             builder.extend([getattr(example, name)])

@@ -13,6 +13,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.shipped_vocabulary import SHIPPED_VOCABULARY, warn_of_shipped_vocabulary
 from t5x_like.text.benchmarks.task import T5_VOCABULARY, BenchmarkTask
 from t5x_like.text.benchmarks.tfds_files import python_value
+from t5x_like.text.fields import TOKENS
 from t5x_like.text.objectives.causal_lm import answers_only
 from t5x_like.text.seqio_bridge.data_sources import BenchmarkRows, PlainFiles, TokenizedFiles, signature_of
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
@@ -57,11 +58,10 @@ class SeqioTaskBuilder:
         if task.objective.spec.layout == "decoder":
             features["inputs"] = dataclasses.replace(features["inputs"], required=False)
         tokenized = task.as_trained()
-        names = tokenized.feature_names()
-        plain = names == ("tokens",)
+        plain = tokenized.features() == (TOKENS,)
         seqio.TaskRegistry.add(
             task.name,
-            source=PlainFiles(task, ("text",)) if plain else TokenizedFiles(tokenized, names),  # pyright: ignore[reportArgumentType]
+            source=PlainFiles(task, ("text",)) if plain else TokenizedFiles(tokenized),  # pyright: ignore[reportArgumentType]
             output_features=features,
             preprocessors=[
                 *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
@@ -76,7 +76,7 @@ class SeqioTaskBuilder:
         features["inputs"] = dataclasses.replace(features["inputs"], required=False)
         seqio.TaskRegistry.add(
             task.name,
-            source=TokenizedFiles(task, task.feature_names()),  # pyright: ignore[reportArgumentType]
+            source=TokenizedFiles(task),  # pyright: ignore[reportArgumentType]
             output_features=features,
             preprocessors=[seqio.CacheDatasetPlaceholder(), _answers_only],
         )

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from t5x_like.config_class import config_class
 from t5x_like.io.files import json_value
 from t5x_like.text.cells import Cell
+from t5x_like.text.fields import ANSWERS, TOKENS, Feature
 from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
@@ -76,9 +77,9 @@ class ChatTask(FileTask[Conversation]):
         """Implement ``FileTask``."""
         return SFT_SPEC
 
-    def feature_names(self) -> tuple[str, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """Return ``tokens`` of a conversation, and ``answers`` [2 N], the starts and ends of its answers."""
-        return "tokens", "answers"
+        return TOKENS, ANSWERS
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
         """Implement ``FileTask``."""

@@ -6,8 +6,10 @@ from dataclasses import field
 from itertools import islice
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
+from t5x_like.batch import DataField
 from t5x_like.config_class import config_class
 from t5x_like.io.paths import find_files
+from t5x_like.text.fields import Feature
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.rows import BadRow, RowPolicy, RowT
@@ -97,12 +99,17 @@ class FileTask(ABC, Generic[ReadT]):
             ) from error
 
     @property
+    def declared_streams(self) -> tuple[DataField, ...]:
+        """Streams that the task declares next to those that every batch may have."""
+        return ()
+
+    @property
     @abstractmethod
     def spec(self) -> ExampleSpec:
         """Properties of the task's examples for a loader."""
 
     @abstractmethod
-    def feature_names(self) -> tuple[str, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """Return the arrays of each tokenized row: ``inputs`` and ``targets``, or ``tokens`` and their annotations."""
 
     @abstractmethod

@@ -2,18 +2,23 @@
 
 import functools
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from t5x_like.batch import FIELDS, DataField
 from t5x_like.config_class import config_class
 from t5x_like.io.files import json_value
+from t5x_like.text.fields import INPUTS, TARGETS, Feature
 from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.heads.input_format import InputFraming
+from t5x_like.text.heads.row_cells import number_in
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.classification import is_over_groups
-from t5x_like.text.objectives.objective import ExampleSpec
+from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.row_files import describe_invalid_json
@@ -31,6 +36,7 @@ class TextPair(NamedTuple):
       row: Columns of the source row.
       place: Source of the row (``file:line``).
       extras: Further features for postprocessing and metrics.
+      declared: Values of the streams that the task declares, by name.
     """
 
     inputs: str
@@ -38,6 +44,7 @@ class TextPair(NamedTuple):
     row: Mapping[str, Any]
     place: str
     extras: Mapping[str, Any] = {}
+    declared: Mapping[str, float] = {}
 
 
 class LabeledRow(NamedTuple):
@@ -60,9 +67,37 @@ class PairsTask(FileTask[TextPair]):
 
     Attributes:
       framing: Special tokens around the texts that a head reads; None for those of the vocabulary.
+      streams: Numbers of each row that a training method reads, such as a weight: name of the stream, and column.
     """
 
     framing: InputFraming | None = None
+    streams: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.streams:
+            if not name.isidentifier() or name in FIELDS or name in Example._fields:
+                raise ValueError(
+                    f"task {self.name!r}: {name!r} can't be the name of a stream; give one of letters, digits and "
+                    "underscores that no other field of a batch has"
+                )
+
+    @property
+    def declared_streams(self) -> tuple[DataField, ...]:
+        """Implement ``FileTask``."""
+        return tuple(DataField(name, "example", dtype="float32", padding=math.nan) for name in self.streams)
+
+    def _stream_lines(self) -> dict[str, str]:
+        """Return the line of ``streams`` in the fingerprint; none without streams."""
+        return {"streams": repr(dict(sorted(self.streams.items())))} if self.streams else {}
+
+    def _declared(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """Return a row's numbers for ``streams``.
+
+        Raises:
+          ValueError: A column is missing, or its cell is no number.
+        """
+        return {name: number_in(values, column) for name, column in self.streams.items()}
 
     @property
     @abstractmethod
@@ -183,7 +218,8 @@ class PairsTask(FileTask[TextPair]):
                     yield raw
                     continue
                 try:
-                    yield LabeledRow(head_format.read(raw.values), raw)
+                    row = head_format.read(raw.values)
+                    yield LabeledRow(row._replace(declared=self._declared(raw.values)), raw)
                 except ValueError as error:
                     yield BadRow(self._with_users_columns(str(error)), raw.place)
 
@@ -196,18 +232,21 @@ class PairsTask(FileTask[TextPair]):
     @property
     def spec(self) -> ExampleSpec:
         """Implement ``FileTask``."""
-        return PAIRS
+        return PAIRS.with_streams(self.declared_streams)
 
-    def feature_names(self) -> tuple[str, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """Implement ``FileTask``."""
-        return "inputs", "targets"
+        return INPUTS, TARGETS, *(Feature(name=each, dtype="float32") for each in self.streams)
 
     def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
         """Implement ``FileTask``."""
         tokenizer = self.tokenizer
         inputs = tokenizer.encode_all([row.inputs for row in rows])
         targets = tokenizer.encode_all([row.targets for row in rows])
-        return [{"inputs": left, "targets": right} for left, right in zip(inputs, targets, strict=True)]
+        return [
+            {"inputs": left, "targets": right, **{name: [value] for name, value in row.declared.items()}}
+            for left, right, row in zip(inputs, targets, rows, strict=True)
+        ]
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
         """Implement ``FileTask``."""

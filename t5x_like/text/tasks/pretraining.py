@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.configuration_names import config_function
+from t5x_like.text.fields import SENTENCE_ENDS, SPANS, TOKENS, Feature
 from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.tasks.corpus_files import CorpusFiles
@@ -96,14 +97,10 @@ class PretrainingTask(FileTask[Document]):
         """Return the task with sentence-wise tokenization if its objective needs that."""
         return replace(self, sentences=True) if self.objective.spec.needs_sentences else self
 
-    def feature_names(self) -> tuple[str, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """Return ``tokens``, and optionally ``sentence_ends`` in tokens and ``spans`` [N, 2] of annotated tokens."""
-        names = {
-            "tokens": True,
-            "sentence_ends": self.sentences,
-            "spans": self._has_spans,
-        }
-        return tuple(name for name, wanted in names.items() if wanted)
+        wanted = {TOKENS: True, SENTENCE_ENDS: self.sentences, SPANS: self._has_spans}
+        return tuple(feature for feature, is_wanted in wanted.items() if is_wanted)
 
     @property
     def _has_spans(self) -> bool:

@@ -10,6 +10,7 @@ from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.configuration_names import check_recordable
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell, joined_text_of, references_of, several, text_of
+from t5x_like.text.fields import REFERENCE_ENDS, Feature
 from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics.by_name import (
     OF_REFERENCES,
@@ -145,10 +146,10 @@ class TextTask(PairsTask):
         cells = columns_of_line(self.name, template.fields, line)
         return template.fill({name: str(cells[name]) for name in template.fields})
 
-    def feature_names(self) -> tuple[str, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """Return ``inputs`` and ``targets``, and with ``reference="each_epoch"`` the end of each reference in these."""
-        ends = ("reference_ends",) if self.reference == "each_epoch" else ()
-        return (*super().feature_names(), *ends)
+        ends = (REFERENCE_ENDS,) if self.reference == "each_epoch" else ()
+        return (*super().features(), *ends)
 
     def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
         """Implement ``FileTask``."""
@@ -224,6 +225,7 @@ class TextTask(PairsTask):
                 yield pair
                 continue
             worded = {"inputs": pair.inputs, "targets": pair.targets}
+            worded |= {column: pair.row[column] for column in self.streams.values()}
             yield RawRow(worded if self.head is None else pair.row, pair.place)
 
     def line_columns(self, line: str) -> dict[str, Any]:
@@ -246,6 +248,7 @@ class TextTask(PairsTask):
             lines["reference"] = self.reference
         if self.row_filter:
             lines["row_filter"] = repr(dict(sorted(self.row_filter.items())))
+        lines |= self._stream_lines()
         return lines if self.delimiter == "," else lines | {"delimiter": self.delimiter}
 
     def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
@@ -290,10 +293,11 @@ class TextTask(PairsTask):
                 fields = (*inputs.fields, *targets.fields)
                 texts = {column: joined_text_of(row.cells, column) for column in fields}
                 worded = (targets.fill(texts),)
+            declared = self._declared(row.cells)
         except ValueError as error:
             return BadRow(str(error), row.place)
         extras = {"references": list(worded)} if len(worded) > 1 else {}
-        return TextPair(inputs.fill(texts), worded[0], row.cells, row.place, extras)
+        return TextPair(inputs.fill(texts), worded[0], row.cells, row.place, extras, declared)
 
     def _references(self, cells: Mapping[str, Cell], template: Template) -> Sequence[str]:
         """Return the row's targets, one for each reference.

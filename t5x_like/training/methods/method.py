@@ -1,6 +1,6 @@
 """A training method: the loss of a batch, the frozen models that it reads, and what it logs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,6 +54,10 @@ class TrainingMethod:
           model: Configuration of the trained model.
         """
         return {}
+
+    def streams(self) -> Sequence[str]:
+        """Return the names of streams that the loss reads and tasks declare; see ``PairsTask.streams``."""
+        return ()
 
     def check(self, model: Any, loader: Any, train: LoaderConfig) -> None:
         """Check that the model, the data and the frozen models fit each other; no weights are read.

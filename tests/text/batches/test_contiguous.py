@@ -26,7 +26,7 @@ IDS = VocabularyIds(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)
 
 
 def held(lengths):
-    builder, numbers = RaggedArrayBuilder(5000), iter(range(3, 4000))
+    builder, numbers = RaggedArrayBuilder("uint16"), iter(range(3, 4000))
     builder.extend([[next(numbers) for _ in range(length)] for length in lengths])
     return InMemoryExamples({"tokens": builder.build()})
 

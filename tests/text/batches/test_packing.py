@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from benchmarks.references.packing import check_converted, packed_rows, shifted_rows
 from benchmarks.references.reference import compare_all
-from t5x_like.text.batches.batch_layout import make_batch
+from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.row_maker import pack_rows
-from t5x_like.text.objectives.objective import Example, Lengths
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths
 
 
 def test_packing_and_padding_are_seqios(golden):
@@ -111,7 +111,7 @@ def test_each_example_goes_to_the_first_row_that_it_fits_into(pairs):
 
 def test_each_target_knows_its_task():
     rows = [[pair([5], [7, 1])._replace(task=2), pair([5], [1])], []]
-    batch = make_batch(rows, lengths=Lengths(3, 5), layout="encoder_decoder")
+    batch = BatchLayout(ExampleSpec(layout="encoder_decoder"), Lengths(3, 5)).batch(rows)
     assert batch.task_ids.tolist() == [[2, 2, 0, 0, 0], [0] * 5]
     assert batch.loss_weights.tolist() == [[1, 1, 1, 0, 0], [0] * 5]
     assert {array.dtype for array in batch if array is not None} == {np.dtype(np.int32), np.dtype(np.float32)}

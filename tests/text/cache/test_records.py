@@ -3,14 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.cache.record_encoding import (
-    Feature,
-    decode,
-    encode,
-    record_sizes,
-    sort_features,
-    token_dtype,
-)
+from t5x_like.text.cache.record_encoding import decode, encode, record_sizes, sort_features
+from t5x_like.text.fields import Feature, token_dtype
 
 FEATURES = sort_features(
     [

@@ -23,7 +23,7 @@ from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.weight_sources import read_config
-from t5x_like.text.batches.batch_layout import make_batch_of_choices
+from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.heads import ClozeClassification, InputFraming, MaskedClozeClassification
 from t5x_like.text.objectives.blank_infilling import BlankIds
@@ -141,8 +141,7 @@ def masked_examples(tokenizer):
 def batch_of(examples, head_format):
     spec = head_format.spec(examples.num_choices)
     rows = [[examples.example(number)] for number in range(len(examples))]
-    batch = make_batch_of_choices(rows, 2, lengths=Lengths(16, 2), fields=spec.fields)
-    return Batch(*(None if stream is None else jnp.asarray(stream) for stream in batch))
+    return jax.tree.map(jnp.asarray, BatchLayout(spec, Lengths(16, 2)).batch(rows))
 
 
 def test_a_masked_language_model_reads_a_mask_for_each_token(masked_examples, tokenizer):

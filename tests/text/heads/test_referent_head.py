@@ -11,7 +11,7 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.family import predict
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.text.batches.batch_layout import make_batch_of_choices
+from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.benchmarks.catalogue import benchmark_task
 from t5x_like.text.benchmarks.pronouns import DprReferents, WscReferents
@@ -60,10 +60,7 @@ def test_an_example_is_a_choice_between_the_referent_and_others(tokenizer):
 def test_rows_that_fill_up_an_example_are_never_likelier(tokenizer):
     examples = make_examples(GIVEN, [row("the trophy", 1, "case")], tokenizer, length=32)
     spec = GIVEN.spec(examples.num_choices)
-    batch = make_batch_of_choices(
-        [[examples.example(0)]], GIVEN.num_choices, lengths=Lengths(32, 2), fields=spec.fields
-    )
-    batch = Batch(*(None if stream is None else jnp.asarray(stream) for stream in batch))
+    batch = jax.tree.map(jnp.asarray, BatchLayout(spec, Lengths(32, 2)).batch([[examples.example(0)]]))
     size = {"model_dim": 16, "mlp_dim": 32, "num_heads": 2, "num_layers": 1, "vocab_size": 5 + len(WORDS)}
     model = BertConfig(**size, task="cloze").build(jax.random.key(0))
 

@@ -19,7 +19,7 @@ ONE = ContiguousPermutationLM(reuse_length=REUSED, partial=4, max_span=2, random
 
 
 def stream_of(objective, *, batch_size=2, documents=6, length=99, seed=0):
-    builder, numbers = RaggedArrayBuilder(5000), iter(range(3, 4000))
+    builder, numbers = RaggedArrayBuilder("uint16"), iter(range(3, 4000))
     builder.extend([[next(numbers) for _ in range(length)] for _ in range(documents)])
     objective.check(LENGTHS, IDS)
     maker = ExampleMaker(objective, LENGTHS, IDS)

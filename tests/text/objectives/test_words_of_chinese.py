@@ -80,7 +80,7 @@ def test_jieba_finds_words_and_every_vocabulary_masks_them_whole():
     spans = word_segmentation.word_spans(CHINESE)
     assert [CHINESE[start:end] for start, end in spans] == ["我", "来到", "北京", "清华大学", "很", "好"]
     segmented = task(word_segmentation="jieba")
-    assert segmented.feature_names() == ("tokens", "spans")
+    assert segmented.features() == (TOKENS, SPANS)
     (record,) = segmented.tokenize([Document(CHINESE, "a.txt:1")])
     ids = ids_of(segmented.tokenizer)
     tokens = np.array(record["tokens"], np.int32)

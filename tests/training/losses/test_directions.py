@@ -10,8 +10,8 @@ from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import DIRECTION_MEASURES, Predictions
 from t5x_like.model.layers.linear import Linear
-from t5x_like.text.batches.batch_layout import make_batch
-from t5x_like.text.objectives.objective import Lengths, Text
+from t5x_like.text.batches.batch_layout import BatchLayout
+from t5x_like.text.objectives.objective import ExampleSpec, Lengths, Text
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import summarize
@@ -27,7 +27,7 @@ def batch() -> Batch:
     words = (np.arange(104, 106), np.arange(106, 107), np.arange(110, 117))
     texts = [Text(each.astype(np.int32), len(each)) for each in words]
     made = BidirectionalLM().make(texts, seeds(3), LENGTHS, IDS)
-    laid = make_batch([made[:2], made[2:]], lengths=LENGTHS, layout="encoder", fields=("weights",))
+    laid = BatchLayout(ExampleSpec("encoder", ("weights",)), LENGTHS).batch([made[:2], made[2:]])
     return jax.tree.map(jnp.asarray, laid)
 
 
