@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, DataField
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import place
 from t5x_like.planning.chips import GIB, chip_of
@@ -41,8 +41,8 @@ def random_batch(rows: Batch, *, batch_size: int, vocab_size: int, seed: int = 0
     """
     rng = np.random.default_rng(seed)
 
-    def fill(name: str, row: np.ndarray) -> np.ndarray:
-        shape = (batch_size, *row.shape[1:])
+    def fill(field: DataField, row: np.ndarray) -> np.ndarray:
+        name, shape = field.name, (batch_size, *row.shape[1:])
         if name.endswith("tokens"):
             return rng.integers(2, vocab_size, shape, dtype=np.int32)
         if name.endswith("positions") or name == "ranks":
@@ -50,8 +50,7 @@ def random_batch(rows: Batch, *, batch_size: int, vocab_size: int, seed: int = 0
         is_on = name.endswith("segment_ids") or name in ("loss_weights", "attention_mask")
         return np.full(shape, int(is_on), row.dtype)
 
-    streams = {name: stream for name, stream in rows._asdict().items() if stream is not None}
-    return Batch(**{name: fill(name, stream) for name, stream in streams.items()})
+    return rows.map(fill)
 
 
 def empty_rows(inputs_length: int, targets_length: int) -> Batch:

@@ -116,11 +116,11 @@ class Batch(NamedTuple):
     sequence_classes: Array = None
     declared: DeclaredStreams | None = None
 
-    def map(self, function: Callable[[Level, Array], Any]) -> "Batch":
+    def map(self, function: Callable[[DataField, Array], Any]) -> "Batch":
         """Return a batch of the function's values for each stream.
 
         Args:
-          function: Called with the level and the array of each stream that is there.
+          function: Called with the declaration and the array of each stream that is there.
         """
         return map_streams(function, self)
 
@@ -157,23 +157,26 @@ def map_streams(function: Callable[..., Any], *batches: Batch) -> Batch:
     """Return a batch of the function's values for each stream of batches that have the same streams.
 
     Args:
-      function: Called with the level of a stream and its array in each batch; not for absent streams.
+      function: Called with the declaration of a stream and its array in each batch; not for absent streams.
       batches: At least one.
     """
     known = {
-        name: function(field.level, *(getattr(batch, name) for batch in batches))
+        name: function(field, *(getattr(batch, name) for batch in batches))
         for name, field in FIELDS.items()
         if getattr(batches[0], name) is not None
     }
     if batches[0].declared is None:
         return Batch(**known)
-    declared = DeclaredStreams(
-        *(
-            {name: function(level, *(batch.declared[name] for batch in batches)) for name in streams}  # pyright: ignore[reportOptionalSubscript]
-            for level, streams in batches[0].declared._asdict().items()
-        )
-    )
-    return Batch(**known, declared=declared)
+    declared: dict[str, dict[str, Any]] = {}
+    for level in ("token", "row", "example"):
+        streams = getattr(batches[0].declared, level)
+        declared[level] = {
+            name: function(
+                DataField(name, level), *(getattr(batch.declared, level)[name] for batch in batches)
+            )
+            for name in streams
+        }
+    return Batch(**known, declared=DeclaredStreams(**declared))
 
 
 def token_axis(level: Level) -> int | None:

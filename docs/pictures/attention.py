@@ -131,9 +131,7 @@ def measure(panel: Panel) -> Attention:
         if segments is not None
     ]
     columns = [(name, int(place)) for name, places in streams for place in places]
-    rows = Batch(
-        *(None if stream is None else np.repeat(stream, len(columns) + 1, axis=0) for stream in batch)
-    )
+    rows = batch.map(lambda _, stream: np.repeat(stream, len(columns) + 1, axis=0))
     for number, (name, place) in enumerate(columns):
         tokens = getattr(rows, name)
         tokens[number, place] = 3 + (tokens[number, place] + 100) % 200

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from t5x_like.batch import Batch, Level
+from t5x_like.batch import Batch, DataField
 
 
 def flatten_choices(batch: Batch) -> Batch:
@@ -10,8 +10,8 @@ def flatten_choices(batch: Batch) -> Batch:
     if not num_choices(batch):
         return batch
 
-    def rows(level: Level, stream: Any) -> Any:
-        return stream if level == "example" else stream.reshape(-1, *stream.shape[2:])
+    def rows(field: DataField, stream: Any) -> Any:
+        return stream if field.level == "example" else stream.reshape(-1, *stream.shape[2:])
 
     return batch.map(rows)
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from t5x_like.batch import Batch, Level, token_axis
+from t5x_like.batch import Batch, DataField, token_axis
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, UnsplitDimension, spec_for
 
@@ -82,8 +82,8 @@ def batch_shardings(batch: Any, mesh: Mesh) -> Any:
         return jax.tree.map(lambda _: batch_sharding(mesh), batch)
     parts = mesh.shape[CONTEXT_MESH_AXIS]
 
-    def sharding(level: Level, stream: Any) -> NamedSharding:
-        axis = token_axis(level)
+    def sharding(field: DataField, stream: Any) -> NamedSharding:
+        axis = token_axis(field.level)
         if parts == 1 or axis is None or stream.shape[axis] % parts:
             return batch_sharding(mesh)
         between = (None,) * (len(stream.shape) + axis - 1)

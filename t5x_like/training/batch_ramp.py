@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.batch import Batch, Level, map_streams
+from t5x_like.batch import Batch, DataField, map_streams
 from t5x_like.config_class import config_class
 from t5x_like.text.batches.loader import Loader
 
@@ -209,5 +209,5 @@ class RampLoader:
         self._loader.restore(state["loader"])
 
 
-def _interleave(_: Level, *streams: np.ndarray) -> np.ndarray:
+def _interleave(_: DataField, *streams: np.ndarray) -> np.ndarray:
     return np.stack(streams, axis=1).reshape(-1, *streams[0].shape[1:])

@@ -154,7 +154,7 @@ def cut_to_bucket(batch: Batch, *, shortest: int = 16) -> Batch:
     length = bucket_length(longest, limit, shortest=shortest)
     if length == limit:
         return batch
-    return batch.map(lambda level, stream: stream[..., :length] if level == "token" else stream)
+    return batch.map(lambda field, stream: stream[..., :length] if field.level == "token" else stream)
 
 
 def group_by_length(sizes: Sequence[int] | np.ndarray, batch_size: int, key: np.ndarray) -> np.ndarray:

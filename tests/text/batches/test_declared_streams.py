@@ -88,7 +88,7 @@ def test_batches_are_cut_joined_and_shared_out_with_their_declared_streams() -> 
         "log_probs": rows,
         "prompt_id": rows,
     }
-    assert map_streams(lambda level, *streams: (level, len(streams)), batch, batch).declared.row == {  # pyright: ignore[reportOptionalMemberAccess]
+    assert map_streams(lambda field, *streams: (field.level, len(streams)), batch, batch).declared.row == {  # pyright: ignore[reportOptionalMemberAccess]
         "log_probs": ("row", 2)
     }
 

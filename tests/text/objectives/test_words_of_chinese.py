@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t5x_like.text.fields import SPANS, TOKENS
 from t5x_like.text.objectives.framing import frame
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.masking import word_starts
