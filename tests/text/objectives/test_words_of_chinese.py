@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t5x_like.text.fields import SPANS, TOKENS
+from t5x_like.text import fields
 from t5x_like.text.objectives.framing import frame
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.masking import word_starts
@@ -81,7 +81,7 @@ def test_jieba_finds_words_and_every_vocabulary_masks_them_whole():
     spans = word_segmentation.word_spans(CHINESE)
     assert [CHINESE[start:end] for start, end in spans] == ["我", "来到", "北京", "清华大学", "很", "好"]
     segmented = task(word_segmentation="jieba")
-    assert segmented.features() == (TOKENS, SPANS)
+    assert segmented.features() == (fields.TOKENS, fields.SPANS)
     (record,) = segmented.tokenize([Document(CHINESE, "a.txt:1")])
     ids = ids_of(segmented.tokenizer)
     tokens = np.array(record["tokens"], np.int32)
