@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from t5x_like.io.files import read_json, write_json
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.training.experiment import Experiment, describe
-from t5x_like.training.hooks import Every
+from t5x_like.training.hooks import Every, Hook
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.distillation import Distillation
 from t5x_like.training.noisy_tune import NoisyTune
@@ -25,6 +25,7 @@ from t5x_like.training.run_record import (
     read_experiment,
     read_recorded,
     to_data,
+    unrecorded_fields,
     write_experiment,
 )
 from tests.integration.tiny_run import experiment as tiny_experiment
@@ -49,6 +50,16 @@ def test_values_come_back(value: Any) -> None:
 
 def test_functions_of_python_itself_are_no_part_of_a_configuration() -> None:
     assert "$unrecorded" in to_data(replace)
+
+
+def test_a_dataclass_inside_a_function_is_listed_as_not_recorded() -> None:
+    @dataclass(frozen=True)
+    class Hidden(Hook):
+        """A hook that no other process finds."""
+
+    value = tiny_experiment(Path("data"), model_dir="run", total_steps=1, hooks=(Hidden(),))
+    assert "$unrecorded" in to_data(Hidden())
+    assert unrecorded_fields(value) == ["hooks.0"]
 
 
 def test_a_function_with_arguments_comes_back() -> None:
