@@ -348,6 +348,14 @@ def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
         raise ValueError(
             f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
         )
+    if len({each.streams for each in spec}) > 1:
+        listed = "; ".join(
+            f"{name} has {', '.join(field.name for field in each.streams) or 'none'}"
+            for name, each in zip(names, spec, strict=True)
+        )
+        raise ValueError(
+            f"tasks that share batches declare the same streams, but {listed}; give all the same"
+        )
     contiguous = [name for name, each in zip(names, spec, strict=True) if each.contiguous]
     if contiguous and len(names) > 1:
         raise ValueError(
@@ -363,5 +371,5 @@ def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
         contiguous=bool(contiguous),
         num_choices=spec[0].num_choices,
         head=spec[0].head,
-        streams=tuple(dict.fromkeys(field for each in spec for field in each.streams)),
+        streams=spec[0].streams,
     )

@@ -24,15 +24,15 @@ from t5x_like.text.templates import RowValues
 
 @dataclass(frozen=True, kw_only=True)
 class MultipleChoice(HeadFormat):
-    """One of several continuations of a context.
+    """One of several continuations of a context, or of several texts.
 
     Attributes:
-      context: Template of the first text.
+      context: Template of the first text; without it, each choice is read alone.
       choices: Templates of the second texts, or the column with a list of them.
       label: Column with the number of the correct choice, -1 for unlabeled rows.
     """
 
-    context: str
+    context: str = ""
     choices: tuple[str, ...] | str
     label: str = "label"
 
@@ -58,7 +58,8 @@ class MultipleChoice(HeadFormat):
             raise ValueError(f"{len(choices)} choices; a question has at least 2")
         context = filled(self.context, values)
         label = class_of(values, self.label, [str(number) for number in range(len(choices))])
-        return HeadRow(texts=tuple((context, choice) for choice in choices), label=label)
+        first = (context,) if self.context else ()
+        return HeadRow(texts=tuple((*first, choice) for choice in choices), label=label)
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
