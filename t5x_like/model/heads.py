@@ -1,13 +1,12 @@
 """Heads on a stack's output: scores of the vocabulary, of tokens, and of pooled sequences."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.adaptive_softmax import AdaptiveSoftmax
 from t5x_like.model.layers.dropout import dropout, fold
@@ -40,6 +39,15 @@ class LMHeadConfig:
     final_logit_soft_cap: float | None = None
 
 
+@runtime_checkable
+class UncomputedLogits(Protocol):
+    """Logits that a loss computes itself, or reads in a form of its own."""
+
+    def whole(self) -> Float[Array, "B L V"]:
+        """Return the logits of all positions."""
+        ...
+
+
 class DeferredLogits(NamedTuple):
     """Logits that are not computed yet, so that a loss can compute those of a few positions at a time.
 
@@ -58,9 +66,9 @@ class DeferredLogits(NamedTuple):
         return self.words.logits(self.hidden, self.table)
 
 
-def whole_logits(logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits) -> Float[Array, "B L V"]:
+def whole_logits(logits: Float[Array, "B L V"] | UncomputedLogits) -> Float[Array, "B L V"]:
     """Return logits as one array, for a model that reads its own."""
-    return logits.whole() if isinstance(logits, DeferredLogits | SampledLogits) else logits
+    return logits.whole() if isinstance(logits, UncomputedLogits) else logits
 
 
 def defer_logits(model: nnx.Module) -> None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.model.families.family import DIRECTION_MEASURES, Measure
+from t5x_like.model.families.family import Measure
 
 _LARGEST_EXPONENT = 700.0  # of which float64 holds the exponential
 
@@ -52,7 +52,7 @@ def summarize(
 ) -> dict[str, Any]:
     """Return means per target token (losses in nats) and per step (gradient norm), and counts.
 
-    Directions of a bidirectional language model have a perplexity each.
+    Cross entropies of a model's own have a perplexity each.
 
     Args:
       totals: Sums over some steps.
@@ -87,7 +87,7 @@ def summarize(
     for name, measure in sums.measures.items():
         if measure.count > 0:
             summary[name] = float(measure.total) / float(measure.count)
-            if name in DIRECTION_MEASURES:
+            if name.endswith("cross_entropy"):
                 perplexity = math.exp(min(summary[name], _LARGEST_EXPONENT))
                 summary[name.replace("cross_entropy", "perplexity")] = perplexity
     if len(task_names) > 1:

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.ancestors.directions import DIRECTION_MEASURES, BidirectionalLogits
 from t5x_like.ancestors.layers.character_cnn import CharacterCNNConfig, CharacterEmbedding
 from t5x_like.ancestors.layers.rnn_stack import RNNStack, RNNStackConfig
 from t5x_like.ancestors.layers.sampled_softmax import SampledLogits, SampledSoftmax
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import DIRECTION_MEASURES, FamilyName, Predictions
+from t5x_like.model.families.family import FamilyName, Predictions
 from t5x_like.model.heads import HEADS_SITE, DeferredLogits, Heads, HeadsConfig, LMHead, LMHeadConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveSoftmax
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -136,9 +137,13 @@ class BidirectionalLanguageModel(nnx.Module):
             layers[-1], None, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
         hidden = [jnp.concatenate([embedded, embedded], axis=-1), *layers]
+        from_before = self._logits(forward[-1], forward_key, shift=1)
+        from_after = self._logits(backward[-1], backward_key, shift=-1)
+        logits = None
+        if from_before is not None and from_after is not None:
+            logits = BidirectionalLogits(from_before, from_after)
         return Predictions(
-            logits=self._logits(forward[-1], forward_key, shift=1),
-            backward_logits=self._logits(backward[-1], backward_key, shift=-1),
+            logits=logits,
             encoder_output=layers[-1],
             encoder_hidden=jnp.stack(hidden) if collect_hidden else None,
             pooled=pooled,

@@ -5,10 +5,9 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
-from t5x_like.model.heads import DeferredLogits
+from t5x_like.model.heads import UncomputedLogits
 from t5x_like.model.multiple_choice import flatten_choices
 
 # Streams that a family of models reads, and the order in which it reads them. Each class has it as ``family_name``.
@@ -41,16 +40,12 @@ class Measure(NamedTuple):
     count: Float[Array, ""]
 
 
-# Cross entropies of the directions of a bidirectional language model.
-DIRECTION_MEASURES = ("forward_cross_entropy", "backward_cross_entropy")
-
-
 class Predictions(NamedTuple):
     """Outputs of a model; ``None`` for parts that it lacks.
 
     Attributes:
       logits: Float32 scores of a vocabulary that may be padded to a round size; not computed yet where a loss computes
-        them in chunks (see ``defer_logits``) or of samples.
+        them in chunks (see ``defer_logits``), of samples or of several predictions.
       encoder_output: The encoder's output.
       decoder_output: The decoder's output.
       encoder_hidden: If collected, the input of every block of the encoder, then its output.
@@ -60,12 +55,10 @@ class Predictions(NamedTuple):
       balance_loss: Load-balancing loss of mixtures of experts.
       memory: Memory for the following batch.
       extra_losses: Further losses by name.
-      measures: Further logged means by name.
-      backward_logits: Scores of each target from the tokens after it, where ``logits`` are those from the tokens before
-        it.
+      measures: Further logged means by name; one that ends with ``cross_entropy`` is logged with its perplexity.
     """
 
-    logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
+    logits: Float[Array, "B L V"] | UncomputedLogits | None = None
     encoder_output: Float[Array, "B M D"] | None = None
     decoder_output: Float[Array, "B L D"] | None = None
     encoder_hidden: Float[Array, "N1 B M D"] | None = None
@@ -76,7 +69,6 @@ class Predictions(NamedTuple):
     memory: Memory | None = None
     extra_losses: dict[str, ExtraLoss] | None = None
     measures: dict[str, Measure] | None = None
-    backward_logits: Float[Array, "B L V"] | DeferredLogits | SampledLogits | None = None
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.model.heads import whole_logits
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_ids, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
@@ -78,4 +79,5 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     outputs |= hidden_states(hidden, "hidden_states")
     if predictions.pooled is not None:
         outputs["pooler_output"] = predictions.pooled
-    return outputs | scores_of(config, predictions.logits, predictions.heads, inputs)
+    logits = None if predictions.logits is None else whole_logits(predictions.logits)
+    return outputs | scores_of(config, logits, predictions.heads, inputs)

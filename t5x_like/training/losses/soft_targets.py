@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import ExtraLoss, Predictions
+from t5x_like.model.heads import whole_logits
 from t5x_like.training.losses.sequences import mask_padding
 from t5x_like.training.losses.total import SEQUENCE_LOSSES, TOKEN_LOSSES, Normalizers, target_segment_ids
 
@@ -45,7 +46,7 @@ def kept_outputs(
       num_logits: Number of most likely tokens to keep.
       vocab_size: Number of the student's token ids; the teacher's distribution is over these alone.
     """
-    logits: Any = predictions.logits
+    logits = None if predictions.logits is None else whole_logits(predictions.logits)
     heads = predictions.heads or {}
     kept = {name: scores.astype(jnp.float32) for name, scores in heads.items() if name in _COMPARED_HEADS}
     if "multiple_choice" in kept:  # a row for each question, as in the batch
@@ -162,7 +163,9 @@ def soft_token_loss(
 def _token_logits(student: Predictions, teacher: Predictions) -> tuple[Any, Any] | None:
     """Logits of the head that learns from target tokens, if both models have it."""
     if student.logits is not None:
-        return None if teacher.logits is None else (student.logits, teacher.logits)
+        return (
+            None if teacher.logits is None else (whole_logits(student.logits), whole_logits(teacher.logits))
+        )
     own, taught = student.heads or {}, teacher.heads or {}
     for name, logits_of in TOKEN_LOSSES.items():
         if name in own and name in taught:

@@ -2,14 +2,14 @@
 
 import math
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
-from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.config_class import changeable, config_class
-from t5x_like.model.heads import DeferredLogits, LMHead
+from t5x_like.model.families.family import Measure
+from t5x_like.model.heads import DeferredLogits, LMHead, UncomputedLogits, whole_logits
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.position_chunks import map_position_chunks
@@ -106,22 +106,52 @@ class TokenMeasures(NamedTuple):
     is_correct: jax.Array
 
 
-def measure_tokens(
-    logits: jax.Array | DeferredLogits | SampledLogits, target_tokens: jax.Array, config: LossConfig
-) -> TokenMeasures:
-    """Compare logits with targets; deferred logits are computed in chunks.
+@runtime_checkable
+class CandidateLogits(UncomputedLogits, Protocol):
+    """Logits of which a loss computes those of each target and of a few other words."""
 
-    Of a sampled softmax, targets are compared with the sample alone.
+    def of_candidates(self, targets: jax.Array) -> jax.Array:
+        """Return logits [B, L, C] of each position's target, then of the other words."""
+        ...
+
+
+@runtime_checkable
+class JointLogits(UncomputedLogits, Protocol):
+    """Logits of several predictions of each target, which have one loss together."""
+
+    def measure(
+        self,
+        target_tokens: jax.Array,
+        loss_weights: jax.Array,
+        segment_ids: jax.Array | None,
+        config: LossConfig,
+    ) -> tuple[TokenMeasures, dict[str, Measure]]:
+        """Return the loss at every position, and logged means of the single predictions.
+
+        Args:
+          target_tokens: Ids to predict, int32 [B, L].
+          loss_weights: Weights of positions, float32 [B, L].
+          segment_ids: Segments of positions, int32 [B, L]; ``None`` for one segment in each row.
+          config: Options of the loss.
+        """
+        ...
+
+
+def measure_tokens(
+    logits: jax.Array | UncomputedLogits, target_tokens: jax.Array, config: LossConfig
+) -> TokenMeasures:
+    """Compare logits with targets; deferred logits are computed in chunks, those of candidates for these alone.
 
     Args:
       logits: [B, L, V].
       target_tokens: int32 [B, L].
       config: Label smoothing, z-loss and the length of chunks.
     """
-    if isinstance(logits, SampledLogits):
+    if isinstance(logits, CandidateLogits):
         candidates = logits.of_candidates(target_tokens)
         return measure_tokens(candidates, jnp.zeros_like(target_tokens), config)
     if not isinstance(logits, DeferredLogits):
+        logits = whole_logits(logits)
         losses, z_losses = token_losses(logits, target_tokens, config)
         return TokenMeasures(losses, z_losses, argmax(logits) == target_tokens)
 

@@ -6,12 +6,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions, unlabeled_tokens
-from t5x_like.model.heads import DeferredLogits
+from t5x_like.model.heads import UncomputedLogits
 from t5x_like.model.multiple_choice import flatten_choices
-from t5x_like.training.losses.directions import join_directions
 from t5x_like.training.losses.sequences import (
     CLASSIFICATION,
     MULTI_LABEL,
@@ -22,7 +20,13 @@ from t5x_like.training.losses.sequences import (
     SequenceLoss,
     SequenceMeasures,
 )
-from t5x_like.training.losses.tokens import LossConfig, measure_tokens, replaced_token_logits, weigh_tokens
+from t5x_like.training.losses.tokens import (
+    JointLogits,
+    LossConfig,
+    measure_tokens,
+    replaced_token_logits,
+    weigh_tokens,
+)
 from t5x_like.training.metrics import Totals, zero_totals
 
 # Heads whose scores are logits over the classes of target tokens, for models without a language-model head.
@@ -173,12 +177,13 @@ def _measure(
 ) -> tuple[jax.Array, Totals]:
     """Losses of all tokens, and the sums to log."""
     heads = predictions.heads or {}
-    measured = measure_tokens(_token_logits(predictions, batch), batch.target_tokens, config)
-    measures = _measures(predictions, batch)
-    if predictions.backward_logits is not None:
-        backward = measure_tokens(predictions.backward_logits, batch.target_tokens, config)
-        measured, own = join_directions(measured, backward, batch.loss_weights, target_segment_ids(batch))
+    logits, measures = _token_logits(predictions, batch), _measures(predictions, batch)
+    if isinstance(logits, JointLogits):
+        segment_ids = target_segment_ids(batch)
+        measured, own = logits.measure(batch.target_tokens, batch.loss_weights, segment_ids, config)
         measures |= own
+    else:
+        measured = measure_tokens(logits, batch.target_tokens, config)
     losses, z_losses, is_correct = measured
     for name in ADDED_TOKEN_LOSSES:
         if name in heads:
@@ -210,7 +215,7 @@ def _measure(
     return losses, totals
 
 
-def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | DeferredLogits | SampledLogits:
+def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | UncomputedLogits:
     """Logits of the vocabulary, or of a head's classes; zeros where the model predicts no tokens."""
     if predictions.logits is not None:
         return predictions.logits

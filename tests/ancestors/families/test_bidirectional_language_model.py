@@ -56,7 +56,10 @@ def test_each_direction_sees_its_own_side_alone(model):
     before, after = call(model, batch_of(TOKENS)), call(model, batch_of(changed))
     forward, backward = (
         np.abs(np.asarray(old) - np.asarray(new)).max(axis=(0, 2)) > 1e-6
-        for old, new in ((before.logits, after.logits), (before.backward_logits, after.backward_logits))
+        for old, new in (
+            (before.logits.forward, after.logits.forward),
+            (before.logits.backward, after.logits.backward),
+        )
     )
     # The first forward and the last backward position have no context; their scores are not used.
     assert forward[1:].tolist() == [False] * place + [True] * (LENGTH - 1 - place)
@@ -69,9 +72,9 @@ def test_packed_segments_and_padding_are_read_apart(model):
     for row, part in ((0, slice(0, 3)), (0, slice(3, 7)), (1, slice(0, 5))):
         alone = call(model, batch_of(TOKENS[row : row + 1, part]))
         np.testing.assert_allclose(packed.encoder_hidden[:, row, part], alone.encoder_hidden[:, 0], **CLOSE)
-        np.testing.assert_allclose(packed.logits[row, part][1:], alone.logits[0, 1:], **CLOSE)
+        np.testing.assert_allclose(packed.logits.forward[row, part][1:], alone.logits.forward[0, 1:], **CLOSE)
         np.testing.assert_allclose(
-            packed.backward_logits[row, part][:-1], alone.backward_logits[0, :-1], **CLOSE
+            packed.logits.backward[row, part][:-1], alone.logits.backward[0, :-1], **CLOSE
         )
 
 
@@ -106,12 +109,12 @@ def test_both_directions_train_one_softmax_and_one_encoder(model):
     def score(trained: Any, name: str) -> jax.Array:
         selection = parameters.select(params, ("*",))
         whole = parameters.merge(graphdef, parameters.combine(trained, constants, selection))
-        return jnp.sum(jnp.square(getattr(call(whole, batch_of(TOKENS)), name)))
+        return jnp.sum(jnp.square(getattr(call(whole, batch_of(TOKENS)).logits, name)))
 
     assert set(parameters.flatten(constants)) == {"embedding/character_ids"}
     for name, own, other in (
-        ("logits", "forward_rnn", "backward_rnn"),
-        ("backward_logits", "backward_rnn", "forward_rnn"),
+        ("forward", "forward_rnn", "backward_rnn"),
+        ("backward", "backward_rnn", "forward_rnn"),
     ):
         gradients = parameters.flatten(jax.grad(score)(trained, name))
         moved = {path for path, gradient in gradients.items() if np.abs(gradient).max() > 0}
@@ -123,23 +126,23 @@ def test_a_sample_is_drawn_in_training_only():
     sampled = built(replace(CONFIG, softmax=SampledSoftmax(num_samples=5)))
     batch = batch_of(TOKENS)
     trained, evaluated = sampled(batch, dropout_key=jax.random.key(0)), sampled(batch)
-    assert isinstance(trained.logits, SampledLogits)
-    assert isinstance(trained.backward_logits, SampledLogits)
+    assert isinstance(trained.logits.forward, SampledLogits)
+    assert isinstance(trained.logits.backward, SampledLogits)
     assert not np.array_equal(
-        *(jax.random.key_data(each.key) for each in (trained.logits, trained.backward_logits))
+        *(jax.random.key_data(each.key) for each in (trained.logits.forward, trained.logits.backward))
     )
-    assert trained.logits.of_candidates(batch.encoder_input_tokens).shape == (2, LENGTH, 6)
+    assert trained.logits.forward.of_candidates(batch.encoder_input_tokens).shape == (2, LENGTH, 6)
     full = built(CONFIG)(batch)
-    np.testing.assert_allclose(evaluated.logits, full.logits, **CLOSE)
+    np.testing.assert_allclose(evaluated.logits.forward, full.logits.forward, **CLOSE)
     np.testing.assert_allclose(
-        trained.logits.whole(), evaluated.logits[..., :VOCAB], **CLOSE
+        trained.logits.forward.whole(), evaluated.logits.forward[..., :VOCAB], **CLOSE
     )  # no dropout here
 
 
 def test_an_adaptive_softmax_gives_log_probabilities():
     clustered = built(replace(CONFIG, softmax=ClusteredSoftmax(cutoffs=(10, 20), div_val=2)))
     found = call(clustered, batch_of(TOKENS))
-    for logits in (found.logits, found.backward_logits):
+    for logits in (found.logits.forward, found.logits.backward):
         np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, rtol=1e-4)
 
 
@@ -148,9 +151,9 @@ def test_dropout_changes_both_directions_by_draws_of_their_own():
     batch = batch_of(TOKENS)
     plain, one = call(dropped, batch), call(dropped, batch, jax.random.key(0))
     other = call(dropped, batch, jax.random.key(1))
-    for part in ("logits", "backward_logits"):
-        assert not np.allclose(getattr(plain, part), getattr(one, part), atol=1e-3)
-        assert not np.allclose(getattr(other, part), getattr(one, part), atol=1e-3)
+    for part in ("forward", "backward"):
+        assert not np.allclose(getattr(plain.logits, part), getattr(one.logits, part), atol=1e-3)
+        assert not np.allclose(getattr(other.logits, part), getattr(one.logits, part), atol=1e-3)
     np.testing.assert_array_equal(plain.encoder_hidden[0], one.encoder_hidden[0])  # features are not dropped
 
 
@@ -158,7 +161,7 @@ def test_dropout_changes_both_directions_by_draws_of_their_own():
 def test_other_tasks_have_their_heads_and_no_softmax(task):
     model = replace(CONFIG, task=task).build(jax.random.key(0))
     found = call(model, batch_of(TOKENS))
-    assert (found.logits, found.backward_logits, model.heads.softmax) == (None, None, None)
+    assert (found.logits, model.heads.softmax) == (None, None)
     assert model.measured == ()
     shapes = {
         "base": {},

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from t5x_like.ancestors.bidirectional_lm import BidirectionalLM
+from t5x_like.ancestors.directions import DIRECTION_MEASURES, BidirectionalLogits
 from t5x_like.ancestors.layers.sampled_softmax import SampledLogits
 from t5x_like.batch import Batch
-from t5x_like.model.families.family import DIRECTION_MEASURES, Predictions
+from t5x_like.model.families.family import Predictions
 from t5x_like.model.layers.linear import Linear
 from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.objectives.objective import ExampleSpec, Lengths, Text
@@ -53,7 +54,9 @@ AFTER = np.array([[1, 1, 1, 0, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1, 0]], boo
 
 
 def test_the_loss_is_the_mean_of_both_directions():
-    found, totals = totals_of(Predictions(logits=jnp.asarray(FORWARD), backward_logits=jnp.asarray(BACKWARD)))
+    found, totals = totals_of(
+        Predictions(logits=BidirectionalLogits(jnp.asarray(FORWARD), jnp.asarray(BACKWARD)))
+    )
     forward, backward = costs(FORWARD)[BEFORE].mean(), costs(BACKWARD)[AFTER].mean()
     np.testing.assert_allclose(found, (forward + backward) / 2, rtol=1e-5)
     summary = summarize(totals)
@@ -66,12 +69,12 @@ def test_the_loss_is_the_mean_of_both_directions():
 
 def test_accuracy_counts_both_directions():
     right = jax.nn.one_hot(batch().target_tokens, VOCAB)
-    _, totals = totals_of(Predictions(logits=right, backward_logits=-right))
+    _, totals = totals_of(Predictions(logits=BidirectionalLogits(right, -right)))
     assert summarize(totals)["accuracy"] == pytest.approx(0.5)
 
 
 def test_z_loss_is_of_both_directions_and_not_of_perplexities():
-    predictions = Predictions(logits=jnp.asarray(FORWARD), backward_logits=jnp.asarray(BACKWARD))
+    predictions = Predictions(logits=BidirectionalLogits(jnp.asarray(FORWARD), jnp.asarray(BACKWARD)))
     plain, penalized = (summarize(totals_of(predictions, LossConfig(z_loss=rate))[1]) for rate in (0.0, 0.1))
     assert penalized["loss"] > plain["loss"]
     for name in (*DIRECTION_MEASURES, "cross_entropy"):
@@ -82,8 +85,8 @@ def test_the_ends_have_one_direction_alone():
     """A forward prediction of a text's first token, or a backward one of its last, changes nothing."""
     changed = FORWARD + 5 * RNG.normal(size=FORWARD.shape) * ~BEFORE[..., None]
     other = BACKWARD + 5 * RNG.normal(size=FORWARD.shape) * ~AFTER[..., None]
-    kept = totals_of(Predictions(logits=jnp.asarray(FORWARD), backward_logits=jnp.asarray(BACKWARD)))[0]
-    found = totals_of(Predictions(logits=jnp.asarray(changed), backward_logits=jnp.asarray(other)))[0]
+    kept = totals_of(Predictions(logits=BidirectionalLogits(jnp.asarray(FORWARD), jnp.asarray(BACKWARD))))[0]
+    found = totals_of(Predictions(logits=BidirectionalLogits(jnp.asarray(changed), jnp.asarray(other))))[0]
     np.testing.assert_allclose(found, kept, rtol=1e-5)
 
 
@@ -91,8 +94,8 @@ def test_samples_are_measured_like_logits():
     layer = Linear(4, VOCAB, axes=("embed", "vocab"), key=jax.random.key(0))
     hidden = jnp.asarray(RNG.normal(size=(2, LENGTH, 4)), jnp.float32)
     all_words = SampledLogits(hidden, layer, jax.random.key(0), VOCAB, VOCAB)
-    sampled = totals_of(Predictions(logits=all_words, backward_logits=all_words))[0]
-    whole = totals_of(Predictions(logits=all_words.whole(), backward_logits=all_words.whole()))[0]
+    sampled = totals_of(Predictions(logits=BidirectionalLogits(all_words, all_words)))[0]
+    whole = totals_of(Predictions(logits=BidirectionalLogits(all_words.whole(), all_words.whole())))[0]
     np.testing.assert_allclose(sampled, whole, rtol=1e-5)
     few = all_words._replace(num_samples=10)
-    assert totals_of(Predictions(logits=few, backward_logits=few))[0] < whole - 0.5
+    assert totals_of(Predictions(logits=BidirectionalLogits(few, few)))[0] < whole - 0.5

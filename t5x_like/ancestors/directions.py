@@ -1,10 +1,50 @@
-"""The loss of a bidirectional language model: the mean over its directions (Peters et al. 2018, §3.1)."""
+"""Logits of a bidirectional language model, and their loss: the mean over directions (Peters et al. 2018, §3.1)."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
-from t5x_like.model.families.family import DIRECTION_MEASURES, Measure
-from t5x_like.training.losses.tokens import TokenMeasures
+from t5x_like.model.families.family import Measure
+from t5x_like.model.heads import UncomputedLogits, whole_logits
+from t5x_like.training.losses.tokens import LossConfig, TokenMeasures, measure_tokens
+
+DIRECTION_MEASURES = ("forward_cross_entropy", "backward_cross_entropy")
+
+
+class BidirectionalLogits(NamedTuple):
+    """Logits of two predictions of each token, whose loss is their mean.
+
+    Attributes:
+      forward: Scores from the tokens before each position.
+      backward: Scores from the tokens after it.
+    """
+
+    forward: Float[Array, "B L V"] | UncomputedLogits
+    backward: Float[Array, "B L V"] | UncomputedLogits
+
+    def whole(self) -> Float[Array, "B L V"]:
+        """Return the logits of the forward direction."""
+        return whole_logits(self.forward)
+
+    def measure(
+        self,
+        target_tokens: Int[Array, "B L"],
+        loss_weights: Float[Array, "B L"],
+        segment_ids: Int[Array, "B L"] | None,
+        config: LossConfig,
+    ) -> tuple[TokenMeasures, dict[str, Measure]]:
+        """Return the mean of both directions at every position, and the cross entropy of each direction.
+
+        Args:
+          target_tokens: Ids to predict.
+          loss_weights: Weights of positions; 0 for those without a target.
+          segment_ids: Segment of each position; ``None`` for one segment in each row.
+          config: Options of the loss.
+        """
+        forward, backward = (measure_tokens(logits, target_tokens, config) for logits in self)
+        return join_directions(forward, backward, loss_weights, segment_ids)
 
 
 def join_directions(
