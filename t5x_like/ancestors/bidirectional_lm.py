@@ -39,7 +39,7 @@ class BidirectionalLM:
     @property
     def spec(self) -> ExampleSpec:
         """Encoder rows that packing may combine."""
-        return self._rows.spec
+        return self._rows.spec._replace(shows_targets=True)
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """Check lengths and vocabulary; see ``Objective.check``."""

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.ancestors.layers.character_cnn import CHARACTERS_PER_WORD, NUM_CHARACTERS
-from t5x_like.ancestors.word_vectors.character_table import character_path, character_table
+from t5x_like.ancestors.word_vectors.character_table import CHARACTER_TABLE, character_table
 from t5x_like.ancestors.zoo.elmo import ELMO, ElmoConfig, bilm_weights
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
@@ -66,16 +66,14 @@ class BilmFormat(FurtherFormat):
         config = bilm_config(directory, vocab_size=pad_size(tokenizer.vocab_size))
         _, shapes, axes = parameters.abstract(config)
         leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
-        table = character_path(shapes)
-        assert table is not None
 
         def place(path: str, array: Any) -> jax.Array:
             return put_on_devices(array, leaves[path].sharding)
 
-        published = {path: leaf for path, leaf in leaves.items() if path != table}
+        published = {path: leaf for path, leaf in leaves.items() if path != CHARACTER_TABLE}
         params = _read(directory, config, parameters.unflatten(published), place)
-        ids = place(table, character_table(tokenizer, config.vocab_size))
-        return config, parameters.unflatten(parameters.flatten(params) | {table: ids})
+        ids = place(CHARACTER_TABLE, character_table(tokenizer, config.vocab_size))
+        return config, parameters.unflatten(parameters.flatten(params) | {CHARACTER_TABLE: ids})
 
 
 FORMAT = BilmFormat()

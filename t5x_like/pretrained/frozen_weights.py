@@ -1,6 +1,6 @@
 """The record of a run's frozen weights, which its checkpoints leave out: ``frozen.json`` says where they come from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from t5x_like.ancestors.layers.character_cnn import CHARACTER_IDS
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.weight_patterns import Selection, invert
 
@@ -60,8 +60,15 @@ class FrozenRecord:
         """Write ``frozen.json``."""
         write_json(as_path(directory) / _FILE, asdict(self))
 
-    def check(self, frozen: parameters.Parameters, *, run: str) -> None:
+    def check(
+        self, frozen: parameters.Parameters, *, run: str, vocabulary_weights: Collection[str] = ()
+    ) -> None:
         """Check that weights are those that the run was trained with.
+
+        Args:
+          frozen: Frozen weights.
+          run: Directory of the run.
+          vocabulary_weights: Paths of weights that follow from the run's vocabulary.
 
         Raises:
           ValueError: The weights have changed; names one.
@@ -72,9 +79,9 @@ class FrozenRecord:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         fields = [name for name in _SOURCES if getattr(self, name) is not None]
-        is_vocabulary = changed[0].rpartition("/")[2] == CHARACTER_IDS
+        is_vocabulary = changed[0] in vocabulary_weights
         if is_vocabulary:
-            source = "the characters of its vocabulary's words"
+            source = "those that follow from its vocabulary"
         elif self.start_from is not None:
             source = f"those of {self.origin}"
         else:
@@ -159,6 +166,26 @@ def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int
         return jax.jit(draw)(jax.random.key(seed))
     _, shapes, axes = parameters.abstract(config)
     return jax.jit(draw, out_shardings=tree_shardings(axes, shapes, mesh))(jax.random.key(seed))
+
+
+def with_vocabulary_weights(
+    params: parameters.Parameters, config: Any, vocabulary: Any
+) -> parameters.Parameters:
+    """Return a model's weights with those that follow from a vocabulary.
+
+    Args:
+      params: The weights, on the devices that they stay on.
+      config: Configuration of the model.
+      vocabulary: A tokenizer, or a vocabulary that has one.
+
+    Raises:
+      ValueError: The model can't read the vocabulary.
+    """
+    flat = parameters.flatten(params)
+    own = traits_of(config).weights_of_vocabulary(vocabulary)
+    return parameters.unflatten(
+        flat | {path: jax.device_put(array, flat[path].sharding) for path, array in own.items()}
+    )
 
 
 def checksums(params: parameters.Parameters) -> dict[str, int]:

@@ -9,15 +9,15 @@ from typing import Any
 from jax.sharding import Mesh
 
 from t5x_like.ancestors.families.pretrained_features import FEATURES_MODEL
-from t5x_like.ancestors.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.ancestors.word_vectors.initial_table import match_vectors, with_vectors
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
 from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions, with_added_tokens
-from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params
+from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, with_vocabulary_weights
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
 from t5x_like.pretrained.output_scale import params_in_scale, scale_of_run
@@ -232,11 +232,12 @@ def open_frozen(
         except (OSError, ValueError) as error:
             raise record.missing(error, "start_from", run=str(directory)) from error
         params = checkpoint.params
-    if character_path(params) is not None:
+    of_vocabulary = traits_of(config).vocabulary_weights
+    if of_vocabulary:
         vocabulary = required_tokenizer(find_tokenizer(directory, config, {}), directory)
-        params = with_character_ids(params, vocabulary)
+        params = with_vocabulary_weights(params, config, vocabulary)
     frozen, _ = parameters.partition(params, record.selection(params))
-    record.check(frozen, run=str(directory))
+    record.check(frozen, run=str(directory), vocabulary_weights=of_vocabulary)
     return frozen
 
 

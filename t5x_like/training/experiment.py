@@ -55,8 +55,8 @@ class Experiment:
       mesh: Devices.
       trainable: Patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder, or
         ``("heads/*", "encoder/layers[-2:]/*")`` to train its last two layers, too. ``None`` trains all, or of a model
-        with an adapter the adapter and the task's head, or with features of another model all others. Checkpoints hold
-        trained weights only, and ``frozen.json`` says where the others come from.
+        with an adapter the adapter and the task's head, or what the model names. Checkpoints hold trained weights only,
+        and ``frozen.json`` says where the others come from.
       unfreezing: Steps at which groups of trained weights begin to train; ``None`` for all at once.
       average: Average of trained weights, which is evaluated and saved next to them; ``None`` for none.
     """

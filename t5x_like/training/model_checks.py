@@ -5,9 +5,9 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from t5x_like.ancestors.word_vectors.word_text import words_of
 from t5x_like.config_class import refuse_unused
 from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
@@ -75,17 +75,15 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but virtual tokens of "
                 "PromptTuning belong to one; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
-        if each.pack and not each.reads_heads and not getattr(model, "can_pack", True):
+        if each.pack and not each.reads_heads and not traits_of(model).can_pack:
             raise ValueError(
-                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but the decoder of "
-                f"{type(model).__name__} begins with the state after a whole row; set pack=False "
-                "(LoaderConfig.pack = False in a recipe)"
+                f"mixture {each.mixture!r} puts several examples into a row (pack=True), but a row of "
+                f"{type(model).__name__} is one example; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
     check_objectives(experiment)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
-    if getattr(model, "reads_characters", False):
-        words_of(loader.vocabulary)  # refuses other vocabularies
+    traits_of(model).check_vocabulary(loader.vocabulary)
     experiment.start.check(loader)
     _check_streams(experiment, loader)
     experiment.method.check(model, loader, experiment.data.train)
@@ -114,17 +112,17 @@ def _check_unlabeled(experiment: Experiment) -> None:
     """
     names = registry.names_of_tasks(experiment.data.train.mixture)
     keeping = [name for name in names if head_format_of(name).keeps_unlabeled]
-    weight = getattr(experiment.model, "cross_view_weight", 0.0)
-    if weight and not keeping:
+    setting = traits_of(experiment.model).unlabeled_loss
+    if setting is not None and not keeping:
         raise ValueError(
-            f"cross_view_weight={weight:g} learns from rows without labels, and no task of mixture "
-            f"{experiment.data.train.mixture!r} keeps them; add one whose head has keeps_unlabeled=True, or set "
-            "cross_view_weight=0"
+            f"{setting} learns from rows without labels, and no task of mixture "
+            f"{experiment.data.train.mixture!r} keeps them; add one whose head has keeps_unlabeled=True, or "
+            "leave the setting out"
         )
-    if keeping and not weight and not experiment.method.learns_unlabeled:
+    if keeping and setting is None and not experiment.method.learns_unlabeled:
         _log.warning(
-            "mixture %s: %s keeps rows without labels (keeps_unlabeled=True), and the model has no loss of them, such "
-            "as BiLSTMConfig.cross_view_weight=1; nothing is learned from these rows",
+            "mixture %s: %s keeps rows without labels (keeps_unlabeled=True), and the model has no loss of them, as "
+            "in gin/recipes/comparisons/cross_view_training.gin; nothing is learned from these rows",
             experiment.data.train.mixture,
             ", ".join(keeping),
         )

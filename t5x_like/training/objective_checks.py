@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from t5x_like.ancestors.bidirectional_lm import BidirectionalLM
+from t5x_like.model.model_traits import traits_of
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
 from t5x_like.text.objectives.unilm import NUM_PATTERN_TYPES, UniLM
@@ -10,13 +10,13 @@ from t5x_like.training.experiment import Experiment
 
 
 def check_objectives(experiment: Experiment) -> None:
-    """Check that the model has the memory, the directions and the token types that its objectives need.
+    """Check that the model has what its objectives need: memory, token types, and targets that it doesn't read.
 
     Raises:
       ValueError: It lacks one of them.
     """
     _check_memory(experiment)
-    _check_directions(experiment)
+    _check_shown_targets(experiment)
     _check_token_types(experiment)
 
 
@@ -26,14 +26,8 @@ def _check_memory(experiment: Experiment) -> None:
     Raises:
       ValueError: rows don't continue, their memory has tokens that they predict, or they have the other direction.
     """
-    model: Any = experiment.model
-    if getattr(model, "memory_length", None):
-        memory = f"the model remembers {model.memory_length} positions of the batch before (memory_length)"
-        without = "memory_length=0 (XLNet: None)"
-    elif getattr(model, "carries_state", False):
-        memory = "the model's state continues from the batch before (carries_state)"
-        without = "carries_state=False"
-    else:
+    memory = traits_of(experiment.model).carried_memory
+    if memory is None:
         return
     is_contiguous = empty_row(experiment.data.train).continues is not None
     for name in registry.names_of_tasks(experiment.data.train.mixture):
@@ -42,41 +36,43 @@ def _check_memory(experiment: Experiment) -> None:
             continue
         if not is_contiguous:
             raise ValueError(
-                f"{memory}, but rows of task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin (XLNet: "
-                f"contiguous_permutation_lm.gin), or {without}"
+                f"{memory.setting}, but rows of task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin "
+                f"(XLNet: contiguous_permutation_lm.gin), or {memory.without}"
             )
         objective: Any = getattr(task, "objective", None)
         is_backward = getattr(objective, "backward", False)
-        if is_backward != (getattr(model, "direction", None) == "backward"):
+        if is_backward != memory.is_backward:
+            direction = "backward" if memory.is_backward else "forward"
             raise ValueError(
-                f"the objective of task {name!r} has backward={is_backward}, and the model "
-                f"direction={getattr(model, 'direction', 'forward')!r}; give both the same direction"
+                f"the objective of task {name!r} has backward={is_backward}, and the model direction={direction!r}; "
+                "give both the same direction"
             )
         wanted = getattr(objective, "reuse_length", None)
-        if wanted is not None and model.reuse_length != wanted:
+        if wanted is not None and memory.reuse_length != wanted:
             raise ValueError(
                 f"rows of task {name!r} are continued after {wanted} tokens (reuse_length), and the model's memory has "
-                f"reuse_length={model.reuse_length}; give both the same (REUSE_LENGTH in recipes)"
+                f"reuse_length={memory.reuse_length}; give both the same (REUSE_LENGTH in recipes)"
             )
 
 
-def _check_directions(experiment: Experiment) -> None:
-    """Check that a bidirectional language model, and no other model, learns what both directions predict.
+def _check_shown_targets(experiment: Experiment) -> None:
+    """Check that a model which predicts tokens without reading them, and no other, has inputs that show its targets.
 
     Raises:
       ValueError: it has another objective, or another model would see what it predicts.
     """
-    predicts_both = getattr(experiment.model, "task", None) == "bidirectional_lm"
+    hides_targets = traits_of(experiment.model).hides_targets
     for name in registry.names_of_tasks(experiment.data.train.mixture):
         task = registry.task(name)
         if task is None or not task.is_pretraining:
             continue
-        objective = getattr(task, "objective", None)
-        if predicts_both != isinstance(objective, BidirectionalLM):
+        objective: Any = getattr(task, "objective", None)
+        if hides_targets != (objective is not None and objective.spec.shows_targets):
             raise ValueError(
                 f"task {name!r} has the objective {type(objective).__name__}, and the model is a "
-                f"{type(experiment.model).__name__} for {getattr(experiment.model, 'task', None)!r}; BidirectionalLM "
-                "(gin/objectives/bidirectional_lm.gin) and models such as ELMo for 'bidirectional_lm' need each other"
+                f"{type(experiment.model).__name__} for {getattr(experiment.model, 'task', None)!r}; objectives whose "
+                "inputs show the targets (gin/objectives/bidirectional_lm.gin) and models that predict tokens "
+                "without reading them need each other"
             )
 
 

@@ -5,9 +5,15 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from t5x_like.ancestors.word_vectors.character_table import character_path, with_character_ids
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params, read_frozen_record, record_frozen
+from t5x_like.model.model_traits import traits_of
+from t5x_like.pretrained.frozen_weights import (
+    FrozenRecord,
+    fresh_params,
+    read_frozen_record,
+    record_frozen,
+    with_vocabulary_weights,
+)
 from t5x_like.pretrained.open_checkpoint import open_frozen
 from t5x_like.text.batches.loader import Loader
 from t5x_like.training.batch_ramp import RampLoader
@@ -28,7 +34,7 @@ def starting_state(
 ) -> tuple[State, int, FrozenRecord | None]:
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
-    A model that reads characters has those of the data's words.
+    Weights that follow from a vocabulary are those of the data's.
 
     Args:
       experiment: Resolved configuration.
@@ -64,8 +70,8 @@ def starting_state(
             return new_state(plan, model, seed=seed), 0, None
         start = StartingWeights(fresh_params(model, mesh=mesh, seed=seed), {})
     params = start.params
-    if character_path(params) is not None:
-        params = with_character_ids(params, loader.vocabulary)
+    if traits_of(model).vocabulary_weights:
+        params = with_vocabulary_weights(params, model, loader.vocabulary)
     state = fine_tuning_state(plan, params, start.noise)
     if not has_frozen:
         return state, 0, None

@@ -13,7 +13,7 @@ import pytest
 
 import t5x_like
 from t5x_like.ancestors.bilm_files import FORMAT
-from t5x_like.ancestors.word_vectors.character_table import character_path
+from t5x_like.ancestors.word_vectors.character_table import CHARACTER_TABLE
 from t5x_like.ancestors.zoo.elmo import ElmoConfig, bilm_weights
 from t5x_like.batch import Batch
 from t5x_like.cli.main import main
@@ -86,7 +86,7 @@ def test_each_limit_matters(elmo, changes):
 def test_the_table_writes_what_it_reads(elmo):
     checkpoint = open_checkpoint(elmo)
     flat = parameters.flatten(checkpoint.params)
-    flat.pop(character_path(checkpoint.params))
+    flat.pop(CHARACTER_TABLE)
     with h5py.File(elmo / "weights.hdf5") as file:
         for name, array in write_weights(bilm_weights(checkpoint.config), parameters.unflatten(flat)):
             np.testing.assert_allclose(array, file[name][()], rtol=1e-6, atol=1e-6)

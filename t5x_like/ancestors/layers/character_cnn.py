@@ -157,7 +157,7 @@ class CharacterEmbedding(nnx.Module):
     """Embeds words of a vocabulary by their characters.
 
     The ids of each word's characters are a constant table, int32 [V, C]. A fresh model has zeros there: training, or
-    ``word_vectors.character_table.with_character_ids``, fills it from the vocabulary. Integers are never trained.
+    ``word_vectors.character_table``, fills it from the vocabulary. Integers are never trained.
     """
 
     def __init__(self, config: CharacterCNNConfig, vocab_size: int, *, key: Key[Array, ""]):

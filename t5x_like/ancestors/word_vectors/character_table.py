@@ -7,13 +7,13 @@ for tokens that are no words.
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from t5x_like.ancestors.layers.character_cnn import CHARACTER_IDS, CHARACTERS_PER_WORD
 from t5x_like.ancestors.word_vectors.word_text import words_of
-from t5x_like.model import parameters
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+
+CHARACTER_TABLE = f"embedding/{CHARACTER_IDS}"  # path of the table among a model's weights
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
 
@@ -75,28 +75,3 @@ def character_table(vocabulary: Any, vocab_size: int) -> np.ndarray:
             if number is not None:
                 table[number] = sentence_boundary(begins=begins)
     return table
-
-
-def character_path(params: parameters.Parameters) -> str | None:
-    """Return the path of a model's table of character ids; ``None`` for a model of word embeddings.
-
-    Args:
-      params: The model's weights, or their shapes.
-    """
-    paths = [path for path in parameters.flatten(params) if path.rpartition("/")[2] == CHARACTER_IDS]
-    return paths[0] if paths else None
-
-
-def with_character_ids(params: parameters.Parameters, vocabulary: Any) -> parameters.Parameters:
-    """Return a model's weights with the character ids of a vocabulary.
-
-    Args:
-      params: The weights, on the devices that they stay on, of a model with ``CharacterEmbedding``.
-      vocabulary: See ``character_table``.
-    """
-    flat = parameters.flatten(params)
-    path = character_path(params)
-    assert path is not None, "a model without characters has no table of them"
-    table = flat[path]
-    placed = jax.device_put(character_table(vocabulary, len(table)), table.sharding)
-    return parameters.unflatten(flat | {path: placed})

@@ -15,6 +15,7 @@ from t5x_like.model.layers.linear import FanIn
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.transform import TransformConfig
+from t5x_like.model.model_traits import CarriedMemory
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.decoder_like import decoder_heads
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS, ModelTask, scoring_heads
@@ -97,6 +98,14 @@ class AWDLSTMConfig(RNNConfig):
     activation_regularization: float = 0.0
     temporal_activation_regularization: float = 0.0
     init_stddev: float = 0.1 / 3**0.5
+
+    @property
+    def carried_memory(self) -> CarriedMemory | None:
+        """State after the batch before, if ``carries_state``."""
+        if not self.carries_state:
+            return None
+        setting = "the model's state continues from the batch before (carries_state)"
+        return CarriedMemory(setting, "carries_state=False", is_backward=self.direction == "backward")
 
     def __post_init__(self) -> None:
         if self.num_layers == 1:

@@ -2,11 +2,10 @@
 
 from typing import ClassVar
 
-from t5x_like.ancestors.families.pretrained_features import FeaturesConfig
 from t5x_like.ancestors.families.rnn_encoder import RNNEncoderConfig
 from t5x_like.ancestors.layers.biattention import BiattentionConfig
 from t5x_like.ancestors.layers.rnn_stack import RNNStackConfig
-from t5x_like.ancestors.zoo.rnn_config import RNNConfig
+from t5x_like.ancestors.zoo.rnn_config import RNNWithFeaturesConfig
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -18,8 +17,10 @@ from t5x_like.model.zoo.model_tasks import ModelTask, scoring_heads
 
 
 @config_class
-class BCNConfig(RNNConfig):
-    """A biattentive classification network of any size: ``RNNConfig`` and these fields. Each row is one text.
+class BCNConfig(RNNWithFeaturesConfig):
+    """A biattentive classification network of any size: ``RNNWithFeaturesConfig`` and these fields.
+
+    Each row is one text.
 
     A ReLU layer, a bidirectional LSTM, biattention, pooling and maxout layers (§4). The paper's batch
     norm is a layer norm here, which needs no statistics of other rows.
@@ -32,7 +33,6 @@ class BCNConfig(RNNConfig):
       maxout_dims: Widths of the two maxout layers before the scores.
       num_pieces: Linear functions of each output of a maxout layer.
       dropout_rate: Dropout of inputs, of the LSTM's outputs, and between maxout layers.
-      features: Features next to word embeddings (CoVe); ``None`` for none. ``PretrainedInputs.features`` sets them.
     """
 
     input_dim: int
@@ -41,7 +41,6 @@ class BCNConfig(RNNConfig):
     maxout_dims: tuple[int, int]
     num_pieces: int = 4
     task: ModelTask = "sequence_classification"
-    features: FeaturesConfig | None = None
 
     can_pack: ClassVar[bool] = False
 

@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from t5x_like.ancestors.families.pretrained_features import FeaturesConfig
 from t5x_like.ancestors.families.rnn_encoder import RNNEncoderConfig
 from t5x_like.ancestors.layers.rnn_stack import RNNStackConfig
-from t5x_like.ancestors.zoo.rnn_config import RNNConfig
+from t5x_like.ancestors.zoo.rnn_config import RNNWithFeaturesConfig
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -16,8 +15,10 @@ from t5x_like.model.zoo.model_tasks import ModelTask, scoring_heads
 
 
 @config_class
-class BiLSTMConfig(RNNConfig):
-    """A bidirectional LSTM of any size: ``RNNConfig`` and these fields. Heads read the outputs of all layers.
+class BiLSTMConfig(RNNWithFeaturesConfig):
+    """A bidirectional LSTM of any size: ``RNNWithFeaturesConfig`` and these fields.
+
+    Heads read the outputs of all layers.
 
     Clark et al. 2018 (§3.2) add characters and pretrained vectors to the inputs, which here are pieces of words.
 
@@ -28,7 +29,6 @@ class BiLSTMConfig(RNNConfig):
       head_dim: Width of the ReLU layer before the scores.
       dropout_rate: Dropout of embedded tokens, between layers, and of what heads read.
       cross_view_weight: Weight of the loss of cross-view training, which reads rows without labels; 0 for none.
-      features: Features next to word embeddings; ``None`` for none. ``PretrainedInputs.features`` sets them.
     """
 
     hidden_dim: int
@@ -36,9 +36,13 @@ class BiLSTMConfig(RNNConfig):
     head_dim: int = 128
     cross_view_weight: float = 0.0
     task: ModelTask = "token_classification"
-    features: FeaturesConfig | None = None
 
     can_pack: ClassVar[bool] = False
+
+    @property
+    def unlabeled_loss(self) -> str | None:
+        """Setting of cross-view training."""
+        return f"cross_view_weight={self.cross_view_weight:g}" if self.cross_view_weight else None
 
     @property
     def parts(self) -> RNNEncoderConfig:

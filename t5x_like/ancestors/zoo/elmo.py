@@ -1,7 +1,8 @@
 """ELMo: a bidirectional language model over characters (Peters et al. 2018, https://arxiv.org/abs/1802.05365)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from t5x_like.ancestors.layers.character_cnn import CharacterCNNConfig
 from t5x_like.ancestors.layers.rnn_cell import LSTMConfig
 from t5x_like.ancestors.layers.rnn_stack import RNNStackConfig
 from t5x_like.ancestors.layers.sampled_softmax import SampledSoftmax
+from t5x_like.ancestors.word_vectors.character_table import CHARACTER_TABLE, character_table
+from t5x_like.ancestors.word_vectors.word_text import words_of
 from t5x_like.ancestors.zoo.rnn_config import RNNConfig
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig
@@ -69,7 +72,23 @@ class ElmoConfig(RNNConfig):
     softmax: ElmoSoftmax = FullSoftmax()
     task: ModelTask = "bidirectional_lm"
 
-    reads_characters: ClassVar[bool] = True
+    @property
+    def hides_targets(self) -> bool:
+        """True for a language model, neither of whose directions reads what it predicts."""
+        return self.task == "bidirectional_lm"
+
+    def check_vocabulary(self, vocabulary: Any) -> None:
+        """Check that a vocabulary has whole words, whose characters the model reads."""
+        words_of(vocabulary)
+
+    @property
+    def vocabulary_weights(self) -> tuple[str, ...]:
+        """Path of the table of characters of each word."""
+        return (CHARACTER_TABLE,)
+
+    def weights_of_vocabulary(self, vocabulary: Any) -> Mapping[str, np.ndarray]:
+        """Return the table of characters of each word."""
+        return {CHARACTER_TABLE: character_table(vocabulary, self.vocab_size)}
 
     @property
     def parts(self) -> BidirectionalLanguageModelConfig:

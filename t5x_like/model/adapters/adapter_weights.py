@@ -10,6 +10,7 @@ import jax
 from t5x_like.model import parameters
 from t5x_like.model.adapters.contrastive import ContrastivePrefixes
 from t5x_like.model.adapters.prompt import PromptTuning
+from t5x_like.model.model_traits import traits_of
 
 # Heads that fine-tuning draws afresh, so that an adapter's training has to include them.
 _TASK_HEADS = ("heads/scores/*", "heads/pooler/*")
@@ -53,16 +54,12 @@ def attributes_of(config: Any) -> tuple[str, ...]:
 def trainable_by_default(config: Any) -> tuple[str, ...]:
     """Return the patterns of trained weights where none are given.
 
-    They are all, all but those of pretrained features, or with an adapter its own and new heads.
+    They are those that the model names, or with an adapter its own and new heads.
     """
-    adapter, features = adapter_of(config), getattr(config, "features", None)
-    if adapter is None and features is None:
-        return ("*",)
+    adapter = adapter_of(config)
     paths = parameters.flatten(parameters.abstract(config)[1])
     if adapter is None:
-        own = {path.split("/")[0] for path in paths if not path.startswith("features/")}
-        mixes = {"features/mixes"} if any(path.startswith("features/mixes/") for path in paths) else set()
-        return tuple(f"{folder}/*" for folder in sorted(own | mixes))
+        return traits_of(config).trained_by_default(paths)
     return tuple(pattern for pattern in (*adapter.trainable, *_TASK_HEADS) if fnmatch.filter(paths, pattern))
 
 

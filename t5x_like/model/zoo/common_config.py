@@ -13,6 +13,7 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.linear import quantize_projections, sum_gradients_in_float32
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
+from t5x_like.model.model_traits import ModelTraits
 from t5x_like.model.zoo.config_fields import check_size
 from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
@@ -29,7 +30,7 @@ _ADAPTER = 1  # folded into the key of fresh weights: with an adapter the others
 
 
 @config_class
-class CommonConfig:
+class CommonConfig(ModelTraits):
     """Base of the configurations in this package. Building one checks it.
 
     Attributes:

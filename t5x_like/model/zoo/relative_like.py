@@ -7,6 +7,7 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
 from t5x_like.model.layers.residual import NormSlot
+from t5x_like.model.model_traits import CarriedMemory
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import WeightTransform
@@ -64,6 +65,22 @@ class RelativeLikeConfig(CommonConfig):
             remat=self.remat,
             scan_layers=self.scan_layers,
         )
+
+
+def memory_of(
+    memory_length: int | None, *, without: str, reuse_length: int | None = None
+) -> CarriedMemory | None:
+    """Return the memory of a model of relative attention.
+
+    Args:
+      memory_length: Positions of the batch before; ``None`` or 0 for no memory.
+      without: Setting of a model without memory.
+      reuse_length: Positions of a segment that enter the memory; ``None`` for all.
+    """
+    if not memory_length:
+        return None
+    setting = f"the model remembers {memory_length} positions of the batch before (memory_length)"
+    return CarriedMemory(setting, without, reuse_length=reuse_length)
 
 
 def reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> WeightTransform:

@@ -7,10 +7,11 @@ from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
+from t5x_like.model.model_traits import CarriedMemory
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ConfigFields, Field
 from t5x_like.model.zoo.decoder_like import decoder_heads
-from t5x_like.model.zoo.relative_like import RelativeLikeConfig
+from t5x_like.model.zoo.relative_like import RelativeLikeConfig, memory_of
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 
 
@@ -43,6 +44,11 @@ class TransfoXLConfig(RelativeLikeConfig):
     attention_dropout_rate: float = 0.0
     projection_stddev: float = 0.01
     keep_lm_head: bool = False
+
+    @property
+    def carried_memory(self) -> CarriedMemory | None:
+        """Memory of ``memory_length`` positions."""
+        return memory_of(self.memory_length, without="memory_length=0")
 
     def __post_init__(self) -> None:
         super().__post_init__()

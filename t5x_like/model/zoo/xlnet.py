@@ -9,6 +9,7 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.transform import TransformConfig
+from t5x_like.model.model_traits import CarriedMemory
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field, NameTable
 from t5x_like.model.zoo.model_tasks import (
@@ -18,7 +19,7 @@ from t5x_like.model.zoo.model_tasks import (
     score_rows,
     scoring_heads,
 )
-from t5x_like.model.zoo.relative_like import RelativeLikeConfig, reshaped
+from t5x_like.model.zoo.relative_like import RelativeLikeConfig, memory_of, reshaped
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows, per_layer
 
 
@@ -42,6 +43,11 @@ class XLNetConfig(RelativeLikeConfig):
     summary_type: Literal["first", "last", "mean"] = "last"
     classifier_dropout_rate: float | None = None
     norm_epsilon: float = 1e-12
+
+    @property
+    def carried_memory(self) -> CarriedMemory | None:
+        """Memory of ``memory_length`` positions."""
+        return memory_of(self.memory_length, without="memory_length=None", reuse_length=self.reuse_length)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -133,6 +133,7 @@ class ExampleSpec(NamedTuple):
       head: Type of the head that reads the examples, its number of outputs, and "multi_label" for several labels of
         a row.
       streams: Declared streams, whose values are in ``Example.declared``.
+      shows_targets: Whether inputs have the targets at their own positions, for models that don't read them there.
     """
 
     layout: Layout
@@ -145,6 +146,7 @@ class ExampleSpec(NamedTuple):
     num_choices: int = 0
     head: tuple[str, int, str | None] | None = None
     streams: tuple[DataField, ...] = ()
+    shows_targets: bool = False
 
     def with_streams(self, streams: tuple[DataField, ...]) -> "ExampleSpec":
         """Return the properties of examples that have further declared streams; values of rows need a row each."""
