@@ -54,6 +54,7 @@ SECTIONS = {
     "pronouns": "i my, thou thy, he his, she her, we our, ye your, they their",
 }
 RECIPE = "gin/recipes/objectives/causal_lm.gin"
+VECTORS = "gin/runs/word_vectors.gin"
 MODEL_DIM, MODEL_STEPS = 64, 300
 METHODS = {"word2vec": SkipGram, "glove": Glove}
 
@@ -132,12 +133,11 @@ def train_gpt2(folder: Path, text: WordText, seeds: Sequence[int]) -> dict[str, 
             f"TRAIN_STEPS={MODEL_STEPS}",
             f"SEED={seed}",
         ]
-        macros += (
-            []
-            if kind == "fresh"
-            else [f"pretrained_inputs.PretrainedInputs.word_vectors='{folder}/{kind}.txt'"]
-        )
-        last = train(load([RECIPE], macros, roots=[Experiment]).value).last["validation/king_james"]
+        files = [RECIPE]
+        if kind != "fresh":
+            files.append(VECTORS)
+            macros.append(f"WORD_VECTORS='{folder}/{kind}.txt'")
+        last = train(load(files, macros, roots=[Experiment]).value).last["validation/king_james"]
         found["runs"][f"{kind}, seed {seed}"] = {
             "embeddings": kind,
             "seed": seed,

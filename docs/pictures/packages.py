@@ -9,6 +9,7 @@ from docs.pictures.style import Palette, add_arrow, add_box, new_figure
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
+    "ancestors": "recurrent models, word vectors: from before the Transformer",
     "cli": "the command t5x-like",
     "sweep": "grids of runs",
     "projects": "a user's table to a recipe",

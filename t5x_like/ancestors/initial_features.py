@@ -3,8 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from t5x_like.ancestors.families.pretrained_features import FeatureMix, FeaturesConfig
+from jax.sharding import Mesh
+
+from t5x_like.ancestors.families.pretrained_features import FEATURES_MODEL, FeatureMix, FeaturesConfig
 from t5x_like.config_class import changeable, config_class
+from t5x_like.io.files import PathLike
+from t5x_like.model import parameters
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.weight_sources import read_config
 
 
@@ -39,3 +44,30 @@ class CheckpointFeatures:
         if hasattr(pretrained, "compute_dtype"):
             pretrained = replace(pretrained, compute_dtype=model.compute_dtype)
         return replace(model, features=FeaturesConfig(model=pretrained, mix=self.mix))
+
+
+def with_features(
+    params: parameters.Parameters,
+    config: Any,
+    *,
+    start_from: PathLike,
+    step: int | None,
+    mesh: Mesh | None,
+) -> tuple[parameters.Parameters, int | None]:
+    """Return a model's weights with those of the model that its features come from, and the step they are of.
+
+    Args:
+      params: Weights of the model.
+      config: Configuration of the model.
+      start_from: Checkpoint of the pretrained model.
+      step: Step of a run; its newest if not given.
+      mesh: Devices to place the weights on.
+
+    Raises:
+      FileNotFoundError, ValueError: There are no weights, or those of another model.
+    """
+    checkpoint = open_checkpoint(start_from, mesh=mesh, step=step, config=config.features.model)
+    pretrained = {
+        f"{FEATURES_MODEL}/{path}": weight for path, weight in parameters.flatten(checkpoint.params).items()
+    }
+    return parameters.unflatten(parameters.flatten(params) | pretrained), checkpoint.step

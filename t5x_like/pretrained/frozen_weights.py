@@ -1,13 +1,15 @@
 """The record of a run's frozen weights, which its checkpoints leave out: ``frozen.json`` says where they come from."""
 
-from collections.abc import Collection, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from t5x_like.configuration_names import is_config_class, is_importable
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.message_sentences import sentence
@@ -18,8 +20,42 @@ from t5x_like.weight_patterns import Selection, invert
 
 _FILE = "frozen.json"
 
-Source = Literal["start_from", "word_vectors", "features"]  # fields of a record that name files
-_SOURCES = get_args(Source)
+_CLASS = "is"  # key of an ``InitialInputs``' class
+# Records of earlier versions have the fields of this class next to their own.
+_EARLIER_CLASS = "t5x_like.ancestors.pretrained_inputs:RecordedInputs"
+_EARLIER_FIELDS = ("word_vectors", "features", "features_step")
+
+
+@runtime_checkable
+class InitialInputs(Protocol):
+    """Files that parts of a run's fresh weights came from: a dataclass, which ``frozen.json`` has with its class."""
+
+    def sources(self) -> Mapping[str, str]:
+        """Return what a run began with, as a message names it, by the field that has its path."""
+        ...
+
+    def weights(
+        self,
+        params: parameters.Parameters,
+        config: Any,
+        *,
+        run: str,
+        vocabulary: Callable[[], Any],
+        mesh: Mesh | None,
+    ) -> parameters.Parameters:
+        """Return a model's weights with those of the files.
+
+        Args:
+          params: Fresh weights.
+          config: Configuration of the model.
+          run: Directory of the run, for messages.
+          vocabulary: Returns the run's tokenizer.
+          mesh: Devices to place the weights on.
+
+        Raises:
+          ValueError: A file can't be read any more, as ``missing_source`` says it.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +68,7 @@ class FrozenRecord:
       seed: Seed of fresh weights, and of heads that ``start_from`` lacks.
       checksums: Checksums of each frozen weight, by path.
       layers: Rows of stacked weights that are frozen, by path, where only some are.
-      word_vectors: Absolute path of the file that fresh word embeddings were replaced from; ``None`` for none.
-      features: Absolute path of the checkpoint of pretrained features; ``None`` for none.
-      features_step: Step of ``features``, if that is a run.
+      inputs: Files that parts of fresh weights came from; ``None`` for none.
     """
 
     start_from: str | None
@@ -42,9 +76,7 @@ class FrozenRecord:
     seed: int
     checksums: Mapping[str, int]
     layers: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    word_vectors: str | None = None
-    features: str | None = None
-    features_step: int | None = None
+    inputs: InitialInputs | None = None
 
     def selection(self, params: parameters.Parameters) -> Selection:
         """Return which of a model's whole weights are frozen."""
@@ -58,7 +90,11 @@ class FrozenRecord:
 
     def write(self, directory: PathLike) -> None:
         """Write ``frozen.json``."""
-        write_json(as_path(directory) / _FILE, asdict(self))
+        fields: dict[str, Any] = asdict(self)
+        if self.inputs is not None:
+            owner = type(self.inputs)
+            fields["inputs"] |= {_CLASS: f"{owner.__module__}:{owner.__qualname__}"}
+        write_json(as_path(directory) / _FILE, fields)
 
     def check(
         self, frozen: parameters.Parameters, *, run: str, vocabulary_weights: Collection[str] = ()
@@ -78,17 +114,15 @@ class FrozenRecord:
         if not changed:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        fields = [name for name in _SOURCES if getattr(self, name) is not None]
+        sources = {} if self.inputs is None else self.inputs.sources()
+        fields = ["start_from"] if self.start_from is not None else list(sources)
         is_vocabulary = changed[0] in vocabulary_weights
         if is_vocabulary:
             source = "those that follow from its vocabulary"
         elif self.start_from is not None:
             source = f"those of {self.origin}"
         else:
-            added = {"word_vectors": f"the word vectors of {self.word_vectors}", "features": self.features}
-            source = " with ".join(
-                [f"fresh weights drawn from seed {self.seed}", *(str(added[name]) for name in fields)]
-            )
+            source = " with ".join([f"fresh weights drawn from seed {self.seed}", *sources.values()])
         if is_vocabulary:
             hint = f"Restore the vocabulary in {run}"
         elif fields:
@@ -106,13 +140,20 @@ class FrozenRecord:
         """The checkpoint in words."""
         return f"{self.start_from}" + ("" if self.step is None else f", step {self.step}")
 
-    def missing(self, error: Exception, field: Source, *, run: str) -> ValueError:
-        """Return the error for a base checkpoint, word vectors or features that can't be opened."""
-        place = self.origin if field == "start_from" else getattr(self, field)
-        return ValueError(
-            f"{run} was trained on frozen weights, those of {place}, which can't be opened: {sentence(error)} "
-            f"Put them back there, or give the path of a copy as {field} in {run}/{_FILE}"
-        )
+
+def missing_source(error: Exception, field: str, place: str, *, run: str) -> ValueError:
+    """Return the error for a file or checkpoint of frozen weights that can't be opened.
+
+    Args:
+      error: Reason.
+      field: Field of ``frozen.json`` that has its path.
+      place: The file or checkpoint, as the message names it.
+      run: Directory of the run.
+    """
+    return ValueError(
+        f"{run} was trained on frozen weights, those of {place}, which can't be opened: {sentence(error)} "
+        f"Put them back there, or give the path of a copy as {field} in {run}/{_FILE}"
+    )
 
 
 def record_frozen(
@@ -153,7 +194,26 @@ def read_frozen_record(directory: PathLike) -> FrozenRecord | None:
     """Read ``frozen.json`` of a run directory; ``None`` for a run that trained all weights."""
     path = as_path(directory) / _FILE
     with refusing_damage(path):
-        return FrozenRecord(**read_json(path, dict)) if path.exists() else None
+        if not path.exists():
+            return None
+        fields = read_json(path, dict)
+        earlier = {name: fields.pop(name) for name in _EARLIER_FIELDS if name in fields}
+        inputs = fields.pop("inputs", None)
+        if inputs is None and any(value is not None for value in earlier.values()):
+            inputs = {_CLASS: _EARLIER_CLASS, **earlier}
+        return FrozenRecord(**fields, inputs=None if inputs is None else _read_inputs(inputs))
+
+
+def _read_inputs(fields: dict[str, Any]) -> InitialInputs:
+    name = fields.pop(_CLASS)
+    module, _, path = name.partition(":")
+    try:
+        owner = getattr(importlib.import_module(module), path, None) if is_importable(module) else None
+    except ImportError:
+        owner = None
+    if owner is None or not is_config_class(owner) or not issubclass(owner, InitialInputs):
+        raise ValueError(f"inputs are {name}, and there is no such class here")
+    return owner(**fields)
 
 
 def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int) -> parameters.Parameters:

@@ -8,8 +8,6 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from t5x_like.ancestors.families.pretrained_features import FEATURES_MODEL
-from t5x_like.ancestors.word_vectors.initial_table import match_vectors, with_vectors
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
@@ -17,7 +15,13 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
 from t5x_like.pretrained.fresh_heads import in_class_order, with_added_positions, with_added_tokens
-from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, with_vocabulary_weights
+from t5x_like.pretrained.frozen_weights import (
+    FrozenRecord,
+    checksums,
+    fresh_params,
+    missing_source,
+    with_vocabulary_weights,
+)
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
 from t5x_like.pretrained.output_scale import params_in_scale, scale_of_run
@@ -204,19 +208,14 @@ def open_frozen(
         )
     if record.start_from is None:
         params = fresh_params(config, mesh=mesh, seed=record.seed)
-        if record.word_vectors is not None:
-            try:
-                vocabulary = required_tokenizer(find_tokenizer(directory, config, {}), directory)
-                params = with_vectors(params, match_vectors(config, record.word_vectors, vocabulary))
-            except (OSError, ValueError) as error:
-                raise record.missing(error, "word_vectors", run=str(directory)) from error
-        if record.features is not None:
-            try:
-                params, _ = with_features(
-                    params, config, start_from=record.features, step=record.features_step, mesh=mesh
-                )
-            except (OSError, ValueError) as error:
-                raise record.missing(error, "features", run=str(directory)) from error
+        if record.inputs is not None:
+            params = record.inputs.weights(
+                params,
+                config,
+                run=str(directory),
+                vocabulary=lambda: required_tokenizer(find_tokenizer(directory, config, {}), directory),
+                mesh=mesh,
+            )
     else:
         try:
             checkpoint, _ = open_initial(
@@ -230,7 +229,7 @@ def open_frozen(
                 finite=False,
             )
         except (OSError, ValueError) as error:
-            raise record.missing(error, "start_from", run=str(directory)) from error
+            raise missing_source(error, "start_from", record.origin, run=str(directory)) from error
         params = checkpoint.params
     of_vocabulary = traits_of(config).vocabulary_weights
     if of_vocabulary:
@@ -239,33 +238,6 @@ def open_frozen(
     frozen, _ = parameters.partition(params, record.selection(params))
     record.check(frozen, run=str(directory), vocabulary_weights=of_vocabulary)
     return frozen
-
-
-def with_features(
-    params: parameters.Parameters,
-    config: Any,
-    *,
-    start_from: PathLike,
-    step: int | None,
-    mesh: Mesh | None,
-) -> tuple[parameters.Parameters, int | None]:
-    """Return a model's weights with those of the model that its features come from, and the step they are of.
-
-    Args:
-      params: Weights of the model.
-      config: Configuration of the model.
-      start_from: Checkpoint of the pretrained model.
-      step: Step of a run; its newest if not given.
-      mesh: Devices to place the weights on.
-
-    Raises:
-      FileNotFoundError, ValueError: There are no weights, or those of another model.
-    """
-    checkpoint = open_checkpoint(start_from, mesh=mesh, step=step, config=config.features.model)
-    pretrained = {
-        f"{FEATURES_MODEL}/{path}": weight for path, weight in parameters.flatten(checkpoint.params).items()
-    }
-    return parameters.unflatten(parameters.flatten(params) | pretrained), checkpoint.step
 
 
 def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:

@@ -54,11 +54,23 @@ _RUN = (
     "allow_compute_dtype_change",
 )
 
+# The part that has what a field of earlier versions said, where another class of that part may be in its place.
+PART_OF = {
+    "start_from": "start=PretrainedWeights(start_from=…)",
+    "noisy_tune": "start=PretrainedWeights(start_from=…, noisy_tune=…)",
+    "word_vectors": "start=PretrainedInputs(word_vectors=…)",
+    "features": "start=PretrainedInputs(features=…)",
+    "distillation": "method=Distillation(teacher=…)",
+}
+
+_INPUTS = ("word_vectors", "features")
+
 _FIELDS = {
     **dict.fromkeys(_DATA, "training_data.TrainingData"),
     **dict.fromkeys(_RUN, "run_config.RunConfig"),
     "loss": "supervised.Supervised",
-    **dict.fromkeys(("noisy_tune", "word_vectors", "features"), "starts.start_from"),
+    "noisy_tune": "starts.start_from",
+    **dict.fromkeys(_INPUTS, "pretrained_inputs.initial_inputs"),
 }
 _RENAMED = {
     "start_from": "starts.start_from.checkpoint",
@@ -70,9 +82,11 @@ def moved_field(owner: Any, name: str) -> str | None:
     """Return where a field of ``Experiment`` is now, such as ``run_config.RunConfig.seed``; ``None`` if it didn't move.
 
     Args:
-      owner: Class that lacks the field.
+      owner: Class or function that lacks the field.
       name: The field.
     """
+    if (owner.__module__, owner.__qualname__) == (f"{_PACKAGE}.start.starts", "start_from"):
+        return f"{_FIELDS[name]}.{name}" if name in _INPUTS else None
     if owner.__module__ != f"{_PACKAGE}.experiment" or owner.__qualname__ != "Experiment":
         return None
     return f"{_FIELDS[name]}.{name}" if name in _FIELDS else _RENAMED.get(name)
@@ -141,7 +155,7 @@ def with_parts(record: dict[str, Any]) -> dict[str, Any]:
     method = {_CLASS: f"{_PACKAGE}.methods.supervised:Supervised", **loss}
     if distillation is not None:
         method = {**distillation, **loss}
-    pretrained, inputs = take("start_from", "noisy_tune"), take("word_vectors", "features")
+    pretrained, inputs = take("start_from", "noisy_tune"), take(*_INPUTS)
     start = {_CLASS: f"{_PACKAGE}.start.fresh_weights:FreshWeights"}
     if pretrained.get("start_from"):
         start = {_CLASS: f"{_PACKAGE}.start.pretrained_weights:PretrainedWeights", **pretrained}

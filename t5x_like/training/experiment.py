@@ -17,7 +17,7 @@ from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
-from t5x_like.training.earlier_runs import described_in_parts
+from t5x_like.training.earlier_runs import PART_OF, described_in_parts
 from t5x_like.training.methods.method import TrainingMethod
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import RunConfig
@@ -31,15 +31,6 @@ from t5x_like.training.weight_average import WeightAverage
 PARTS = ("data", "start", "method", "run")
 _VARIANTS = ("start", "method")  # parts of several classes
 
-# The part that has what a field of earlier versions said, where another class of that part may be in its place.
-_PART_OF = {
-    "start_from": "start=PretrainedWeights(start_from=…)",
-    "noisy_tune": "start=PretrainedWeights(start_from=…, noisy_tune=…)",
-    "word_vectors": "start=PretrainedInputs(word_vectors=…)",
-    "features": "start=PretrainedInputs(features=…)",
-    "distillation": "method=Distillation(teacher=…)",
-}
-
 
 @config_class
 class Experiment:
@@ -49,7 +40,7 @@ class Experiment:
       model: Its configuration, or ``CheckpointModel`` for the model that ``start`` names.
       data: Tasks, training batches, validations and evaluations.
       run: Directory, number of steps, intervals, hooks, guards and seed.
-      start: Weights before the first step: fresh ones, a checkpoint's, or fresh ones with pretrained inputs.
+      start: Weights before the first step: fresh ones, a checkpoint's, or those of another ``Start``.
       method: What is minimized: the loss of targets and labels, or that of a distillation.
       optimizer: Optimizer of the trained weights; an ``optax.GradientTransformation`` becomes an ``OptaxOptimizer``.
       mesh: Devices.
@@ -110,7 +101,7 @@ class Experiment:
             inner = {each: changes.pop(each) for each in vars(part) if each in changes}
             kept[name] = dataclasses.replace(part, **inner)
         if changes:
-            hints = [f"give {_PART_OF[name]}" for name in changes if name in _PART_OF]
+            hints = [f"give {PART_OF[name]}" for name in changes if name in PART_OF]
             raise TypeError(
                 f"an Experiment and its parts have no field {', '.join(changes)}"
                 + "".join(f"; {hint}" for hint in dict.fromkeys(hints))

@@ -141,8 +141,13 @@ def test_features_are_the_translators_outputs_and_only_the_rest_is_trained(folde
         np.testing.assert_array_equal(inside[path], leaf)
     record = read_json(run / "frozen.json")
     assert set(record["checksums"]) == {f"features/model/{path}" for path in own}
-    assert (record["start_from"], record["features"]) == (None, str(folder / "translator"))
-    assert record["features_step"] == 1
+    inputs = record.pop("inputs")
+    assert (record["start_from"], inputs["features"]) == (None, str(folder / "translator"))
+    assert inputs["features_step"] == 1
+    del inputs["is"]
+    write_json(run / "frozen.json", record | inputs)  # as earlier versions wrote it
+    again = parameters.flatten(open_checkpoint(run).params)
+    assert all(np.array_equal(again[path], leaf) for path, leaf in flat.items())
 
     tokens = jnp.array([[3, 4, 5, 0]])
     batch = Batch(encoder_input_tokens=tokens, encoder_segment_ids=(tokens > 0).astype(jnp.int32))

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
+from t5x_like.ancestors.pretrained_inputs import PretrainedInputs, initial_inputs
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import RunConfig
@@ -20,8 +20,10 @@ def experiment_of(**fields: Any) -> Experiment:
         return {name: fields.pop(name) for name in names & fields.keys()}
 
     data, run = TrainingData(**take(TrainingData)), RunConfig(**take(RunConfig))
-    options = take(PretrainedWeights) | take(PretrainedInputs)
-    start = start_from(options.pop("start_from", None), **options)
+    options = take(PretrainedWeights)
+    start = start_from(
+        options.pop("start_from", None), **options, inputs=initial_inputs(**take(PretrainedInputs))
+    )
     method = fields.pop("method", None) or Supervised()
     method = dataclasses.replace(method, **take(Supervised))
     return Experiment(**({"data": data, "run": run, "start": start, "method": method} | fields))

@@ -151,7 +151,8 @@ def test_vectors_that_do_not_fit_are_refused_before_training(folder, tmp_path):
         train(experiment(folder, word_vectors=wide, model_dir=str(tmp_path / "run")))
     assert not (tmp_path / "run/config.json").exists()
     with pytest.raises(
-        ValueError, match=r"word_vectors='v\.txt' replaces fresh word embeddings, and start_from='run'"
+        ValueError,
+        match=r"PretrainedInputs\(word_vectors='v\.txt'.*fills in fresh weights, and start_from='run'",
     ):
         experiment(folder, word_vectors="v.txt", start_from="run")
 
