@@ -99,7 +99,7 @@ def test_a_run_with_a_frozen_table_begins_with_the_vectors_and_is_opened_with_th
     table = parameters.flatten(open_checkpoint(run).params)[TABLE]
     np.testing.assert_array_equal(table, expected_table(3))
     record = read_json(run / "frozen.json")
-    assert (record["start_from"], record["word_vectors"]) == (None, str(vectors))
+    assert (record["start_from"], record["inputs"]["word_vectors"]) == (None, str(vectors))
 
     kept = vectors.read_bytes()
     write_vectors(vectors, WordVectors(VECTORS.words, VECTORS.table + 1))
