@@ -34,14 +34,12 @@ class SequenceLoss(NamedTuple):
       is_labeled: Function from labels [B, ...] to the sequences that have one: bool [B].
       measure: Function from a head's scores and a batch to measures [B]. In the batch each choice is a row of its own.
       head: Head whose scores are read; ``None`` for the head of the same name as the loss.
-      required: True if a batch with such labels needs that head.
     """
 
     labels: str
     is_labeled: Callable[[jax.Array], jax.Array]
     measure: Callable[[jax.Array, Batch], SequenceMeasures]
     head: str | None = None
-    required: bool = False
 
 
 @config_class
@@ -155,11 +153,6 @@ REGRESSION = SequenceLoss(
     lambda values: ~jnp.isnan(values),
     _regression,
     head="sequence_classification",
-    required=True,
 )
-MULTI_LABEL = SequenceLoss(
-    "sequence_classes", is_labeled_set, _multi_label, head="sequence_classification", required=True
-)
-QUESTION_ANSWERING = SequenceLoss(
-    "sequence_spans", lambda spans: spans[:, 0] >= 0, _question_answering, required=True
-)
+MULTI_LABEL = SequenceLoss("sequence_classes", is_labeled_set, _multi_label, head="sequence_classification")
+QUESTION_ANSWERING = SequenceLoss("sequence_spans", lambda spans: spans[:, 0] >= 0, _question_answering)

@@ -159,17 +159,22 @@ def measure_sequences(
       ranking: Another loss of candidates for a blank.
 
     Raises:
-      ValueError: the batch has labels that no head of the model predicts.
+      ValueError: The batch has labels that no head of the model predicts.
     """
-    for name, loss in SEQUENCE_LOSSES.items():
-        if getattr(batch, loss.labels) is None:
-            continue
-        head = loss.head or name
-        if head in heads:
+    labeled = {
+        name: loss for name, loss in SEQUENCE_LOSSES.items() if getattr(batch, loss.labels) is not None
+    }
+    for name, loss in labeled.items():
+        if (head := loss.head or name) in heads:
             return (ranking or loss).measure(heads[head], batch)
-        if loss.required:
-            raise ValueError(f"the model has no head {head!r}, only {', '.join(heads) or 'none'}")
-    return None
+    if not labeled:
+        return None
+    needed = dict.fromkeys(repr(loss.head or name) for name, loss in labeled.items())
+    raise ValueError(
+        f"rows have labels, and the model has no head that predicts them, {' or '.join(needed)}; it has "
+        f"{', '.join(heads) or 'none'}. Give the model the task of its labels, such as 'pretraining' for pairs of "
+        "sentences, or take an objective without labels"
+    )
 
 
 def _measure(

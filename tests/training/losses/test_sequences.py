@@ -119,12 +119,19 @@ def test_the_right_choice_is_predicted_among_those_of_its_question():
 
 def test_labels_that_no_head_speaks_of_are_a_mistake():
     with pytest.raises(
-        ValueError, match="the model has no head 'question_answering', only sequence_classification"
+        ValueError, match="no head that predicts them, 'question_answering'; it has sequence_classification"
     ):
         measure_sequences(
             batch_of(sequence_spans=np.zeros((4, 2), np.int32)),
             {"sequence_classification": jnp.zeros((4, 2))},
         )
+
+
+def test_labels_of_sentence_pairs_need_a_head_too():
+    with pytest.raises(
+        ValueError, match="'next_sentence' or 'sentence_order'.* it has none. Give the model the task"
+    ):
+        measure_sequences(batch_of(sequence_labels=np.zeros(4, np.int32)), {})
 
 
 def model_for(task, num_labels=2):
