@@ -129,7 +129,7 @@ def test_labels_that_no_head_speaks_of_are_a_mistake():
 
 def test_labels_of_sentence_pairs_need_a_head_too():
     with pytest.raises(
-        ValueError, match="'next_sentence' or 'sentence_order'.* it has none. Give the model the task"
+        ValueError, match=r"'next_sentence' or 'sentence_order'.* it has none. Give the model the task"
     ):
         measure_sequences(batch_of(sequence_labels=np.zeros(4, np.int32)), {})
 
