@@ -26,6 +26,7 @@ from benchmarks.machine import about
 from t5x_like.batch import Batch, bucket_length
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.named_activations import record
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
 _BATCH_SIZE, _MAX_TOKENS = 32, 128
@@ -62,9 +63,11 @@ def reader(checkpoint: Any) -> Reader:
     @jax.jit
     def run(params: Any, tokens: jax.Array) -> jax.Array:
         batch = Batch(encoder_input_tokens=tokens, encoder_segment_ids=(tokens > 0).astype(jnp.int32))
-        predictions = parameters.merge(checkpoint.graphdef, params)(batch, collect_hidden=True)
-        hidden = predictions.encoder_hidden
-        return predictions.decoder_hidden if hidden is None else hidden
+        with record(("*/hidden_states",)) as captured:
+            parameters.merge(checkpoint.graphdef, params)(batch)
+        return captured[
+            "encoder/hidden_states" if "encoder/hidden_states" in captured else "decoder/hidden_states"
+        ]
 
     def read(rows: Sequence[Sequence[int]]) -> Iterator[np.ndarray]:
         for start in range(0, len(rows), _BATCH_SIZE):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.model import parameters
+from t5x_like.model import named_activations, parameters
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.state import State, StatePlan
@@ -60,18 +60,20 @@ def first_not_finite(plan: StatePlan, state: State, batch: Batch | None) -> str:
 
     @jax.jit
     def finite(weights: Any, batch: Batch) -> dict[str, Any]:
-        found = parameters.merge(plan.graphdef, weights)(flatten_choices(batch), collect_hidden=True)
-        hidden = {"encoder": found.encoder_hidden, "decoder": found.decoder_hidden}
+        with named_activations.record((f"*/{named_activations.HIDDEN_STATES}",)) as captured:
+            parameters.merge(plan.graphdef, weights)(flatten_choices(batch))
         return {
-            stack: jnp.isfinite(each).all(axis=tuple(range(1, each.ndim)))
-            for stack, each in hidden.items()
-            if each is not None
+            name.removesuffix(f"/{named_activations.HIDDEN_STATES}"): jnp.isfinite(states).all(
+                axis=tuple(range(1, states.ndim))
+            )
+            for name, states in captured.items()
         }
 
-    for stack, inputs in ({} if batch is None else finite(weights, batch)).items():
-        for layer, is_finite in enumerate(inputs.tolist()):
+    are_finite = {} if batch is None else finite(weights, batch)
+    for stack in sorted(are_finite, key=lambda stack: stack == "decoder"):  # which reads the encoder's output
+        for layer, is_finite in enumerate(are_finite[stack].tolist()):
             if not is_finite:
-                last = len(inputs) - 1
+                last = len(are_finite[stack]) - 1
                 where = f"the input of layer {layer}" if layer < last else f"the output of layer {last - 1}"
                 return f"{where} of the {stack} is the first that is not finite"
     return "all layers' outputs are finite without dropout, so the loss, a gradient or the update is not"

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+from tests.model.hidden_states import hidden_states
 from tests.references import FIXTURES
 
 h5py = pytest.importorskip("h5py")
@@ -31,7 +31,6 @@ FOLDER = FIXTURES / "elmo"
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 SENTENCES: list[list[str]] = json.loads((FOLDER / "sentences.json").read_text())
 OUTPUTS = dict(np.load(FOLDER / "outputs.npz"))
-hidden_of = jax.jit(lambda model, batch: model(batch, collect_hidden=True).encoder_hidden)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def test_hidden_states_equal_the_restatement(elmo):
     np.testing.assert_array_equal(
         table[np.asarray(batch.encoder_input_tokens)][mask], OUTPUTS["character_ids"][mask]
     )
-    found = np.asarray(hidden_of(checkpoint.model, batch))
+    found = np.asarray(hidden_states(checkpoint.model, batch)["encoder"])
     np.testing.assert_allclose(found[:, mask], OUTPUTS["hidden"][:, mask], **CLOSE)
 
 
@@ -78,7 +77,7 @@ def test_each_limit_matters(elmo, changes):
     checkpoint = open_checkpoint(elmo)
     changed = replace(checkpoint.config, **changes)
     model = parameters.merge(parameters.abstract(changed)[0], checkpoint.params)
-    found = np.asarray(hidden_of(model, batch_of(checkpoint)))
+    found = np.asarray(hidden_states(model, batch_of(checkpoint))["encoder"])
     mask = OUTPUTS["mask"]
     assert np.abs(found[:, mask] - OUTPUTS["hidden"][:, mask]).max() > 0.01
 
@@ -102,7 +101,7 @@ def test_a_run_of_them_embeds_and_keeps_its_words(elmo, tmp_path):
     assert (tmp_path / "run/words.json").exists()
     assert run.config == open_checkpoint(elmo).config
     mask = OUTPUTS["mask"]
-    found = np.asarray(hidden_of(run.model, batch_of(run)))
+    found = np.asarray(hidden_states(run.model, batch_of(run))["encoder"])
     np.testing.assert_allclose(found[:, mask], OUTPUTS["hidden"][:, mask], **CLOSE)
     vector = t5x_like.from_pretrained(str(tmp_path / "run")).embed(" ".join(SENTENCES[2]), normalized=False)
     np.testing.assert_allclose(vector, OUTPUTS["hidden"][-1, 2, :6].mean(axis=0), **CLOSE)

@@ -32,6 +32,7 @@ from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
+from tests.model.hidden_states import hidden_states
 from tests.training.experiments import experiment_of
 
 WORDS = ("one", "two", "three", "four", "five", "six")
@@ -257,7 +258,7 @@ def test_a_mix_weighs_all_layers_in_each_place_and_its_weights_are_trained(folde
 
     model = parameters.merge(opened.graphdef, opened.params)
     batch = Batch(encoder_input_tokens=jnp.array([[3, 4, 5]]))
-    hidden = model.features.model(batch, collect_hidden=True).encoder_hidden
+    hidden = hidden_states(model.features.model, batch)["encoder"]
     found, wanted = model.features(batch), {}
     for place in mix.places:
         layer = model.features.mixes[place]

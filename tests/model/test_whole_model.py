@@ -5,9 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t5x_like.model import parameters
+from tests.model.hidden_states import hidden_states
 from tests.model.tiny_t5 import (
     TINY,
     changed,
+    graphdef_of,
     logits_of,
     predict,
     random_batch,
@@ -53,13 +56,13 @@ def test_an_id_outside_the_table_is_not_taken_for_another():
 
 def test_hidden_states_go_from_the_embeddings_to_the_output():
     batch, params = random_batch(), weights_of(TINY)
-    found = predict(TINY, params, batch, collect_hidden=True)
-    assert found.encoder_hidden.shape == (3, 2, 11, 16)
+    hidden = hidden_states(parameters.merge(graphdef_of(TINY), params), batch)
+    assert hidden["encoder"].shape == (3, 2, 11, 16)
     embedded = params["embedding"]["tokens"]["table"][batch.decoder_input_tokens]
-    np.testing.assert_array_equal(found.decoder_hidden[0], embedded)
-    np.testing.assert_array_equal(found.decoder_hidden[-1], found.decoder_output)
-    np.testing.assert_array_equal(found.encoder_hidden[-1], found.encoder_output)
-    np.testing.assert_allclose(found.logits[..., : TINY.vocab_size], logits_of(batch), **CLOSE)
+    np.testing.assert_array_equal(hidden["decoder"][0], embedded)
+    found = predict(TINY, params, batch)
+    np.testing.assert_allclose(hidden["decoder"][-1], found.decoder_output, **CLOSE)
+    np.testing.assert_allclose(hidden["encoder"][-1], found.encoder_output, **CLOSE)
 
 
 def test_a_tied_head_divides_by_the_root_of_the_width():

@@ -42,10 +42,10 @@ def _initialize(config: T5Config, key: jax.Array) -> parameters.Parameters:
     return parameters.split(config.build(key))[1]
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames="collect_hidden")
-def predict(config: T5Config, params, batch: Batch, dropout_key=None, *, collect_hidden=False) -> Predictions:
+@functools.partial(jax.jit, static_argnums=0)
+def predict(config: T5Config, params, batch: Batch, dropout_key=None) -> Predictions:
     model = parameters.merge(graphdef_of(config), params)
-    return model(batch, dropout_key=dropout_key, collect_hidden=collect_hidden)
+    return model(batch, dropout_key=dropout_key)
 
 
 def logits_of(batch: Batch, config: T5Config = TINY, params=None, dropout_key=None) -> np.ndarray:

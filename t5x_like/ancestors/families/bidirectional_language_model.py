@@ -17,6 +17,7 @@ from t5x_like.ancestors.layers.rnn_stack import RNNStack, RNNStackConfig
 from t5x_like.ancestors.layers.sampled_softmax import SampledLogits, SampledSoftmax
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import FamilyName, Predictions
 from t5x_like.model.heads import HEADS_SITE, DeferredLogits, Heads, HeadsConfig, LMHead, LMHeadConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveSoftmax
@@ -120,23 +121,23 @@ class BidirectionalLanguageModel(nnx.Module):
         """Names of the losses of each direction, which are logged."""
         return () if self.heads.softmax is None else DIRECTION_MEASURES
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of each token from those before, and from those after.
 
         Hidden states are the words' embeddings twice, then every layer's outputs: forward ones, then backward ones.
+        They are edited by direction, as ``encoder/forward/hidden_states`` and ``encoder/backward/hidden_states``.
         """
         segment_ids = batch.encoder_segment_ids
         embedded = self.embedding(batch.encoder_input_tokens, jnp.dtype(self.config.compute_dtype))
         forward_key, backward_key = (fold(dropout_key, site) for site in (_FORWARD_SITE, _BACKWARD_SITE))
-        forward = self._read(self.forward_rnn, embedded, segment_ids, forward_key)
-        backward = self._read(self.backward_rnn, embedded, segment_ids, backward_key)
-        layers = [jnp.concatenate(both, axis=-1) for both in zip(forward, backward, strict=True)]
+        with named_activations.scope("encoder"):
+            forward = self._read(self.forward_rnn, embedded, segment_ids, forward_key)
+            backward = self._read(self.backward_rnn, embedded, segment_ids, backward_key)
+            hidden = [jnp.concatenate(both, axis=-1) for both in zip(forward, backward, strict=True)]
+            named_activations.keep_hidden(lambda: jnp.stack(hidden))
         _, pooled, scores = self.heads(
-            layers[-1], None, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+            hidden[-1], None, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
-        hidden = [jnp.concatenate([embedded, embedded], axis=-1), *layers]
         from_before = self._logits(forward[-1], forward_key, shift=1)
         from_after = self._logits(backward[-1], backward_key, shift=-1)
         logits = None
@@ -144,8 +145,7 @@ class BidirectionalLanguageModel(nnx.Module):
             logits = BidirectionalLogits(from_before, from_after)
         return Predictions(
             logits=logits,
-            encoder_output=layers[-1],
-            encoder_hidden=jnp.stack(hidden) if collect_hidden else None,
+            encoder_output=hidden[-1],
             pooled=pooled,
             heads=scores,
         )
@@ -157,8 +157,13 @@ class BidirectionalLanguageModel(nnx.Module):
         segment_ids: Int[Array, "B L"] | None,
         key: Key[Array, ""] | None,
     ) -> tuple[Float[Array, "B L D"], ...]:
-        x = dropout(embedded, self.config.dropout_rate, fold(key, _INPUTS_SITE))
-        return rnn(x, segment_ids, dropout_key=fold(key, _STACK_SITE)).layers
+        """Return the hidden states of one direction."""
+        with named_activations.scope(rnn.config.direction):
+            embedded = named_activations.edited_hidden(embedded, 0, len(rnn.config.hidden_dims))
+            x = dropout(embedded, self.config.dropout_rate, fold(key, _INPUTS_SITE))
+            read = rnn(x, segment_ids, dropout_key=fold(key, _STACK_SITE))
+            named_activations.keep_hidden(lambda: read.hidden_states(embedded))
+        return embedded, *read.layers
 
     def _logits(
         self, output: Float[Array, "B L D"], key: Key[Array, ""] | None, *, shift: int

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key
 from t5x_like.ancestors.layers.scalar_mix import ScalarMix, ScalarMixConfig
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 
 FEATURES_MODEL = "features/model"  # folder of the pretrained model's weights
@@ -123,10 +124,10 @@ def _hidden_states(model: Any, batch: Batch) -> Float[Array, "N B L F"]:
         encoder_positions=batch.encoder_positions,
         token_types=batch.token_types,
     )
-    found = model(inputs, collect_hidden=True)
-    hidden = found.decoder_hidden if found.encoder_hidden is None else found.encoder_hidden
-    assert hidden is not None, "every family has hidden states of an encoder or a decoder"
-    return hidden
+    with named_activations.record(("*/hidden_states",)) as captured:
+        model(inputs)
+    stack = "encoder" if "encoder/hidden_states" in captured else "decoder"
+    return captured[f"{stack}/hidden_states"]
 
 
 @functools.lru_cache(maxsize=16)

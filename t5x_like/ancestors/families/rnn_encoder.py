@@ -13,6 +13,7 @@ from t5x_like.ancestors.layers.biattention import Biattention, BiattentionConfig
 from t5x_like.ancestors.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import ExtraLoss, FamilyName, Predictions, unlabeled_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, ScoreHead, ScoreHeadConfig
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -167,24 +168,22 @@ class RNNEncoder(nnx.Module):
             (FEATURES_PENALTY,) if has_penalty else ()
         )
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of every position, and of pooled sequences."""
         features = self._features(batch, dropout_key)
-        embedded, read, output, (logits, pooled, scores) = self._predict(batch, features, dropout_key)
+        read, output, (logits, pooled, scores) = self._predict(batch, features, dropout_key)
         extra: dict[str, ExtraLoss] = {}
         if self.views is not None:
             whole = scores
             if dropout_key is not None:
-                whole = self._predict(batch, self._features(batch, None), None)[3][2]
+                with named_activations.scope("whole"):
+                    whole = self._predict(batch, self._features(batch, None), None)[2][2]
             extra[CROSS_VIEW_LOSS] = self._cross_view_loss(batch, read, whole, dropout_key)
         if features is not None and FEATURES_PENALTY in self.measured:
             extra[FEATURES_PENALTY] = ExtraLoss(features.penalty * _num_real_tokens(batch), 1.0)
         return Predictions(
             logits=logits,
             encoder_output=output,
-            encoder_hidden=read.hidden_states(embedded) if collect_hidden else None,
             pooled=pooled,
             heads=scores,
             extra_losses=extra or None,
@@ -196,15 +195,18 @@ class RNNEncoder(nnx.Module):
 
     def _predict(
         self, batch: Batch, features: Features | None, dropout_key: Key[Array, ""] | None
-    ) -> tuple[Float[Array, "B L D"], RNNOutput, Float[Array, "B L E"], Any]:
-        """Return embedded tokens with their features, outputs of layers, what heads read, and what they return."""
+    ) -> tuple[RNNOutput, Float[Array, "B L E"], Any]:
+        """Return outputs of layers, what heads read, and what they return."""
         rate, segment_ids = self.config.dropout_rate, batch.encoder_segment_ids
         embedded = self.embedding(batch.encoder_input_tokens, dtype=jnp.dtype(self.config.compute_dtype))
         if features is not None:
             embedded = _joined(embedded, features.inputs)
         embedded = dropout(embedded, rate, fold(dropout_key, _INPUTS_SITE))
-        inputs = embedded if self.input_transform is None else self.input_transform(embedded)
-        read = self.rnn(inputs, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
+        with named_activations.scope("encoder"):
+            embedded = named_activations.edited_hidden(embedded, 0, len(self.rnn.config.hidden_dims))
+            inputs = embedded if self.input_transform is None else self.input_transform(embedded)
+            read = self.rnn(inputs, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
+            named_activations.keep_hidden(lambda: read.hidden_states(embedded))
         output = jnp.concatenate(read.layers, axis=-1)
         if self.biattention is not None:
             key = fold(dropout_key, _BIATTENTION_SITE)
@@ -215,7 +217,7 @@ class RNNEncoder(nnx.Module):
         scored = self.heads(
             output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
-        return embedded, read, output, scored
+        return read, output, scored
 
     def _cross_view_loss(
         self,

@@ -17,6 +17,7 @@ from t5x_like.ancestors.layers.rnn_stack import (
 )
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import FamilyName, Predictions, with_decoder_stream
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, whole_logits
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
@@ -130,19 +131,17 @@ class RNNEncoderDecoder(nnx.Module):
         )
         self.config = config
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of the token after every position of the decoder's stream.
 
         Rows for a head have no decoder's stream: the decoder reads the input again (see ``with_decoder_stream``).
         """
         batch = with_decoder_stream(batch, self.config.decoder_start_token_id)
-        embedded_inputs, encoded = self._encode(
+        encoded = self._encode(
             batch.encoder_input_tokens, batch.encoder_segment_ids, fold(dropout_key, _ENCODER_SITE)
         )
         cache = self._start(encoded, batch.encoder_segment_ids)
-        embedded, decoded, output = self._read(
+        output = self._read(
             batch.decoder_input_tokens, batch.decoder_segment_ids, cache, fold(dropout_key, _DECODER_SITE)
         )
         output = dropout(output, self.config.dropout_rate, fold(dropout_key, _OUTPUTS_SITE))
@@ -156,8 +155,6 @@ class RNNEncoderDecoder(nnx.Module):
             logits=logits,
             encoder_output=encoded.output,
             decoder_output=output,
-            encoder_hidden=encoded.hidden_states(embedded_inputs) if collect_hidden else None,
-            decoder_hidden=decoded.hidden_states(embedded) if collect_hidden else None,
             pooled=pooled,
             heads=scores,
         )
@@ -166,14 +163,14 @@ class RNNEncoderDecoder(nnx.Module):
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B M E"]:
         """Return the encoder's output."""
-        return self._encode(tokens, segment_ids, None)[1].output
+        return self._encode(tokens, segment_ids, None).output
 
     def prefill(
         self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], *, max_new_tokens: int, start_id: int
     ) -> tuple[Int[Array, " B"], RNNDecoderCache]:
         """Encode prompts for generation; see ``PromptContinuation``."""
         del max_new_tokens  # a state needs no room for them
-        cache = self._start(self._encode(prompts, mask, None)[1], mask)
+        cache = self._start(self._encode(prompts, mask, None), mask)
         return jnp.full(len(prompts), start_id, jnp.int32), cache
 
     def decode_step(
@@ -183,12 +180,13 @@ class RNNEncoderDecoder(nnx.Module):
 
         Rows are inputs, or the beams of one input after another.
         """
-        embedded = self._embed(tokens[:, None], None)
-        if self.attention is None:
-            read = self.decoder(embedded, None, cache.states)
-            output, cache = read.output, cache._replace(states=read.states)
-        else:
-            output, _, cache = self._attend_step(embedded, None, cache, None)
+        with named_activations.scope("decoder"):
+            embedded = self._embed_outputs(tokens[:, None], None)
+            if self.attention is None:
+                read = self.decoder(embedded, None, cache.states)
+                output, cache = read.output, cache._replace(states=read.states)
+            else:
+                output, _, cache = self._attend_step(embedded, None, cache, None)
         logits = self.heads(output, self.embedding.tokens, None)[0]
         assert logits is not None, "a model without a head over the vocabulary can't generate"
         return whole_logits(logits)[:, 0], cache
@@ -223,14 +221,24 @@ class RNNEncoderDecoder(nnx.Module):
         embedded = self.embedding(tokens, dtype=jnp.dtype(self.config.compute_dtype))
         return dropout(embedded, self.config.dropout_rate, fold(dropout_key, _WORDS_SITE))
 
+    def _embed_outputs(
+        self, tokens: Int[Array, "R L"], dropout_key: Key[Array, ""] | None
+    ) -> Float[Array, "R L D"]:
+        embedded = self._embed(tokens, dropout_key)
+        return named_activations.edited_hidden(embedded, 0, len(self.config.decoder.hidden_dims))
+
     def _encode(
         self,
         tokens: Int[Array, "B M"],
         segment_ids: Int[Array, "B M"] | None,
         dropout_key: Key[Array, ""] | None,
-    ) -> tuple[Float[Array, "B M D"], RNNOutput]:
-        embedded = self._embed(tokens, dropout_key)
-        return embedded, self.encoder(embedded, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
+    ) -> RNNOutput:
+        with named_activations.scope("encoder"):
+            embedded = self._embed(tokens, dropout_key)
+            embedded = named_activations.edited_hidden(embedded, 0, len(self.config.encoder.hidden_dims))
+            encoded = self.encoder(embedded, segment_ids, dropout_key=fold(dropout_key, _STACK_SITE))
+            named_activations.keep_hidden(lambda: encoded.hidden_states(embedded))
+        return encoded
 
     def _start(self, encoded: RNNOutput, segment_ids: Int[Array, "B M"] | None) -> RNNDecoderCache:
         """Return the cache before the first token: states after the input, and its outputs."""
@@ -257,17 +265,30 @@ class RNNEncoderDecoder(nnx.Module):
         segment_ids: Int[Array, "B L"] | None,
         cache: RNNDecoderCache,
         dropout_key: Key[Array, ""] | None,
-    ) -> tuple[Float[Array, "B L D"], RNNOutput, Float[Array, "B L _"]]:
-        """Return embedded tokens, the layers' outputs, and those that heads read."""
-        embedded, stack_key = self._embed(tokens, dropout_key), fold(dropout_key, _STACK_SITE)
+    ) -> Float[Array, "B L _"]:
+        """Return the outputs that heads read."""
+        with named_activations.scope("decoder"):
+            embedded = self._embed_outputs(tokens, dropout_key)
+            read, output = self._decode(embedded, segment_ids, cache, fold(dropout_key, _STACK_SITE))
+            named_activations.keep_hidden(lambda: read.hidden_states(embedded))
+        return output
+
+    def _decode(
+        self,
+        embedded: Float[Array, "B L D"],
+        segment_ids: Int[Array, "B L"] | None,
+        cache: RNNDecoderCache,
+        stack_key: Key[Array, ""] | None,
+    ) -> tuple[RNNOutput, Float[Array, "B L _"]]:
+        """Return the layers' outputs, and those that heads read."""
         if self.attention is None:
             read = self.decoder(embedded, segment_ids, cache.states, dropout_key=stack_key)
-            return embedded, read, read.output
+            return read, read.output
         if self.attention.config.input_feeding == "none":
             read = self.decoder(embedded, segment_ids, cache.states, dropout_key=stack_key)
             assert cache.attended is not None
             context = self.attention.context(read.output, cache.attended)
-            return embedded, read, self.attention.join(read.output, context)
+            return read, self.attention.join(read.output, context)
 
         model, cache = with_gathered_weights(self), constrain_state(cache)
 
@@ -286,11 +307,11 @@ class RNNEncoderDecoder(nnx.Module):
         by_position = (
             jnp.swapaxes(embedded, 0, 1),
             None if segment_ids is None else segment_ids.T,
-            jnp.arange(tokens.shape[1]),
+            jnp.arange(embedded.shape[1]),
         )
         carried, outputs = jax.lax.scan(step, (cache.states, cache.joined), by_position)
         joined, layers = jax.tree.map(lambda each: jnp.swapaxes(each, 0, 1), outputs)
-        return embedded, RNNOutput(layers[-1], layers, tuple(carried[0])), joined
+        return RNNOutput(layers[-1], layers, tuple(carried[0])), joined
 
     def _attend_step(
         self,

@@ -12,6 +12,7 @@ from t5x_like.ancestors.layers.rnn_cell import RNNState
 from t5x_like.ancestors.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import (
     ExtraLoss,
     FamilyName,
@@ -135,7 +136,6 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         batch: Batch,
         *,
         dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
         memory: Memory | None = None,
     ) -> Predictions:
         """Return scores of the token after every position, and the updated memory.
@@ -162,11 +162,12 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         logits, pooled, scores = self.heads(
             output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
-        hidden = read.hidden_states(embedded) if collect_hidden else None
+        with named_activations.scope("decoder"):
+            axis = 2 if is_turned else ()
+            named_activations.keep_hidden(lambda: jnp.flip(read.hidden_states(embedded), axis))
         return Predictions(
             logits=logits,
             decoder_output=_from_the_end(output) if is_turned else output,
-            decoder_hidden=_from_the_end(hidden, axis=2) if is_turned else hidden,
             pooled=pooled,
             heads=scores,
             memory=None if memory is None else _memory_after(memory, read.states, segment_ids),
@@ -182,9 +183,11 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B L D"], RNNOutput]:
         """Return the embedded tokens and the outputs of the layers; see ``RNNStack``."""
-        embedded = self.embed(tokens, dropout_key=fold(dropout_key, _TABLE_SITE))
-        x = self.rnn.drop(embedded, self.config.input_dropout_rate, fold(dropout_key, _INPUTS_SITE))
-        return embedded, self.rnn(x, segment_ids, states, dropout_key=fold(dropout_key, _STACK_SITE))
+        with named_activations.scope("decoder"):
+            embedded = self.embed(tokens, dropout_key=fold(dropout_key, _TABLE_SITE))
+            embedded = named_activations.edited_hidden(embedded, 0, len(self.config.stack.hidden_dims))
+            x = self.rnn.drop(embedded, self.config.input_dropout_rate, fold(dropout_key, _INPUTS_SITE))
+            return embedded, self.rnn(x, segment_ids, states, dropout_key=fold(dropout_key, _STACK_SITE))
 
     def _regularization(
         self,
@@ -320,9 +323,9 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         return jax.tree.unflatten(tree, jnp.split(joined, ends, axis=-1))
 
 
-def _from_the_end(rows: Any, *, axis: int = 1) -> Any:
+def _from_the_end(rows: Any) -> Any:
     """Return rows with their positions from the last to the first; ``None`` stays ``None``."""
-    return None if rows is None else jnp.flip(rows, axis=axis)
+    return None if rows is None else jnp.flip(rows, axis=1)
 
 
 def _joined(states: RNNCache) -> Float[Array, "1 B 1 S"]:

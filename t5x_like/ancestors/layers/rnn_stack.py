@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.ancestors.layers.rnn_cell import LSTMConfig, RNNCellConfig, RNNState, clip
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.activations import constrain_state, gather_weight
@@ -274,6 +275,7 @@ class RNNStack(nnx.Module):
             ]
             y = jnp.concatenate([output for output, _ in read], axis=-1)
             x = x + y if config.residual and layer > 0 else y
+            x = named_activations.edited_hidden(x, layer + 1, len(config.hidden_dims))
             outputs.append(x)
             after += [state for _, state in read]
         return RNNOutput(x, tuple(outputs), tuple(after))

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.attribute_contrast import MEASURES, TAKE_ONE, AttributeContrast
 from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
@@ -74,17 +75,15 @@ class Decoder(PromptContinuation, nnx.Module):
         """Names of losses and means that are logged next to the language model's loss."""
         return () if self.contrast is None else MEASURES
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of the token after every position, and of pooled sequences."""
 
         def predict(batch: Batch) -> Predictions:
-            return self._predict(batch, dropout_key, collect_hidden)
+            return self._predict(batch, dropout_key)
 
         return predict(batch) if self.contrast is None else self.contrast(predict, batch)
 
-    def _predict(self, batch: Batch, dropout_key: Key[Array, ""] | None, collect_hidden: bool) -> Predictions:
+    def _predict(self, batch: Batch, dropout_key: Key[Array, ""] | None) -> Predictions:
         given = batch = as_decoder_batch(batch)
         own_segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
         batch = with_virtual_tokens(batch, num_virtual, "decoder")
@@ -106,7 +105,8 @@ class Decoder(PromptContinuation, nnx.Module):
             positions=batch.decoder_positions,
             bidirectional=self.config.reads_prefixes,
         )
-        decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        with named_activations.scope("decoder", num_virtual=num_virtual):
+            decoded = self.decoder(embedded, context, dropout_key=dropout_key)
         decoded = decoded.after(num_virtual)
         logits, pooled, scores = self.heads(
             decoded.output, self.embedding.tokens, own_segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
@@ -126,7 +126,6 @@ class Decoder(PromptContinuation, nnx.Module):
         return Predictions(
             logits=logits,
             decoder_output=decoded.output,
-            decoder_hidden=decoded.hidden,
             pooled=pooled,
             heads=scores,
             balance_loss=decoded.balance_loss,
@@ -251,7 +250,8 @@ class Decoder(PromptContinuation, nnx.Module):
             beam_indices=cache.beam_indices,
         )
         embedded = self._embed(tokens, positions, now(cache.block_positions))
-        decoded = self.decoder.step(embedded, cache.layers, context)
+        with named_activations.scope("decoder"):
+            decoded = self.decoder.step(embedded, cache.layers, context)
         assert decoded.layer_caches is not None
         return decoded.output, cache._replace(layers=decoded.layer_caches, index=cache.index + length)
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import FamilyName, Predictions
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
@@ -64,9 +65,7 @@ class Encoder(nnx.Module):
         )
         self.config = config
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of every position, and of pooled sequences."""
         segment_ids, num_virtual = batch.encoder_segment_ids, self.embedding.num_virtual_tokens
         whole = with_virtual_tokens(batch, num_virtual, "encoder")
@@ -78,7 +77,8 @@ class Encoder(nnx.Module):
             token_types=whole.token_types,
             task_types=whole.task_types,
         )
-        encoded = self.encoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        with named_activations.scope("encoder", num_virtual=num_virtual):
+            encoded = self.encoder(embedded, context, dropout_key=dropout_key)
         encoded = encoded.after(num_virtual)
         logits, pooled, scores = self.heads(
             encoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
@@ -102,7 +102,6 @@ class Encoder(nnx.Module):
         return Predictions(
             logits=logits,
             encoder_output=encoded.output,
-            encoder_hidden=encoded.hidden,
             pooled=pooled,
             heads=scores,
             balance_loss=encoded.balance_loss,
@@ -214,7 +213,8 @@ class Encoder(nnx.Module):
             index=cache.index,
             beam_indices=cache.beam_indices,
         )
-        encoded = self.encoder.step(embedded, cache.layers, context)
+        with named_activations.scope("encoder"):
+            encoded = self.encoder.step(embedded, cache.layers, context)
         assert encoded.layer_caches is not None
         return encoded.output, cache._replace(layers=encoded.layer_caches)
 

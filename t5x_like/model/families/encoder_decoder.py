@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import FamilyName, Predictions, with_decoder_stream
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
@@ -65,9 +66,7 @@ class EncoderDecoder(nnx.Module):
         self.heads = Heads(config.heads, config.embeddings, model_dim, key=head_key, init=init)
         self.config = config
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of the token after every position of the decoder's stream.
 
         Rows for a head have no decoder's stream: the decoder reads the input again (see ``with_decoder_stream``).
@@ -78,17 +77,11 @@ class EncoderDecoder(nnx.Module):
             batch.encoder_segment_ids,
             batch.encoder_positions,
             fold(dropout_key, 0),
-            collect_hidden,
         )
-        return self.decode(batch, encoded, dropout_key=fold(dropout_key, 1), collect_hidden=collect_hidden)
+        return self.decode(batch, encoded, dropout_key=fold(dropout_key, 1))
 
     def decode(
-        self,
-        batch: Batch,
-        encoded: StackOutput,
-        *,
-        dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
+        self, batch: Batch, encoded: StackOutput, *, dropout_key: Key[Array, ""] | None = None
     ) -> Predictions:
         """Return the scores of a call, given the encoder's output.
 
@@ -112,7 +105,8 @@ class EncoderDecoder(nnx.Module):
             ),
         )
         embedded = self._embed_outputs(batch.decoder_input_tokens, batch.decoder_positions)
-        decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        with named_activations.scope("decoder"):
+            decoded = self.decoder(embedded, context, dropout_key=dropout_key)
         logits, pooled, scores = self.heads(
             decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -120,8 +114,6 @@ class EncoderDecoder(nnx.Module):
             logits=logits,
             encoder_output=encoded.after(num_virtual).output,
             decoder_output=decoded.output,
-            encoder_hidden=encoded.after(num_virtual).hidden,
-            decoder_hidden=decoded.hidden,
             pooled=pooled,
             heads=scores,
             balance_loss=encoded.balance_loss + decoded.balance_loss,
@@ -131,7 +123,7 @@ class EncoderDecoder(nnx.Module):
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B PM D"]:
         """Return the encoder's output, for the decoder's cross-attention; it begins with virtual tokens, if any."""
-        return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
+        return self._encode(tokens, segment_ids, None, None).output
 
     def start_cache(
         self,
@@ -170,7 +162,9 @@ class EncoderDecoder(nnx.Module):
             index=cache.index,
             beam_indices=cache.beam_indices,
         )
-        decoded = self.decoder.step(self._embed_outputs(tokens[:, None], positions), cache.layers, context)
+        embedded = self._embed_outputs(tokens[:, None], positions)
+        with named_activations.scope("decoder"):
+            decoded = self.decoder.step(embedded, cache.layers, context)
         assert decoded.layer_caches is not None
         assert self.heads.words is not None
         logits = self.heads.words.logits(decoded.output, self.embedding.tokens)[:, 0]
@@ -208,7 +202,6 @@ class EncoderDecoder(nnx.Module):
         segment_ids: Int[Array, "B M"] | None,
         positions: Int[Array, "B M"] | None,
         dropout_key: Key[Array, ""] | None,
-        collect_hidden: bool,
     ) -> StackOutput:
         num_virtual = self.embedding.num_virtual_tokens
         if num_virtual:
@@ -225,4 +218,5 @@ class EncoderDecoder(nnx.Module):
         )
         embedded = self.embedding(tokens, dtype=self._dtype, positions=positions)
         stack = self.decoder if self.encoder is None else self.encoder
-        return stack(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        with named_activations.scope("encoder", num_virtual=num_virtual):
+            return stack(embedded, context, dropout_key=dropout_key)

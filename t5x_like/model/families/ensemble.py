@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import whole_logits
 
@@ -60,7 +61,10 @@ class Ensemble(nnx.Module):
 
     def __call__(self, batch: Batch, **options: Any) -> Predictions:
         """Return logits whose softmax is the mean of the members' probabilities; other outputs are left out."""
-        found = [whole_logits(member(batch, **options).logits) for member in self.members]
+        found = []
+        for number, member in self.by_number.items():
+            with named_activations.scope(number):
+                found.append(whole_logits(member(batch, **options).logits))
         return Predictions(logits=mean_scores(found, self.mean))
 
     def prefill(

@@ -48,8 +48,6 @@ class Predictions(NamedTuple):
         them in chunks (see ``defer_logits``), of samples or of several predictions.
       encoder_output: The encoder's output.
       decoder_output: The decoder's output.
-      encoder_hidden: If collected, the input of every block of the encoder, then its output.
-      decoder_hidden: If collected, the input of every block of the decoder, then its output.
       pooled: One vector for each sequence.
       heads: Scores of other heads by name.
       balance_loss: Load-balancing loss of mixtures of experts.
@@ -61,8 +59,6 @@ class Predictions(NamedTuple):
     logits: Float[Array, "B L V"] | UncomputedLogits | None = None
     encoder_output: Float[Array, "B M D"] | None = None
     decoder_output: Float[Array, "B L D"] | None = None
-    encoder_hidden: Float[Array, "N1 B M D"] | None = None
-    decoder_hidden: Float[Array, "N1 B L D"] | None = None
     pooled: Float[Array, "B E"] | None = None
     heads: dict[str, Array] | None = None
     balance_loss: Float[Array, ""] | None = None
@@ -73,11 +69,9 @@ class Predictions(NamedTuple):
 
 @runtime_checkable
 class Family(Protocol):
-    """A model. Without a ``dropout_key`` it is deterministic; ``collect_hidden`` returns all hidden states."""
+    """A model. Without a ``dropout_key`` it is deterministic; ``named_activations`` says what it names inside."""
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions: ...
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions: ...
 
 
 class PromptContinuation:

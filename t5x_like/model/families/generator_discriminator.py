@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.encoder import EncoderConfig, encoder_context
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
 from t5x_like.model.heads import Heads, whole_logits
@@ -53,21 +54,19 @@ class GeneratorDiscriminator(nnx.Module):
         """Names of losses and means that are logged next to the generator's loss."""
         return "discriminator_loss", "discriminator_precision", "discriminator_recall", "replaced_share"
 
-    def __call__(
-        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
-    ) -> Predictions:
+    def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return the generator's logits, and the discriminator's scores of tokens drawn from them.
 
         Draws use the dropout key; without one they are always the same. A draw that equals the target is no replacement
         (§3.1). A batch without targets is not changed.
         """
-        generated = self._read(batch, fold(dropout_key, 0), by_generator=True, collect_hidden=False)
+        generated = self._read(batch, fold(dropout_key, 0), by_generator=True)
         table, segment_ids = self.embedding.tokens, batch.encoder_segment_ids
         logits, _, _ = self.generator_heads(generated.output, table, segment_ids)
         assert logits is not None, "a generator scores words"
         tokens, is_replaced = _replace(batch, whole_logits(logits), fold(dropout_key, 1))
         batch = batch._replace(encoder_input_tokens=tokens)
-        read = self._read(batch, fold(dropout_key, 2), by_generator=False, collect_hidden=collect_hidden)
+        read = self._read(batch, fold(dropout_key, 2), by_generator=False)
         _, pooled, heads = self.heads(read.output, table, segment_ids)
         scores = heads[REPLACED][..., 0]
         real = jnp.ones(tokens.shape, bool) if segment_ids is None else segment_ids > 0
@@ -76,7 +75,6 @@ class GeneratorDiscriminator(nnx.Module):
         return Predictions(
             logits=logits,
             encoder_output=read.output,
-            encoder_hidden=read.hidden,
             pooled=pooled,
             heads=heads,
             extra_losses={
@@ -85,9 +83,7 @@ class GeneratorDiscriminator(nnx.Module):
             measures=_measures(batch, scores > 0, is_replaced, real),
         )
 
-    def _read(
-        self, batch: Batch, dropout_key: Key[Array, ""] | None, *, by_generator: bool, collect_hidden: bool
-    ) -> StackOutput:
+    def _read(self, batch: Batch, dropout_key: Key[Array, ""] | None, *, by_generator: bool) -> StackOutput:
         tokens, dtype = batch.encoder_input_tokens, jnp.dtype(self.config.discriminator.compute_dtype)
         projection = self.generator_projection if by_generator else self.embedding.projection
         embedded = self.embedding.unprojected(
@@ -97,12 +93,9 @@ class GeneratorDiscriminator(nnx.Module):
             token_types=batch.token_types,
         )
         stack = self.generator if by_generator else self.encoder
-        return stack(
-            embedded if projection is None else projection(embedded),
-            encoder_context(batch),
-            dropout_key=dropout_key,
-            collect_hidden=collect_hidden,
-        )
+        embedded = embedded if projection is None else projection(embedded)
+        with named_activations.scope("generator" if by_generator else "encoder"):
+            return stack(embedded, encoder_context(batch), dropout_key=dropout_key)
 
 
 def _encoder(config: EncoderConfig, keys: Key[Array, " 3"]) -> tuple[Embeddings, Stack, Heads]:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation, as_decoder_batch
 from t5x_like.model.families.segment_memory import (
     Memory,
@@ -65,12 +66,10 @@ class RecurrentOutput(NamedTuple):
 
     Attributes:
       output: Output of the last block.
-      hidden: If collected, the input of every block, then the output.
       memory: If kept, the memory for the following segment.
     """
 
     output: Float[Array, "B L D"]
-    hidden: Float[Array, "N1 B L D"] | None
     memory: Float[Array, "N B Q D"] | None
 
 
@@ -102,7 +101,6 @@ class Recurrent(PromptContinuation, nnx.Module):
         batch: Batch,
         *,
         dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
         memory: Memory | None = None,
     ) -> Predictions:
         """Return scores of the token after every position, and the updated memory.
@@ -122,7 +120,6 @@ class Recurrent(PromptContinuation, nnx.Module):
             memory_mask=None if memory is None else memory_mask_of(memory, segment_ids),
             keep_memory=memory is not None,
             dropout_key=dropout_key,
-            collect_hidden=collect_hidden,
         )
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.decoder_input_tokens) if segment_ids is None else segment_ids
@@ -133,7 +130,6 @@ class Recurrent(PromptContinuation, nnx.Module):
         return Predictions(
             logits=None if self.softmax is None else self.scores(read.output),
             decoder_output=read.output,
-            decoder_hidden=read.hidden,
             pooled=pooled,
             heads=scores,
             memory=memory,
@@ -148,7 +144,6 @@ class Recurrent(PromptContinuation, nnx.Module):
         memory_mask: Bool[Array, "B 1 #L P"] | None = None,
         keep_memory: bool = False,
         dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
     ) -> RecurrentOutput:
         """Run the stack over one segment.
 
@@ -159,7 +154,6 @@ class Recurrent(PromptContinuation, nnx.Module):
           memory_mask: ``False`` prevents attention to a key of the memory.
           keep_memory: Return the memory for the following segment.
           dropout_key: ``None`` for no dropout.
-          collect_hidden: Return all hidden states.
         """
         config, dtype = self.config, jnp.dtype(self.config.compute_dtype)
         length, past = tokens.shape[1], 0 if memory is None else memory.shape[2]
@@ -173,20 +167,18 @@ class Recurrent(PromptContinuation, nnx.Module):
             mask=combine_masks(mask, past_mask(length, past + length, reach=reach)),
         )
         embedded = self.embedding(tokens, dtype) * jnp.asarray(config.stack.model_dim**0.5, dtype)
-        ran = self.stack(
-            Streams(embedded),
-            memory,
-            context,
-            dropout_key=fold(dropout_key, 0),
-            collect_inputs=collect_hidden or keep_memory,
-        )
-        output, inputs = ran.streams.content, None if ran.inputs is None else ran.inputs.content
-        hidden = remembered = None
-        if inputs is not None and collect_hidden:
-            hidden = jnp.concatenate([inputs, output[None]])
-        if inputs is not None and keep_memory:
-            remembered = remember(memory, inputs, length=config.memory_length)
-        return RecurrentOutput(output, hidden, remembered)
+        with named_activations.scope("decoder"):
+            ran = self.stack(
+                Streams(embedded),
+                memory,
+                context,
+                dropout_key=fold(dropout_key, 0),
+                collect_inputs=keep_memory,
+            )
+        remembered = None
+        if ran.inputs is not None:
+            remembered = remember(memory, ran.inputs.content, length=config.memory_length)
+        return RecurrentOutput(ran.streams.content, remembered)
 
     def scores(self, output: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
         """Return log-probabilities of the token after each position."""

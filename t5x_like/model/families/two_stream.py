@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation
 from t5x_like.model.families.segment_memory import (
     Memory,
@@ -70,14 +71,10 @@ class TwoStreamOutput(NamedTuple):
 
     Attributes:
       output: Output of the query stream where there is one, else of the content stream.
-      hidden: If collected, the content stream's input of every block, then its output.
-      query_hidden: If collected, the query stream's input of every block, then its output.
       memory: If kept, the memory for the following segment.
     """
 
     output: Float[Array, "B T D"]
-    hidden: Float[Array, "N1 B L D"] | None = None
-    query_hidden: Float[Array, "N1 B T D"] | None = None
     memory: Float[Array, "N B Q D"] | None = None
 
 
@@ -120,7 +117,6 @@ class TwoStream(PromptContinuation, nnx.Module):
         batch: Batch,
         *,
         dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
         memory: Memory | None = None,
     ) -> Predictions:
         """Return scores of every position of the encoder's stream, and the updated memory.
@@ -146,7 +142,6 @@ class TwoStream(PromptContinuation, nnx.Module):
             memory_mask=None if memory is None else memory_mask_of(memory, segment_ids),
             keep_memory=memory is not None,
             dropout_key=dropout_key,
-            collect_hidden=collect_hidden,
         )
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
@@ -157,7 +152,6 @@ class TwoStream(PromptContinuation, nnx.Module):
         return Predictions(
             logits=logits,
             encoder_output=read.output,
-            encoder_hidden=read.hidden,
             pooled=pooled,
             heads=scores,
             memory=memory,
@@ -176,7 +170,6 @@ class TwoStream(PromptContinuation, nnx.Module):
         memory_mask: Bool[Array, "B 1 #L P"] | None = None,
         keep_memory: bool = False,
         dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
     ) -> TwoStreamOutput:
         """Run the stack over one segment.
 
@@ -191,7 +184,6 @@ class TwoStream(PromptContinuation, nnx.Module):
           memory_mask: ``False`` prevents attention to a key of the memory.
           keep_memory: Return the memory for the following segment.
           dropout_key: ``None`` for no dropout.
-          collect_hidden: Return all hidden states.
         """
         batch_size, length = tokens.shape
         past = 0 if memory is None else memory.shape[2]
@@ -202,14 +194,17 @@ class TwoStream(PromptContinuation, nnx.Module):
         )
         streams = Streams(self.embedding(tokens, dtype), queries if with_queries else None)
         context = self._context(length, past, mask, memory_mask, token_types)
-        ran = self.stack(
-            streams,
-            memory,
-            context._replace(target_mapping=target_mapping, zero_fully_masked=zero_fully_masked),
-            dropout_key=fold(dropout_key, 0),
-            collect_inputs=collect_hidden or keep_memory,
-        )
-        return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
+        context = context._replace(target_mapping=target_mapping, zero_fully_masked=zero_fully_masked)
+        with named_activations.scope("encoder"):
+            ran = self.stack(
+                streams, memory, context, dropout_key=fold(dropout_key, 0), collect_inputs=keep_memory
+            )
+        content, queries = ran.streams
+        remembered = None
+        if ran.inputs is not None:
+            reused = ran.inputs.content[:, :, : self.config.reuse_length]
+            remembered = remember(memory, reused, length=self.config.memory_length)
+        return TwoStreamOutput(content if queries is None else queries, remembered)
 
     def new_memory(self, num_rows: int) -> Memory | None:
         """Return the empty memory that training begins with; ``None`` where its length is not limited."""
@@ -305,24 +300,3 @@ class TwoStream(PromptContinuation, nnx.Module):
             query_mask=query_mask,
             is_other_segment=is_other_segment,
         )
-
-    def _output(
-        self,
-        streams: Streams,
-        inputs: Streams | None,
-        memory: Float[Array, "N B P D"] | None,
-        keep_memory: bool,
-        collect_hidden: bool,
-    ) -> TwoStreamOutput:
-        content, queries = streams
-        read = TwoStreamOutput(output=content if queries is None else queries)
-        if inputs is None:
-            return read
-        if keep_memory:
-            reused = inputs.content[:, :, : self.config.reuse_length]
-            read = read._replace(memory=remember(memory, reused, length=self.config.memory_length))
-        if collect_hidden:
-            read = read._replace(hidden=jnp.concatenate([inputs.content, content[None]]))
-        if collect_hidden and queries is not None and inputs.queries is not None:
-            read = read._replace(query_hidden=jnp.concatenate([inputs.queries, queries[None]]))
-        return read

@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.attention_blocks import scale_and_cap
 from t5x_like.model.layers.attention_implementations import (
     IN_BLOCKS,
@@ -224,6 +225,7 @@ class Attention(nnx.Module):
         if visible is not None:
             scores_BHLM = jnp.where(visible, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
+        weights_BHLM = named_activations.observe("probabilities", weights_BHLM)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
         return self.out(self.combine_values(weights_BHLM, keys_values.values.astype(x.dtype)))
 

@@ -8,6 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import check_rate, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
@@ -127,10 +128,11 @@ class Block(nnx.Module):
         def feed(x: Array) -> Array:
             nonlocal balance_loss
             dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 4)}
-            if not isinstance(self.feed_forward, MixtureOfExperts):
-                return self.feed_forward(x, **dropping)
-            output, balance_loss = self.feed_forward(x, mask=context.real, **dropping)
-            return output
+            with named_activations.scope("feed_forward"):
+                if not isinstance(self.feed_forward, MixtureOfExperts):
+                    return self.feed_forward(x, **dropping)
+                output, balance_loss = self.feed_forward(x, mask=context.real, **dropping)
+                return output
 
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
         if self.config.parallel:
@@ -155,14 +157,15 @@ class Block(nnx.Module):
             assert cache.encoded is not None
             keys_values = cache.encoded.keys_values
         # With beams there are more rows than inputs: all beams of an input are queries of one row.
-        output = cross(
-            x.reshape(keys_values.keys.shape[0], -1, x.shape[-1]),
-            keys_values,
-            mask=context.encoded_mask,
-            implementation=context.implementation,
-            dropout_rate=self.config.dropout_rate,
-            dropout_key=dropout_key,
-        )
+        with named_activations.scope("cross_attention"):
+            output = cross(
+                x.reshape(keys_values.keys.shape[0], -1, x.shape[-1]),
+                keys_values,
+                mask=context.encoded_mask,
+                implementation=context.implementation,
+                dropout_rate=self.config.dropout_rate,
+                dropout_key=dropout_key,
+            )
         return output.reshape(x.shape)
 
     @staticmethod

@@ -11,6 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.partitioning.activations import constrain_inner
@@ -111,7 +112,21 @@ class FeedForward(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
         """Apply the layer; dropout acts on the inner activations."""
+        hidden_BLF = named_activations.observe("activations", self.widen(x))
+        return self.narrow(hidden_BLF, dropout_rate=dropout_rate, dropout_key=dropout_key)
+
+    def widen(self, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
+        """Return the inner activations."""
         activation = ACTIVATIONS[self.config.activation]
         hidden_BLF = activation(self.up(x)) if self.gate is None else activation(self.gate(x)) * self.up(x)
-        hidden_BLF = constrain_inner(hidden_BLF, -1)
-        return self.down(dropout(hidden_BLF, dropout_rate, dropout_key, shared_dim=1))
+        return constrain_inner(hidden_BLF, -1)
+
+    def narrow(
+        self,
+        hidden: Float[Array, "B L F"],
+        *,
+        dropout_rate: float = 0.0,
+        dropout_key: Key[Array, ""] | None = None,
+    ) -> Float[Array, "B L D"]:
+        """Return the layer's outputs, given its inner activations."""
+        return self.down(dropout(hidden, dropout_rate, dropout_key, shared_dim=1))

@@ -14,6 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.activations import constrain_rows
@@ -139,18 +140,21 @@ class MixtureOfExperts(nnx.Module):
         inputs_EBCD = constrain_experts(
             jnp.moveaxis(dispatched_BSD.reshape(len(x), num_experts, capacity, -1), 1, 0)
         )
-        outputs_EBCD = constrain_experts(self._run_experts(inputs_EBCD, dropout_rate, dropout_key))
+        outputs_EBCD = constrain_experts(self._run_experts(inputs_EBCD, routes, dropout_rate, dropout_key))
         outputs_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(dispatched_BSD.shape))
         return combine(outputs_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
 
     def _run_experts(
-        self, inputs_EBCD: Array, dropout_rate: float, dropout_key: Key[Array, ""] | None
+        self, inputs_EBCD: Array, routes: Routes, dropout_rate: float, dropout_key: Key[Array, ""] | None
     ) -> Array:
-        def run(expert: FeedForward, x_BCD: Array, key: Key[Array, ""] | None) -> Array:
-            return expert(x_BCD, dropout_rate=dropout_rate, dropout_key=key)
+        def narrow(expert: FeedForward, hidden_BCF: Array, key: Key[Array, ""] | None) -> Array:
+            return expert.narrow(hidden_BCF, dropout_rate=dropout_rate, dropout_key=key)
 
         keys = None if dropout_key is None else jax.random.split(dropout_key, len(inputs_EBCD))
-        return jax.vmap(run)(self.experts, inputs_EBCD, keys)
+        hidden_EBCF = jax.vmap(FeedForward.widen)(self.experts, inputs_EBCD)
+        if named_activations.is_recording():
+            hidden_EBCF = _observe_by_token(hidden_EBCF, routes)
+        return jax.vmap(narrow)(self.experts, hidden_EBCF, keys)
 
     def _balance_loss(
         self, logits_BLE: Array, probs_BLE: Array, chosen_BLP: Array, real_BL: Array
@@ -217,6 +221,19 @@ def assign_places(
         return empty_S.at[places_T].set(jnp.arange(num_choices, dtype=jnp.int32), mode="drop")
 
     return Routes(places_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(places_BT), gates_BLP)
+
+
+def _observe_by_token(hidden: Float[Array, "E B C F"], routes: Routes) -> Float[Array, "E B C F"]:
+    """Return the experts' inner activations, observed as those of tokens, [B, L, P * F]; 0 without a place."""
+    num_experts, num_rows, capacity, width = hidden.shape
+    places_BT = routes.places.reshape(num_rows, -1)
+    hidden_BSF = jnp.moveaxis(hidden, 0, 1).reshape(num_rows, num_experts * capacity, width)
+    hidden_BTF = _rows_at(hidden_BSF, places_BT, routes.choices[..., None])
+    observed = named_activations.observe(
+        "activations", hidden_BTF.reshape(*routes.places.shape[:2], -1)
+    ).reshape(hidden_BTF.shape)
+    hidden_BSF = _rows_at(observed, routes.choices, places_BT[..., None])
+    return jnp.moveaxis(hidden_BSF.reshape(num_rows, num_experts, capacity, width), 1, 0)
 
 
 def dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:

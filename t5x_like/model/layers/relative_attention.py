@@ -14,6 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
 from t5x_like.model.layers.masks import MASKED
@@ -125,6 +126,7 @@ class RelativeAttention(nnx.Module):
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         if mask is not None and zero_fully_masked:
             weights_BHLM = jnp.where(mask.any(-1, keepdims=True), weights_BHLM, jnp.zeros((), x.dtype))
+        weights_BHLM = named_activations.observe("probabilities", weights_BHLM)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
         averages_BLHK = jnp.einsum("bhlm,bmhk->bhlk", weights_BHLM, keys_values.values).swapaxes(1, 2)
         return self.out(averages_BLHK.reshape(*averages_BLHK.shape[:2], -1))
@@ -147,6 +149,7 @@ class RelativeAttention(nnx.Module):
         )
         own_BHLP = self._content_scores(queries, keys_BPHK) * self.config.head_dim**-0.5
         weights = jax.nn.softmax(jnp.concatenate([own_BHLP, scores], axis=-1), axis=-1).astype(queries.dtype)
+        weights = named_activations.observe("probabilities", weights)
         weights = dropout(weights, dropout_rate, dropout_key, shared_dim=2)
         values = jnp.concatenate([values_BPHK, keys_values.values.astype(queries.dtype)], axis=1)
         averages_BLHK = jnp.einsum("bhlm,bmhk->bhlk", weights, values).swapaxes(1, 2)

@@ -4,6 +4,7 @@ Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2
 token at its position, the query stream only the position. Both attend to the content stream, with the same weights.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.layer_scan import scan_layers
@@ -143,7 +145,8 @@ class RelativeBlock(nnx.Module):
         )
         if queries is not None:
             context = context._replace(mask=context.query_mask)
-            queries = self._update(queries, relative_keys_values, context, fold(dropout_key, 1))
+            with named_activations.scope("queries"):
+                queries = self._update(queries, relative_keys_values, context, fold(dropout_key, 1))
         return Streams(content, queries)
 
     def _update(
@@ -157,19 +160,21 @@ class RelativeBlock(nnx.Module):
 
         def attend(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
             x = x if mapping is None else jnp.einsum("btl,btd->bld", mapping.astype(x.dtype), x)
-            output = self.attention(
-                x,
-                relative_keys_values,
-                mask=context.mask,
-                is_other_segment=context.is_other_segment,
-                zero_fully_masked=context.zero_fully_masked,
-                dropout_rate=self.config.attention_dropout_rate,
-                dropout_key=fold(dropout_key, 0),
-            )
+            with named_activations.scope("self_attention"):
+                output = self.attention(
+                    x,
+                    relative_keys_values,
+                    mask=context.mask,
+                    is_other_segment=context.is_other_segment,
+                    zero_fully_masked=context.zero_fully_masked,
+                    dropout_rate=self.config.attention_dropout_rate,
+                    dropout_key=fold(dropout_key, 0),
+                )
             return output if mapping is None else jnp.einsum("btl,bld->btd", mapping.astype(x.dtype), output)
 
         def feed(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-            return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 1))
+            with named_activations.scope("feed_forward"):
+                return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 1))
 
         stream = self.attention_residual(stream, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
         return self.feed_forward_residual(stream, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
@@ -214,22 +219,39 @@ class RelativeStack(nnx.Module):
         distances = dropout(context.distances, rate, fold(dropout_key, 5))
         context = context._replace(distances=distances)
 
-        def body(
-            streams: Streams, layer: tuple[RelativeBlock, Array | None, Array | None]
-        ) -> tuple[Streams, Streams | None]:
-            block, memory, key = layer
-            set_adapter_keys(block, key)
-            streams = jax.tree.map(constrain_tokens, streams)
-            return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
+        num_layers = self.config.num_layers
 
-        layers = (self.layers, memory, keys)
-        streams, inputs = scan_layers(
+        def body(
+            streams: Streams, layer: tuple[RelativeBlock, Array | None, Array | None, Array | None]
+        ) -> tuple[Streams, tuple[Streams | None, dict[str, Array]]]:
+            block, memory, key, number = layer
+            set_adapter_keys(block, key)
+            with named_activations.layer(0 if number is None else number, num_layers) as activations:
+                streams = _observe(streams, lambda x: named_activations.observe("hidden_states", x))
+                inputs = jax.tree.map(constrain_tokens, streams)
+                streams = block(inputs, memory, context, dropout_key=key)
+                streams = _observe(streams, lambda x: named_activations.observe("layer_outputs", x))
+            return streams, (inputs if collect_inputs else None, activations)
+
+        numbers = jnp.arange(num_layers) if named_activations.is_recording() else None
+        streams, (inputs, activations) = scan_layers(
             with_remat(body, self.config.remat),
             drop(streams, 1),
-            layers,
+            (self.layers, memory, keys, numbers),
             unroll=not self.config.scan_layers,
         )
-        return RelativeStackOutput(drop(streams, 3), inputs)
+        named_activations.keep_layers([range(num_layers)], [activations])
+        streams = _observe(drop(streams, 3), lambda x: named_activations.observe_output(x, num_layers))
+        return RelativeStackOutput(streams, inputs)
+
+
+def _observe(streams: Streams, observe: Callable[[Array], Array]) -> Streams:
+    """Return both streams, observed; names of the query stream begin with ``queries/``."""
+    content, queries = observe(streams.content), streams.queries
+    if queries is None:
+        return Streams(content)
+    with named_activations.scope("queries"):
+        return Streams(content, observe(queries))
 
 
 def remember(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.model import named_activations
 from t5x_like.model.layers.attention import (
     IN_BLOCKS,
     Attention,
@@ -83,15 +84,16 @@ class SelfAttention(NamedTuple):
         if cache is not None:
             return self._step(x, context, cache, keys_values)
         places = jnp.arange(x.shape[1]), jnp.arange(x.shape[1])
-        output = self.attention(
-            x,
-            keys_values,
-            positions=context.positions,
-            mask=self._mask(context, *places),
-            bias=self._bias(context, *places, by_distance=context.implementation in IN_BLOCKS),
-            implementation=context.implementation,
-            **dropping,
-        )
+        with named_activations.scope("self_attention"):
+            output = self.attention(
+                x,
+                keys_values,
+                positions=context.positions,
+                mask=self._mask(context, *places),
+                bias=self._bias(context, *places, by_distance=context.implementation in IN_BLOCKS),
+                implementation=context.implementation,
+                **dropping,
+            )
         return output, None
 
     def _step(
@@ -111,13 +113,14 @@ class SelfAttention(NamedTuple):
             visible = visible_beams(beam_indices, num_queries=length, num_shared=num_keys - num_own)
             mask = visible if mask is None else between_beams(mask, beam_indices) & visible
             bias = None if bias is None else between_beams(bias, beam_indices)
-        output = self.attention(
-            x.reshape(num_inputs, -1, x.shape[-1]),
-            cache.own.keys_values,
-            positions=None if positions is None else positions.reshape(num_inputs, -1),
-            mask=mask,
-            bias=bias,
-        )
+        with named_activations.scope("self_attention"):
+            output = self.attention(
+                x.reshape(num_inputs, -1, x.shape[-1]),
+                cache.own.keys_values,
+                positions=None if positions is None else positions.reshape(num_inputs, -1),
+                mask=mask,
+                bias=bias,
+            )
         return output.reshape(x.shape), cache
 
     def _locally(
@@ -162,6 +165,8 @@ def local_length(
 ) -> int | None:
     """Return the length of local attention's blocks; ``None`` where attention is not cut into blocks.
 
+    It isn't where its probabilities are captured or edited.
+
     Args:
       config: Attention of the layers.
       length: Length of the sequence.
@@ -169,8 +174,16 @@ def local_length(
       has_globals: Attention is transient-global.
 
     Raises:
-      ValueError: Transient-global attention with a mask that is more than segments.
+      ValueError: Transient-global attention with a mask that is more than segments, or whose probabilities are to be
+        captured or edited.
     """
+    if named_activations.needs_probabilities():
+        if has_globals:
+            raise ValueError(
+                "the probabilities of transient-global attention can't be captured or edited, because its keys are "
+                "neighbors and summaries of blocks; leave self_attention/probabilities of this stack out"
+            )
+        return None
     if not has_globals:
         return block_length(config.window, length, context.segment_ids)
     if context.segment_ids is None:

@@ -9,6 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
+from t5x_like.model import named_activations
 from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
@@ -88,22 +89,17 @@ class StackOutput(NamedTuple):
 
     Attributes:
       output: Output of the last block, normalized.
-      hidden: If collected, the input of every block, then the output: [N + 1, B, L, D].
       layer_caches: Updated caches, while decoding.
       balance_loss: Sum of the load-balancing losses of all layers.
     """
 
     output: Float[Array, "B L D"]
-    hidden: Float[Array, "N1 B L D"] | None
     layer_caches: tuple[LayerCache, ...] | None
     balance_loss: Float[Array, ""]
 
     def after(self, num_tokens: int) -> "StackOutput":
         """Return the outputs without those of the first tokens, which were virtual."""
-        if not num_tokens:
-            return self
-        hidden = None if self.hidden is None else self.hidden[:, :, num_tokens:]
-        return self._replace(output=self.output[:, num_tokens:], hidden=hidden)
+        return self._replace(output=self.output[:, num_tokens:]) if num_tokens else self
 
 
 class _Layer(NamedTuple):
@@ -118,7 +114,7 @@ class _Layer(NamedTuple):
 class _LayerOutput(NamedTuple):
     own: HeadsCache | None
     balance_loss: Array
-    input: Array | None
+    activations: dict[str, Array]
 
 
 class Stack(nnx.Module):
@@ -156,7 +152,6 @@ class Stack(nnx.Module):
         context: AttentionContext,
         *,
         dropout_key: Key[Array, ""] | None = None,
-        collect_hidden: bool = False,
     ) -> StackOutput:
         """Run whole sequences.
 
@@ -164,7 +159,6 @@ class Stack(nnx.Module):
           x: Inputs of the first block.
           context: Mask, and positions; without positions they count from 0.
           dropout_key: ``None`` for no dropout.
-          collect_hidden: Return the input of every block.
         """
         places = jnp.arange(x.shape[1])
         positions = context.positions
@@ -195,7 +189,7 @@ class Stack(nnx.Module):
             global_blocks=summaries,
             positions=positions,
         )
-        return self._run(x, context, None, dropout_key, collect_hidden)
+        return self._run(x, context, None, dropout_key)
 
     def step(
         self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], context: AttentionContext
@@ -214,7 +208,7 @@ class Stack(nnx.Module):
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
         context = context._replace(bias=self._bias(queries, keys, context, by_distance=False))
-        return self._run(x, context, caches, None, collect_hidden=False)
+        return self._run(x, context, caches, None)
 
     def empty_caches(
         self, batch_size: int, max_length: int, encoded: Float[Array, "B M D"] | None, dtype: jnp.dtype
@@ -260,9 +254,13 @@ class Stack(nnx.Module):
     def _implementation(self, x: Array) -> AttentionImplementation:
         """Return the computation of attention: blocks wherever the mesh splits rows along their length.
 
+        Probabilities that are captured or edited are computed plainly.
+
         Raises:
           ValueError: Another computation was asked for there.
         """
+        if named_activations.needs_probabilities():
+            return "plain"
         implementation, parts = self.config.attention_implementation, num_context_parts(*x.shape[:2])
         if implementation in ("pallas", "cudnn") and parts > 1:
             raise ValueError(
@@ -284,17 +282,16 @@ class Stack(nnx.Module):
         context: AttentionContext,
         caches: tuple[LayerCache, ...] | None,
         dropout_key: Key[Array, ""] | None,
-        collect_hidden: bool,
     ) -> StackOutput:
         rate = self.config.blocks[0].dropout_rate
         x = dropout(x, rate, fold(dropout_key, 1), shared_dim=1)
-        x, outputs = self._scan(x, context, self._layers(caches, fold(dropout_key, 0)), collect_hidden)
+        x, outputs = self._scan(x, context, self._layers(caches, fold(dropout_key, 0)))
+        named_activations.keep_layers(self.layer_pattern.slots, [output.activations for output in outputs])
         x = x if self.final_norm is None else self.final_norm(x)
         if self.config.output_dropout:
             x = dropout(x, rate, fold(dropout_key, 2), shared_dim=1)
         return StackOutput(
-            output=x,
-            hidden=_in_order(self.layer_pattern.slots, outputs, x) if collect_hidden else None,
+            output=named_activations.observe_output(x, len(self.config.blocks)),
             layer_caches=caches
             and tuple(cache._replace(own=output.own) for cache, output in zip(caches, outputs, strict=True)),
             balance_loss=jnp.sum(jnp.concatenate([output.balance_loss for output in outputs])),
@@ -317,12 +314,10 @@ class Stack(nnx.Module):
         ]
 
     def _scan(
-        self, x: Array, context: AttentionContext, layers: list[_Layer], collect_inputs: bool
+        self, x: Array, context: AttentionContext, layers: list[_Layer]
     ) -> tuple[Array, list[_LayerOutput]]:
         """Run the leading layers one by one, and the repeating pattern by a scan."""
-        run_layer = with_remat(
-            partial(self._run_layer, context=context, collect_input=collect_inputs), self.config.remat
-        )
+        run_layer = with_remat(partial(self._run_layer, context=context), self.config.remat)
 
         def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
             outputs = []
@@ -349,18 +344,19 @@ class Stack(nnx.Module):
             *scanned_outputs,
         ]
 
-    def _run_layer(
-        self, x: Array, layer: _Layer, *, context: AttentionContext, collect_input: bool
-    ) -> tuple[Array, _LayerOutput]:
+    def _run_layer(self, x: Array, layer: _Layer, *, context: AttentionContext) -> tuple[Array, _LayerOutput]:
         block, sharing = layer.block, self.config.sharing
         if block is None:
             assert sharing is not None
             block = shared_block(self._blocks()[0], sharing, layer.number)
         set_adapter_keys(block, layer.key)
-        ran: BlockOutput = block(constrain_tokens(x), context, cache=layer.cache, dropout_key=layer.key)
+        with named_activations.layer(layer.number, len(self.config.blocks)) as activations:
+            x = named_activations.observe(named_activations.HIDDEN_STATES, x)
+            ran: BlockOutput = block(constrain_tokens(x), context, cache=layer.cache, dropout_key=layer.key)
+            x = named_activations.observe("layer_outputs", ran.x)
         # Keys and values of the encoder stay: returned from the scan they would be copied at every token.
         own = None if ran.cache is None else ran.cache.own
-        return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_input else None)
+        return x, _LayerOutput(own, ran.balance_loss, activations)
 
 
 def unrolled(model: Model) -> Model:
@@ -378,11 +374,3 @@ def unrolled(model: Model) -> Model:
 
 def _first(tree: Any) -> Any:
     return jax.tree.map(lambda array: array[0], tree)
-
-
-def _in_order(
-    slots: tuple[tuple[int, ...], ...], outputs: list[_LayerOutput], last: Array
-) -> Float[Array, "N1 B L D"]:
-    inputs = jnp.concatenate([output.input for output in outputs if output.input is not None])
-    order = jnp.argsort(jnp.asarray([layer for layers in slots for layer in layers]))
-    return jnp.concatenate([inputs[order], last[None]])

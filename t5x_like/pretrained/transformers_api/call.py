@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from t5x_like.model.families.family import FamilyName
+from t5x_like.model.named_activations import HIDDEN_STATES
 from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 
@@ -40,7 +42,7 @@ class Call(Protocol):
         ...
 
     @staticmethod
-    def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         """Return outputs under transformers' names."""
         ...
 
@@ -80,9 +82,19 @@ def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
     return {"attention_mask": mask > 0}
 
 
-def hidden_states(stacked: Any, name: str) -> dict[str, Any]:
-    """Return a stack's hidden states as transformers' tuple, if they were collected."""
-    return {} if stacked is None else {name: tuple(stacked)}
+def hidden_states(
+    captured: Mapping[str, jax.Array], family: FamilyName, config: Any
+) -> dict[str, tuple[jax.Array, ...]]:
+    """Return captured hidden states as transformers' tuples, by its names."""
+    stacks = {name.removesuffix(f"/{HIDDEN_STATES}"): tuple(stacked) for name, stacked in captured.items()}
+    if family == "encoder_decoder":
+        return {f"{stack}_{HIDDEN_STATES}": states for stack, states in stacks.items()}
+    states = stacks["encoder" if "encoder" in stacks else "decoder"]
+    if "encoder/queries" in stacks:  # those of a layer's content are followed by those of its queries
+        pairs = zip(states, stacks["encoder/queries"], strict=True)
+        states = tuple(stream for pair in pairs for stream in pair)
+    # Of layers that consist of several blocks (ALBERT's inner groups), transformers shows what leaves the last.
+    return {HIDDEN_STATES: states[:: getattr(config, "inner_group_num", 1)]}
 
 
 class Outputs(dict[str, Any]):

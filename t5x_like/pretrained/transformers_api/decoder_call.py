@@ -6,7 +6,7 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.index_checks import check_indices
-from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_mask
+from t5x_like.pretrained.transformers_api.call import Context, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import (
     choices_as_rows,
@@ -80,7 +80,7 @@ def _positions(positions: Any, ids: np.ndarray, config: Any) -> dict[str, np.nda
     )
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """See ``Call.compute``."""
     stream = "encoder" if model.heads.scores else "decoder"  # rows for a head have the encoder's stream only
     tokens, segments, positions = (
@@ -96,10 +96,9 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
         prefix=inputs.get("prefix"),
         attention_mask=inputs.get("attention_mask"),
     )
-    predictions = model(batch, collect_hidden=collect_hidden)
+    predictions = model(batch)
     scores = scores_at_ends(model, predictions.decoder_output, inputs) or predictions.heads
     outputs = {"last_hidden_state": predictions.decoder_output}
-    outputs |= hidden_states(predictions.decoder_hidden, "hidden_states")
     # GLM's labels are those of the position itself.
     shifted = getattr(config, "labels_are_next_tokens", False)
     of_words = cross_entropy if shifted else next_token_cross_entropy

@@ -6,7 +6,7 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.model.heads import whole_logits
-from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_ids, read_mask
+from t5x_like.pretrained.transformers_api.call import Context, read_ids, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
 from t5x_like.pretrained.transformers_api.label_arguments import LABELS, read_labels
@@ -61,7 +61,7 @@ def count_positions(real: Any) -> Any:
     return (real.cumsum(axis=1) * real - 1).astype(np.int32)
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """See ``Call.compute``."""
     batch = Batch(
         encoder_input_tokens=inputs["input_ids"],
@@ -71,12 +71,8 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
         task_types=inputs.get("task_type_ids"),
         attention_mask=inputs.get("attention_mask"),
     )
-    predictions = model(batch, collect_hidden=collect_hidden)
+    predictions = model(batch)
     outputs = {"last_hidden_state": predictions.encoder_output}
-    hidden = predictions.encoder_hidden
-    # Of layers that consist of several blocks (ALBERT's inner groups), transformers shows what leaves the last.
-    hidden = hidden if hidden is None else hidden[:: getattr(config, "inner_group_num", 1)]
-    outputs |= hidden_states(hidden, "hidden_states")
     if predictions.pooled is not None:
         outputs["pooler_output"] = predictions.pooled
     logits = None if predictions.logits is None else whole_logits(predictions.logits)

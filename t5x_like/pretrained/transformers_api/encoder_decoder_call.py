@@ -9,7 +9,7 @@ from t5x_like.batch import Batch
 from t5x_like.index_checks import IGNORED, check_token_ids
 from t5x_like.model.layers.stack import StackOutput
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
-from t5x_like.pretrained.transformers_api.call import Context, hidden_states
+from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.call_arguments import check_rows, mask_rows, shift_right, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
 from t5x_like.pretrained.transformers_api.label_arguments import read_labels
@@ -114,7 +114,7 @@ def _encoded(encoded: Any) -> np.ndarray:
     return states
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """See ``Call.compute``."""
     batch = Batch(
         encoder_input_tokens=inputs.get("input_ids"),
@@ -124,15 +124,13 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     )
     if "encoded" in inputs:
         states = inputs["encoded"].astype(config.compute_dtype)
-        encoded = StackOutput(states, None, None, jnp.zeros(()))
-        predictions = model.decode(batch, encoded, collect_hidden=collect_hidden)
+        encoded = StackOutput(states, None, jnp.zeros(()))
+        predictions = model.decode(batch, encoded)
     else:
-        predictions = model(batch, collect_hidden=collect_hidden)
+        predictions = model(batch)
     outputs = {
         "encoder_last_hidden_state": predictions.encoder_output,
         "decoder_last_hidden_state": predictions.decoder_output,
-        **hidden_states(predictions.encoder_hidden, "encoder_hidden_states"),
-        **hidden_states(predictions.decoder_hidden, "decoder_hidden_states"),
     }
     if predictions.logits is None and not predictions.heads:
         return outputs | {"last_hidden_state": predictions.decoder_output}

@@ -1,6 +1,8 @@
 """``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
 import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -13,6 +15,7 @@ from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
+from t5x_like.model.named_activations import HIDDEN_STATES, Edits, as_arguments, record
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype
 from t5x_like.pretrained.hub import local_directory
@@ -22,7 +25,7 @@ from t5x_like.pretrained.sentence_transformers import (
     SentenceEmbedding,
     find_sentence_transformer,
 )
-from t5x_like.pretrained.transformers_api.call import Context, Outputs, to_outputs
+from t5x_like.pretrained.transformers_api.call import Context, Outputs, hidden_states, to_outputs
 from t5x_like.pretrained.transformers_api.call_arguments import (
     argument_names,
     check_generation,
@@ -107,7 +110,8 @@ class Pretrained(OpenModel):
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
         super().__init__(checkpoint)
         self.sentence_embedding = sentence_embedding
-        self._forward = jax.jit(self._compute, static_argnames=("graphdef", "collect_hidden"))
+        self._edits: Edits = {}
+        self._forward = jax.jit(self._compute, static_argnames=("graphdef", "capture"))
         self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
 
     def __call__(
@@ -126,15 +130,65 @@ class Pretrained(OpenModel):
           ValueError: Values are out of their range, or shapes don't belong together.
           TypeError: The model doesn't take one of the arguments.
         """
-        refuse_unknown(arguments, self._call.ARGUMENTS)
-        if input_ids is None and arguments.get("encoder_outputs") is None:
-            raise ValueError("give input_ids, [batch, length]")
-        given = {"input_ids": input_ids, **arguments}
-        inputs = self._call.read(given, Context(self.config, self.special_ids))
-        graphdef, params = parameters.split(self.model)
-        with self.matmul_precision():
-            computed = self._forward(params, inputs, graphdef=graphdef, collect_hidden=output_hidden_states)
-        return to_outputs(computed)
+        capture = (f"*/{HIDDEN_STATES}",) if output_hidden_states else ()
+        outputs, captured = self._run({"input_ids": input_ids, **arguments}, capture)
+        if output_hidden_states:
+            outputs |= hidden_states(captured, self._opened.family, self.config)
+        return to_outputs(outputs)
+
+    def activations(
+        self,
+        input_ids: Any,
+        capture: Sequence[str],
+        attention_mask: Any = None,
+        **arguments: Any,
+    ) -> dict[str, np.ndarray]:
+        """Return activations of all layers by name; ``t5x_like.model.named_activations`` has the names and shapes.
+
+        >>> pretrained.activations("The capital of France is", ["decoder/feed_forward/activations"])
+
+        Args:
+          input_ids: Token ids [B, L], or a text or list of texts, which are padded on the right.
+          capture: Names, or patterns such as ``"*/hidden_states"``.
+          attention_mask: Mask with 1 where a token is real, [B, L]; made for texts.
+          **arguments: Other arguments of a call. An encoder-decoder's decoder reads its start token alone if none says
+            otherwise.
+
+        Returns:
+          Arrays of float32 with a leading axis of layers.
+
+        Raises:
+          ValueError: A name or pattern matches nothing; names the activations that there are.
+        """
+        if is_text(input_ids):
+            texts = [input_ids] if isinstance(input_ids, str) else input_ids
+            return self.activations(capture=capture, **self.encode(texts, padding_side="right"), **arguments)
+        if isinstance(capture, str) or not capture:
+            raise ValueError(f"capture is {capture!r}; give a list of names, such as ['*/{HIDDEN_STATES}']")
+        if attention_mask is not None:
+            arguments["attention_mask"] = attention_mask
+        arguments = {"input_ids": input_ids, **self._decoder_start(input_ids), **arguments}
+        return dict(to_outputs(self._run(arguments, tuple(capture))[1]))
+
+    @contextmanager
+    def edited(self, edits: Edits) -> Iterator[None]:
+        """Edit activations in all calls inside of the context, in ``generate`` and ``embed`` too.
+
+        >>> with pretrained.edited({"decoder/feed_forward/activations": AffineEdit(factors=factors)}):
+        ...     pretrained.generate("The capital of France is")
+
+        Args:
+          edits: Edits by name or pattern: an ``AffineEdit`` of arrays by layer, or a function of an activation and the
+            number of its layer. While generating, an activation is that of the new tokens.
+
+        Raises:
+          ValueError: At a call, if a name or pattern matches nothing or a shape doesn't fit.
+        """
+        before, self._edits = self._edits, as_arguments({**self._edits, **edits})
+        try:
+            yield
+        finally:
+            self._edits = before
 
     def embed(
         self,
@@ -168,10 +222,9 @@ class Pretrained(OpenModel):
             return vectors[0] if isinstance(input_ids, str) else vectors
         if attention_mask is not None:
             arguments["attention_mask"] = attention_mask
-        if "decoder_input_ids" in self._call.ARGUMENTS:  # an encoder-decoder embeds by its encoder
-            start = np.full((len(input_ids), 1), self.special_ids.decoder_start, np.int32)
-            arguments.setdefault("decoder_input_ids", start)
-        outputs = self(input_ids, **arguments)
+        outputs = self(
+            input_ids, **(self._decoder_start(input_ids) | arguments)
+        )  # an encoder-decoder embeds by its encoder
         states = outputs.get("encoder_last_hidden_state")
         states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
@@ -305,7 +358,7 @@ class Pretrained(OpenModel):
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
             new, scores = self._generate(
-                params, ids, mask, key, graphdef=graphdef, settings=tuple(settings.items())
+                params, ids, mask, key, self._edits, graphdef=graphdef, settings=tuple(settings.items())
             )
         rows = np.asarray(new).reshape(-1, num_new)
         sequences = prompts.sequences(rows, start=special.decoder_start, eos_ids=eos_ids)
@@ -321,10 +374,32 @@ class Pretrained(OpenModel):
     def _generation_file(self) -> dict[str, Any]:
         return read_generation_file(self._opened.directory, self.fields)
 
+    def _decoder_start(self, input_ids: Any) -> dict[str, Any]:
+        """Return the shortest input of a decoder that reads an encoder's output, as an argument of a call."""
+        if "decoder_input_ids" not in self._call.ARGUMENTS:
+            return {}
+        return {"decoder_input_ids": np.full((len(input_ids), 1), self.special_ids.decoder_start, np.int32)}
+
+    def _run(
+        self, arguments: dict[str, Any], capture: tuple[str, ...]
+    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+        """Return outputs of a call by transformers' names, and captured activations."""
+        refuse_unknown(
+            {name: each for name, each in arguments.items() if name != "input_ids"}, self._call.ARGUMENTS
+        )
+        if arguments["input_ids"] is None and arguments.get("encoder_outputs") is None:
+            raise ValueError("give input_ids, [batch, length]")
+        inputs = self._call.read(arguments, Context(self.config, self.special_ids))
+        graphdef, params = parameters.split(self.model)
+        with self.matmul_precision():
+            return self._forward(params, inputs, self._edits, graphdef=graphdef, capture=capture)
+
     def _compute(
-        self, params: Any, inputs: dict[str, Any], *, graphdef: Any, collect_hidden: bool
-    ) -> dict[str, Any]:
-        return self._call.compute(parameters.merge(graphdef, params), self.config, inputs, collect_hidden)
+        self, params: Any, inputs: dict[str, Any], edits: Edits, *, graphdef: Any, capture: tuple[str, ...]
+    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+        with record(capture, edits) as captured:
+            outputs = self._call.compute(parameters.merge(graphdef, params), self.config, inputs)
+        return outputs, captured
 
     def _continue(
         self,
@@ -332,10 +407,12 @@ class Pretrained(OpenModel):
         ids: Any,
         mask: Any,
         key: Any,
+        edits: Edits,
         *,
         graphdef: Any,
         settings: tuple[tuple[str, Any], ...],
     ) -> Any:
         model = parameters.merge(graphdef, params)
         start = self.special_ids.decoder_start
-        return continue_prompts(model, ids, mask, key, start_id=start, settings=dict(settings))
+        with record(edits=edits):
+            return continue_prompts(model, ids, mask, key, start_id=start, settings=dict(settings))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.index_checks import IGNORED
-from t5x_like.pretrained.transformers_api.call import Context, hidden_states, our_memory, their_memory
+from t5x_like.pretrained.transformers_api.call import Context, our_memory, their_memory
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import (
     choices_as_rows,
@@ -33,7 +33,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     return inputs
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """See ``Call.compute``. Logits are log-probabilities; labels are shifted in here.
 
     Without ``mems`` there are zeros, which are looked at. ``losses`` are in transformers' order: with cutoffs that is
@@ -42,9 +42,8 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     memory = our_memory(inputs)
     if memory is None and config.memory_length:
         memory = model.empty_memory(len(inputs["input_ids"]))
-    ran = model.read(inputs["input_ids"], memory=memory, keep_memory=True, collect_hidden=collect_hidden)
+    ran = model.read(inputs["input_ids"], memory=memory, keep_memory=True)
     outputs: dict[str, Any] = {"last_hidden_state": ran.output, "mems": their_memory(ran.memory)}
-    outputs |= hidden_states(ran.hidden, "hidden_states")
     if model.softmax is None:
         scores = scores_at_ends(model, ran.output, inputs) or model.heads(ran.output, None, None)[2]
         return outputs | scores_of(config, None, scores, inputs)

@@ -129,7 +129,7 @@ def _compute(pretrained: Pretrained, model: Any, inputs: Mapping[str, Any]) -> d
     read = {name: inputs[theirs] for name, theirs in _INPUTS.items() if theirs in inputs}
     if family == "encoder" and _counts_positions(config):
         read["position_ids"] = count_positions(read["input_ids"] != pretrained.special_ids.pad)
-    computed = CALLS[family].compute(model, config, read, False)
+    computed = CALLS[family].compute(model, config, read)
     return {name: value.astype(jnp.float32) for name, value in computed.items() if hasattr(value, "astype")}
 
 

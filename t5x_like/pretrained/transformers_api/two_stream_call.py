@@ -54,11 +54,10 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     return inputs
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """See ``Call.compute``.
 
-    Logits are of all positions, or of the targets of ``target_mapping``; labels are not shifted. Hidden states of each
-    layer's content are followed by those of its queries if there are targets.
+    Logits are of all positions, or of the targets of ``target_mapping``; labels are not shifted.
     """
     mapping, types = inputs.get("target_mapping"), inputs.get("token_type_ids")
     ran = model.read(
@@ -69,12 +68,9 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
         target_mapping=None if mapping is None else mapping.astype(jnp.float32),
         memory=our_memory(inputs),
         keep_memory=True,
-        collect_hidden=collect_hidden,
     )
     logits, _, scores = model.heads(ran.output, model.embedding, None)
     outputs: dict[str, Any] = {"last_hidden_state": ran.output, "mems": their_memory(ran.memory)}
-    if ran.hidden is not None:
-        outputs["hidden_states"] = _interleaved(ran.hidden, ran.query_hidden)
     return outputs | scores_of(config, logits, scores, inputs)
 
 
@@ -87,9 +83,3 @@ def _mask(inputs: dict[str, Any]) -> jax.Array | None:
         allowed = (inputs["perm_mask"] == 0)[:, None]
         mask = allowed if mask is None else allowed & mask
     return mask
-
-
-def _interleaved(content: jax.Array, queries: jax.Array | None) -> tuple[jax.Array, ...]:
-    if queries is None:
-        return tuple(content)
-    return tuple(stream for pair in zip(content, queries, strict=True) for stream in pair)

@@ -14,6 +14,7 @@ from t5x_like.ancestors.layers.sampled_softmax import SampledLogits, SampledSoft
 from t5x_like.ancestors.zoo.elmo import ClusteredSoftmax, ElmoConfig
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
+from tests.model.hidden_states import hidden_states
 
 DIM, VOCAB, LENGTH = 6, 40, 7
 CONFIG = ElmoConfig(
@@ -27,7 +28,7 @@ CONFIG = ElmoConfig(
 )
 TOKENS = np.random.default_rng(0).integers(0, VOCAB, (2, LENGTH)).astype(np.int32)
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
-call = jax.jit(lambda model, batch, key=None: model(batch, dropout_key=key, collect_hidden=True))
+call = jax.jit(lambda model, batch, key=None: model(batch, dropout_key=key))
 
 
 def built(config: ElmoConfig = CONFIG) -> Any:
@@ -69,9 +70,12 @@ def test_each_direction_sees_its_own_side_alone(model):
 def test_packed_segments_and_padding_are_read_apart(model):
     segments = np.array([[1, 1, 1, 2, 2, 2, 2], [1, 1, 1, 1, 1, 0, 0]])
     packed = call(model, batch_of(TOKENS, segments))
+    hidden = hidden_states(model, batch_of(TOKENS, segments))["encoder"]
     for row, part in ((0, slice(0, 3)), (0, slice(3, 7)), (1, slice(0, 5))):
-        alone = call(model, batch_of(TOKENS[row : row + 1, part]))
-        np.testing.assert_allclose(packed.encoder_hidden[:, row, part], alone.encoder_hidden[:, 0], **CLOSE)
+        batch = batch_of(TOKENS[row : row + 1, part])
+        alone = call(model, batch)
+        alone_hidden = hidden_states(model, batch)["encoder"]
+        np.testing.assert_allclose(hidden[:, row, part], alone_hidden[:, 0], **CLOSE)
         np.testing.assert_allclose(packed.logits.forward[row, part][1:], alone.logits.forward[0, 1:], **CLOSE)
         np.testing.assert_allclose(
             packed.logits.backward[row, part][:-1], alone.logits.backward[0, :-1], **CLOSE
@@ -79,21 +83,21 @@ def test_packed_segments_and_padding_are_read_apart(model):
 
 
 def test_hidden_states_are_words_twice_then_both_directions_of_each_layer(model):
-    found = call(model, batch_of(TOKENS))
-    assert found.encoder_hidden.shape == (3, 2, LENGTH, 2 * DIM)
-    words, first, last = found.encoder_hidden
+    hidden = hidden_states(model, batch_of(TOKENS))
+    assert hidden["encoder"].shape == (3, 2, LENGTH, 2 * DIM)
+    words, first, last = hidden["encoder"]
     np.testing.assert_array_equal(words[..., :DIM], words[..., DIM:])
-    np.testing.assert_array_equal(found.encoder_output, last)
+    np.testing.assert_array_equal(hidden["encoder/forward"], hidden["encoder"][..., :DIM])
+    np.testing.assert_array_equal(hidden["encoder/backward"], hidden["encoder"][..., DIM:])
+    np.testing.assert_allclose(call(model, batch_of(TOKENS)).encoder_output, last, **CLOSE)
     x = jnp.asarray(words[..., :DIM])
     forward, backward = model.forward_rnn(x).layers, model.backward_rnn(x).layers
     for layer, states in enumerate((first, last)):
         np.testing.assert_allclose(states, jnp.concatenate([forward[layer], backward[layer]], -1), **CLOSE)
-    without = jax.jit(lambda model, batch: model(batch))(model, batch_of(TOKENS))
-    assert without.encoder_hidden is None
 
 
 def test_layers_add_their_inputs(model):
-    x = call(model, batch_of(TOKENS)).encoder_hidden[0][..., :DIM]
+    x = hidden_states(model, batch_of(TOKENS))["encoder"][0][..., :DIM]
     graphdef, weights = parameters.split(model.forward_rnn)
     plain = RNNStack(replace(model.config.stack, residual=False), key=jax.random.key(0))
     without = parameters.merge(parameters.split(plain)[0], weights)(x)
@@ -154,7 +158,8 @@ def test_dropout_changes_both_directions_by_draws_of_their_own():
     for part in ("forward", "backward"):
         assert not np.allclose(getattr(plain.logits, part), getattr(one.logits, part), atol=1e-3)
         assert not np.allclose(getattr(other.logits, part), getattr(one.logits, part), atol=1e-3)
-    np.testing.assert_array_equal(plain.encoder_hidden[0], one.encoder_hidden[0])  # features are not dropped
+    words = [hidden_states(dropped, batch, key)["encoder"][0] for key in (None, jax.random.key(0))]
+    np.testing.assert_array_equal(*words)  # features are not dropped
 
 
 @pytest.mark.parametrize("task", ["base", "sequence_classification", "token_classification"])

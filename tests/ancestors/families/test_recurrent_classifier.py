@@ -14,6 +14,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import EnsembleConfig
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig, pool
+from tests.model.hidden_states import hidden_states
 
 CONFIG = AWDLSTMConfig(
     vocab_size=50,
@@ -56,7 +57,7 @@ def with_config(model: Any, **changes: Any) -> Any:
     return parameters.merge(graphdef, parameters.split(model)[1])
 
 
-run = jax.jit(lambda model, batch, key=None: model(batch, dropout_key=key, collect_hidden=True))
+run = jax.jit(lambda model, batch, key=None: model(batch, dropout_key=key))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def test_gradients_reach_the_last_pieces_of_each_row_only(model: Any) -> None:
 def test_each_piece_draws_dropout_of_its_own(model: Any) -> None:
     dropped = with_config(model, embedding_dropout_rate=0.5, pieces=PieceReading(length=29))
     twice = Batch(encoder_input_tokens=jnp.tile(jnp.arange(1, 30, dtype=jnp.int32), (1, 2)))
-    hidden = run(dropped, twice, jax.random.key(0)).decoder_hidden
+    hidden = hidden_states(dropped, twice, jax.random.key(0))["decoder"]
     first, second = np.split(~np.any(hidden[0, 0], axis=-1), 2)
     assert 5 < first.sum() < 25
     assert not np.array_equal(first, second)

@@ -12,12 +12,13 @@ from t5x_like.ancestors.zoo.bilstm import BiLSTMConfig
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.training.losses import LossConfig, normalize, total
+from tests.model.hidden_states import hidden_states
 
 CONFIG = BiLSTMConfig(
     vocab_size=30, model_dim=8, hidden_dim=6, head_dim=5, num_labels=4, pad_vocab_to_multiple_of=1
 )
 CROSS = replace(CONFIG, cross_view_weight=0.5)
-call = jax.jit(lambda model, batch, key=None: model(batch, dropout_key=key, collect_hidden=True))
+call = jax.jit(lambda model, batch, key=None: model(batch, dropout_key=key))
 TOKENS = np.random.default_rng(0).integers(1, 30, (3, 5)).astype(np.int32)
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
@@ -44,9 +45,10 @@ def test_views_are_compared_with_the_whole_on_rows_without_labels(model):
     tokens[1, 3:] = 0  # padding
     weights = np.zeros((3, 5))
     weights[0, 2] = 1.0  # the first row has a label
-    found = call(model, batch_of(tokens, weights))
+    batch = batch_of(tokens, weights)
+    found = call(model, batch)
     whole = log_softmax(np.asarray(found.heads["token_classification"], np.float64))
-    first = np.asarray(found.encoder_hidden[1], np.float64)
+    first = np.asarray(hidden_states(model, batch)["encoder"][1], np.float64)
     forward, backward = first[..., :6], first[..., 6:12]
     nothing = np.zeros((3, 1, 6))
     inputs = {
@@ -126,7 +128,7 @@ def test_views_with_dropout_learn_from_the_whole_without():
     batch, key = batch_of(TOKENS), jax.random.key(1)
     found = call(dropped, batch, key)
     whole = log_softmax(np.asarray(call(dropped, batch).heads["token_classification"], np.float64))
-    views = dropped.views(found.encoder_hidden[1])
+    views = dropped.views(hidden_states(dropped, batch, key)["encoder"][1])
     divergences = [
         np.exp(whole) * (whole - log_softmax(np.asarray(scores, np.float64))) for scores in views.values()
     ]

@@ -13,6 +13,7 @@ from t5x_like.ancestors.zoo.rnn_seq2seq import RNNSeq2SeqConfig
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
+from tests.model.hidden_states import hidden_states
 
 CONFIG = RNNSeq2SeqConfig(
     vocab_size=30, model_dim=8, hidden_dim=12, num_layers=2, pad_vocab_to_multiple_of=1, init_stddev=0.5
@@ -35,7 +36,7 @@ INPUTS = RANDOM.integers(2, 30, (2, 6)).astype(np.int32)
 TARGETS = RANDOM.integers(2, 30, (2, 5)).astype(np.int32)
 CLOSE = {"rtol": 0, "atol": 5e-6}
 
-call = jax.jit(lambda model, batch: model(batch, collect_hidden=True))
+call = jax.jit(lambda model, batch: model(batch))
 step = jax.jit(lambda model, tokens, cache: model.decode_step(tokens, cache))
 
 
@@ -104,10 +105,12 @@ def test_beams_are_decoded_as_whole_rows_are_read(model, whole):
 
 
 def test_hidden_states_and_outputs_have_their_shapes(model, whole):
-    config, found = model.config, whole[1]
+    config, (inputs, found) = model.config, whole
     layers = len(config.decoder.hidden_dims)
-    assert found.encoder_hidden.shape[:3] == (layers + 1, 2, 6)
-    assert found.decoder_hidden.shape[:3] == (layers + 1, 2, 5)
+    hidden = hidden_states(model, batch_of(inputs, TARGETS))
+    assert hidden["encoder"].shape[:3] == (layers + 1, 2, 6)
+    assert hidden["decoder"].shape[:3] == (layers + 1, 2, 5)
+    np.testing.assert_allclose(hidden["encoder"][-1], found.encoder_output, **CLOSE)
     assert found.decoder_output.shape == (2, 5, config.output_dim)
     np.testing.assert_allclose(model.encode(jnp.asarray(INPUTS[:1])), found.encoder_output[:1], **CLOSE)
 

@@ -16,6 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters import PrefixTuning
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training.losses import LossConfig, normalize, total
+from tests.model.hidden_states import hidden_states
 
 CONFIG = AWDLSTMConfig(vocab_size=30, model_dim=8, hidden_dim=12, num_layers=2, pad_vocab_to_multiple_of=1)
 TOKENS = np.random.default_rng(0).integers(0, 30, (2, 12)).astype(np.int32)
@@ -135,11 +136,11 @@ def test_each_rate_acts_in_training_only(name):
 
 def test_hidden_states_are_as_wide_as_the_widest(model):
     batch = Batch(decoder_input_tokens=jnp.asarray(TOKENS))
-    found = model(batch, collect_hidden=True)
-    assert found.decoder_hidden.shape == (3, 2, 12, 12)
-    np.testing.assert_array_equal(found.decoder_hidden[-1, ..., :8], found.decoder_output)
-    assert not np.asarray(found.decoder_hidden[:, ..., 8:])[[0, 2]].any()
-    assert np.asarray(found.decoder_hidden[1, ..., 8:]).all()
+    hidden = np.asarray(hidden_states(model, batch)["decoder"])
+    assert hidden.shape == (3, 2, 12, 12)
+    np.testing.assert_allclose(hidden[-1, ..., :8], model(batch).decoder_output, rtol=1e-6, atol=1e-7)
+    assert not hidden[:, ..., 8:][[0, 2]].any()
+    assert hidden[1, ..., 8:].all()
 
 
 def test_impossible_configurations_are_refused():
