@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "t5x_like"
 
 # Packages whose parts have pages of their own. The command line has another page.
-SPLIT = {"text", "model", "corpora"}
+SPLIT = {"ancestors", "corpora", "model", "text"}
 LEFT_OUT = {"cli"}
 
 INTRODUCTION = """# Python API
@@ -25,7 +25,7 @@ else.
 # Title -> packages whose public names it has.
 GROUPS = {
     "Checkpoints and generation": ("pretrained", "inference"),
-    "Runs": ("training", "evaluation"),
+    "Runs": ("training", "evaluation", "ancestors"),
     "Your own table": ("projects",),
     "Data": ("text",),
     "Models": ("model",),
