@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from benchmarks.machine import about
+from benchmarks.recipe_names import file_and_row, recipe_names
 from t5x_like.gin_config.configuration import load, required_macros
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
@@ -23,12 +24,11 @@ from t5x_like.planning.step_plan import abstract_batch, model_flops, resolved
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.start.fresh_weights import FreshWeights
 
-FOLDER = Path("gin/recipes")
-RECIPES = sorted(
-    str(file.relative_to(FOLDER))
-    for file in [*FOLDER.glob("*/pretrain*.gin"), *FOLDER.glob("transformer/wmt*.gin")]
-    if file.parent.name != "quickstart"
-)
+RECIPES = [
+    name
+    for name in recipe_names("*/pretrain*.gin", "transformer/wmt*.gin")
+    if not name.startswith("quickstart/")
+]
 UTILIZATION = 0.4
 _CHIP = "v5e"
 
@@ -59,13 +59,14 @@ def main() -> None:
 
 def built(name: str) -> Experiment:
     """Return a recipe's experiment with the paper's vocabulary size; its files are not read."""
-    file = str(FOLDER / name)
+    path, row = file_and_row(name)
+    file = str(path)
     shipped = {f"{split.upper()}_FILES": f"data/king_james/{split}.txt" for split in ("train", "validation")}
     known = shipped | {"CHARACTERS": {"en": 1}}
-    given = {macro: known.get(macro, "somewhere") for macro in required_macros([file])}
+    given = {macro: known.get(macro, "somewhere") for macro in required_macros([file], row)}
     given |= {"VOCABULARY": "bytes"} if "VOCABULARY" in given else {}
     overrides = [f"{macro}={value!r}" for macro, value in given.items()]
-    return load([file], [*overrides, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[Experiment]).value
+    return load([file], [*row, *overrides, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[Experiment]).value
 
 
 def size_of(experiment: Experiment) -> dict[str, int]:

@@ -117,9 +117,19 @@ def _computation() -> dict[str, Any]:
 
 def hours(recipe: Recipe) -> str:
     """Return the hours of a recipe: measured, or those that its FLOPs take."""
-    text = recipe.fields.get("Hours", "–")
-    found = _computation().get(recipe.path.relative_to(RECIPES).as_posix())
-    return text if found is None else f"{found['chip_hours']:,} chip-hours, estimated"
+    found = _counted(recipe)
+    if not found:
+        return recipe.fields.get("Hours", "–")
+    shown = [f"{f'{row}: ' if row else ''}{counted['chip_hours']:,}" for row, counted in found.items()]
+    return f"{', '.join(shown)} chip-hours, estimated"
+
+
+def _counted(recipe: Recipe) -> dict[str, Any]:
+    """Return the computation of a recipe by the rows of its table, ``SIZE=125m``; by ``""`` without a table."""
+    path = recipe.path.relative_to(RECIPES).as_posix()
+    split = {name: name.partition(" ") for name in _computation()}
+    found = {row: _computation()[name] for name, (file, _, row) in split.items() if file == path}
+    return dict(sorted(found.items(), key=lambda each: each[1]["flops"]))
 
 
 def recipes() -> dict[str, list[Recipe]]:
@@ -170,11 +180,11 @@ def _folder_page(folder: str, members: list[Recipe]) -> str:
         lines += [_escape(recipe.details), ""] if recipe.details else []
         lines += ["```bash", recipe.command, "```", ""] if recipe.command else []
         lines += [f"- {field}: {_escape(text)}" for field, text in recipe.fields.items()]
-        found = _computation().get(recipe.path.relative_to(RECIPES).as_posix())
-        if found is not None:
+        for row, counted in _counted(recipe).items():
             lines.append(
-                f"- Computation (estimated): {found['flops']:.1e} FLOPs for {found['parameters']:,} parameters, "
-                f"{found['chip_hours']:,} hours of a TPU v5e chip at 40 % of its peak"
+                f"- Computation (estimated{f', {row}' if row else ''}): {counted['flops']:.1e} FLOPs for "
+                f"{counted['parameters']:,} parameters, {counted['chip_hours']:,} hours of a TPU v5e chip at 40 % of "
+                "its peak"
             )
         lines += [f"- File: [`{name}`](../../{name})", ""]
     return "\n".join(lines)

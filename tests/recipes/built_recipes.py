@@ -7,12 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from t5x_like.gin_config.configuration import Override, load, tables_in
-from t5x_like.gin_config.statements import Setting
-from t5x_like.io.files import shipped_directory
+from benchmarks.recipe_names import RECIPES, file_and_row
+from t5x_like.gin_config.configuration import load
 from t5x_like.training.experiment import Experiment, describe
 
-RECIPES = shipped_directory("gin") / "recipes"
 CORPUS = {
     "TRAIN_FILES": "data/king_james/train.txt",
     "VALIDATION_FILES": "data/king_james/validation.txt",
@@ -46,22 +44,6 @@ _SMALL_SIZES = {
 }
 
 
-def recipe_names(*, but: str = "tasks") -> list[str]:
-    """Return each recipe's path in its folder; with each row of its table, ``bert/glue.gin TASK=cola``."""
-    names = []
-    for file in sorted(file for file in RECIPES.rglob("*.gin") if file.stem != but):
-        path, tables = str(file.relative_to(RECIPES)), tables_in(file)
-        names += [f"{path} {table.key}={row}" for table in tables for row in table.rows] or [path]
-    return names
-
-
-def file_and_row(name: str) -> tuple[Path, list[Override]]:
-    """Return the file of a recipe's name, and the choice of its row."""
-    path, _, row = name.partition(" ")
-    key, _, text = row.partition("=")
-    return RECIPES / path, [Setting(key, text, f"--set {row}")] if row else []
-
-
 @functools.cache
 def built(name: str, **macros: Any) -> Experiment:
     file, row = file_and_row(name)
@@ -75,7 +57,8 @@ def built(name: str, **macros: Any) -> Experiment:
 def with_included(file: Path) -> str:
     """Return the text of a recipe and of all files that it or a row of its table includes."""
     text = file.read_text()
-    included = re.findall(r"^(?:include|    '\w+': .*) '(gin/.*\.gin)'", text, re.MULTILINE)
+    lines = re.findall(r"^(?:include|    '\w+':).*", text, re.MULTILINE)
+    included = re.findall(r"'(gin/[^']*\.gin)'", "\n".join(lines))
     return "\n".join([text, *(with_included(RECIPES.parents[1] / name) for name in included)])
 
 
@@ -109,5 +92,7 @@ def described(experiment: Experiment) -> dict[str, Any]:
 
 def config_class(file: Path) -> type:
     """Return the class that a file of ``gin/models`` gives sizes to."""
-    module, name = re.findall(r"^(\w+)\.(\w+Config):", file.read_text(), flags=re.MULTILINE)[0]
-    return getattr(importlib.import_module(f"t5x_like.model.zoo.{module}"), name)
+    text = file.read_text()
+    module, name = re.findall(r"^(\w+)\.(\w+Config):", text, flags=re.MULTILINE)[0]
+    package = re.findall(rf"^from (\S+) import {module}$", text, flags=re.MULTILINE)[0]
+    return getattr(importlib.import_module(f"{package}.{module}"), name)

@@ -360,28 +360,28 @@ ULMFIT_LANGUAGE_MODEL = (
 
 DECODER_SETTINGS: dict[str, Settings] = {
     "gpt1/pretrain_117m.gin": _GPT1,
-    "gpt2/pretrain_124m.gin": _GPT2 | _sizes("Radford et al. 2019, table 2", 12, 768),
-    "gpt2/pretrain_355m.gin": _GPT2 | _sizes("Radford et al. 2019, table 2", 24, 1024),
-    "gpt2/pretrain_774m.gin": _GPT2 | _sizes("Radford et al. 2019, table 2", 36, 1280),
-    "gpt2/pretrain_1_5b.gin": _GPT2 | _sizes("Radford et al. 2019, table 2", 48, 1600),
-    "gpt3/pretrain_125m.gin": _gpt3(12, 768, 12, 64, 256, 6e-4),
-    "gpt3/pretrain_350m.gin": _gpt3(24, 1024, 16, 64, 256, 3e-4),
-    "gpt3/pretrain_760m.gin": _gpt3(24, 1536, 16, 96, 256, 2.5e-4),
-    "gpt3/pretrain_1_3b.gin": _gpt3(24, 2048, None, 128, 512, 2e-4),  # 24 heads there don't fit
-    "gpt3/pretrain_2_7b.gin": _gpt3(32, 2560, 32, 80, 512, 1.6e-4),
-    "gpt3/pretrain_6_7b.gin": _gpt3(32, 4096, 32, 128, 1024, 1.2e-4),
-    "gpt3/pretrain_13b.gin": _gpt3(40, 5140, 40, 128, 1024, 1e-4),
-    "gpt3/pretrain_175b.gin": _gpt3(96, 12288, 96, 128, 1600, 6e-5),
-    "llama/pretrain_7b.gin": _llama(32, 4096, 32, 3e-4),
-    "llama/pretrain_13b.gin": _llama(40, 5120, 40, 3e-4),
-    "llama/pretrain_30b.gin": _llama(60, 6656, 52, 1.5e-4),
-    "llama/pretrain_65b.gin": _llama(80, 8192, 64, 1.5e-4),
-    "llama2/pretrain_7b.gin": _llama2(3e-4),
-    "llama2/pretrain_13b.gin": _llama2(3e-4),
-    "llama2/pretrain_34b.gin": _llama2(1.5e-4)
+    "gpt2/pretrain.gin SIZE=124m": _GPT2 | _sizes("Radford et al. 2019, table 2", 12, 768),
+    "gpt2/pretrain.gin SIZE=355m": _GPT2 | _sizes("Radford et al. 2019, table 2", 24, 1024),
+    "gpt2/pretrain.gin SIZE=774m": _GPT2 | _sizes("Radford et al. 2019, table 2", 36, 1280),
+    "gpt2/pretrain.gin SIZE=1_5b": _GPT2 | _sizes("Radford et al. 2019, table 2", 48, 1600),
+    "gpt3/pretrain.gin SIZE=125m": _gpt3(12, 768, 12, 64, 256, 6e-4),
+    "gpt3/pretrain.gin SIZE=350m": _gpt3(24, 1024, 16, 64, 256, 3e-4),
+    "gpt3/pretrain.gin SIZE=760m": _gpt3(24, 1536, 16, 96, 256, 2.5e-4),
+    "gpt3/pretrain.gin SIZE=1_3b": _gpt3(24, 2048, None, 128, 512, 2e-4),  # 24 heads there don't fit
+    "gpt3/pretrain.gin SIZE=2_7b": _gpt3(32, 2560, 32, 80, 512, 1.6e-4),
+    "gpt3/pretrain.gin SIZE=6_7b": _gpt3(32, 4096, 32, 128, 1024, 1.2e-4),
+    "gpt3/pretrain.gin SIZE=13b": _gpt3(40, 5140, 40, 128, 1024, 1e-4),
+    "gpt3/pretrain.gin SIZE=175b": _gpt3(96, 12288, 96, 128, 1600, 6e-5),
+    "llama/pretrain.gin SIZE=7b": _llama(32, 4096, 32, 3e-4),
+    "llama/pretrain.gin SIZE=13b": _llama(40, 5120, 40, 3e-4),
+    "llama/pretrain.gin SIZE=30b": _llama(60, 6656, 52, 1.5e-4),
+    "llama/pretrain.gin SIZE=65b": _llama(80, 8192, 64, 1.5e-4),
+    "llama2/pretrain.gin SIZE=7b": _llama2(3e-4),
+    "llama2/pretrain.gin SIZE=13b": _llama2(3e-4),
+    "llama2/pretrain.gin SIZE=34b": _llama2(1.5e-4)
     | _sizes("facebookresearch/codellama, 34B", 48, 8192, 64)
     | published("facebookresearch/codellama, 34B", model__num_kv_heads=8, model__mlp_dim=22016),
-    "llama2/pretrain_70b.gin": _llama2(1.5e-4),
+    "llama2/pretrain.gin SIZE=70b": _llama2(1.5e-4),
     "llama3/pretrain_8b.gin": _llama3(32, 4096, 32, 3e-4)
     | published("Dubey et al. 2024, table 3", model__mlp_dim=14336),
     "llama3/pretrain_70b.gin": _llama3(80, 8192, 64, 1.5e-4)
@@ -411,19 +411,19 @@ DECODER_SETTINGS: dict[str, Settings] = {
 _BILLION = 10**9
 # Tokens of the warm-up, until the rate is at its lowest, and of the whole run.
 TOKENS: dict[str, tuple[float, float, float]] = {
-    f"gpt3/pretrain_{size}.gin": (0.375 * _BILLION, 260 * _BILLION, 300 * _BILLION)
+    f"gpt3/pretrain.gin SIZE={size}": (0.375 * _BILLION, 260 * _BILLION, 300 * _BILLION)
     for size in ("125m", "350m", "760m", "1_3b", "2_7b", "6_7b", "13b", "175b")
 }
 # Tokens of the whole run: LLaMA's table 2, Llama 2's table 1, the model card of Llama 3 8B and 70B.
 TOKENS_IN_ALL = {
-    "llama/pretrain_7b.gin": 1000 * _BILLION,
-    "llama/pretrain_13b.gin": 1000 * _BILLION,
-    "llama/pretrain_30b.gin": 1400 * _BILLION,
-    "llama/pretrain_65b.gin": 1400 * _BILLION,
-    "llama2/pretrain_7b.gin": 2000 * _BILLION,
-    "llama2/pretrain_13b.gin": 2000 * _BILLION,
-    "llama2/pretrain_34b.gin": 2000 * _BILLION,
-    "llama2/pretrain_70b.gin": 2000 * _BILLION,
+    "llama/pretrain.gin SIZE=7b": 1000 * _BILLION,
+    "llama/pretrain.gin SIZE=13b": 1000 * _BILLION,
+    "llama/pretrain.gin SIZE=30b": 1400 * _BILLION,
+    "llama/pretrain.gin SIZE=65b": 1400 * _BILLION,
+    "llama2/pretrain.gin SIZE=7b": 2000 * _BILLION,
+    "llama2/pretrain.gin SIZE=13b": 2000 * _BILLION,
+    "llama2/pretrain.gin SIZE=34b": 2000 * _BILLION,
+    "llama2/pretrain.gin SIZE=70b": 2000 * _BILLION,
     "llama3/pretrain_8b.gin": 15_000 * _BILLION,
     "llama3/pretrain_70b.gin": 15_000 * _BILLION,
 }

@@ -509,12 +509,12 @@ PAPER_SETTINGS: dict[str, Settings] = {
     "ernie/pretrain_base_phrases.gin": _ERNIE | _ERNIE_PHRASES,
     "ernie/pretrain_base_entities.gin": _ERNIE | _ERNIE_ENTITIES,
     "distillation/distilbert.gin": _DISTILBERT,
-    "transformer/wmt14_en_de_base.gin": _TRANSFORMER | _TRANSFORMER_BASE,
-    "transformer/wmt14_en_de_big.gin": _TRANSFORMER | _TRANSFORMER_BIG,
-    "transformer/wmt14_en_fr_base.gin": _TRANSFORMER
+    "transformer/wmt14.gin RUN=en_de_base": _TRANSFORMER | _TRANSFORMER_BASE,
+    "transformer/wmt14.gin RUN=en_de_big": _TRANSFORMER | _TRANSFORMER_BIG,
+    "transformer/wmt14.gin RUN=en_fr_base": _TRANSFORMER
     | _TRANSFORMER_BASE
     | published("Vaswani et al. 2017, section 5.1", target_template="{fr}"),
-    "transformer/wmt14_en_fr_big.gin": _TRANSFORMER
+    "transformer/wmt14.gin RUN=en_fr_big": _TRANSFORMER
     | _TRANSFORMER_BIG
     | published("Vaswani et al. 2017, section 6.1", target_template="{fr}", model__dropout_rate=0.1),
     **{name: _MODERNBERT | settings for name, settings in _MODERNBERT_STAGES.items()},

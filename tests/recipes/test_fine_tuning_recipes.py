@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks.recipe_names import RECIPES, file_and_row, recipe_names
 from t5x_like.gin_config.configuration import load
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
@@ -26,12 +27,9 @@ from t5x_like.training.losses import MarginRanking
 from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from tests.recipes.built_recipes import (
-    RECIPES,
     built,
     config_class,
     described,
-    file_and_row,
-    recipe_names,
     small,
 )
 from tests.recipes.fine_tuning_settings import FINE_TUNING_SETTINGS, GLUE
@@ -75,7 +73,7 @@ def test_every_fine_tuning_recipe_of_a_paper_is_compared_with_it() -> None:
     papers = {name.split("/")[0] for name in FINE_TUNING_SETTINGS}
     recipes = {
         name
-        for name in recipe_names()
+        for name in recipe_names("**/*.gin")
         if name.split("/")[0] in papers and not name.split("/")[1].startswith("pretrain")
     }
     # PAWS-Wiki's paper publishes no settings.

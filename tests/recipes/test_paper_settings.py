@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.recipe_flops import size_of
+from benchmarks.recipe_names import file_and_row, recipe_names
 from t5x_like.io.files import read_json
 from t5x_like.optimizers.schedules import LinearWarmupCosine
 from t5x_like.partitioning.mesh import MeshConfig
@@ -19,7 +20,7 @@ from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import new_state, plan_state
 from t5x_like.training.step import train_step
 from tests.recipes import paper_settings
-from tests.recipes.built_recipes import RECIPES, built, described, small
+from tests.recipes.built_recipes import built, described, small
 from tests.recipes.decoder_settings import DECODER_SETTINGS, TOKENS, TOKENS_IN_ALL
 from tests.recipes.encoder_decoder_settings import ENCODER_DECODER_SETTINGS
 from tests.references import ROOT
@@ -87,7 +88,7 @@ def on_shipped_pairs(task: Any) -> Any:
 
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
 def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
-    mixes = "{corpus}" in (RECIPES / name).read_text()
+    mixes = "{corpus}" in file_and_row(name)[0].read_text()
     found = described(built(name, **CORPORA) if mixes else built(name))
     differing = {
         key: (found.get(key, "no such field"), *each)
@@ -193,6 +194,5 @@ def test_a_run_reads_as_many_tokens_as_its_paper_says(name: str) -> None:
 
 
 def test_every_pretraining_recipe_of_a_paper_is_compared_with_it() -> None:
-    files = {str(file.relative_to(RECIPES)) for file in RECIPES.glob("*/pretrain*.gin")}
-    files.add("distillation/distilbert.gin")
-    assert files - set(PAPER_SETTINGS) == {"quickstart/pretrain.gin"}
+    names = recipe_names("*/pretrain*.gin", "transformer/wmt*.gin", "distillation/distilbert.gin")
+    assert set(names) - set(PAPER_SETTINGS) == {"quickstart/pretrain.gin"}

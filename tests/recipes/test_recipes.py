@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.recipe_names import file_and_row, recipe_names
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction
 from t5x_like.gin_config.configuration import Configuration, Override, load
 from t5x_like.gin_config.user_error import UserError
@@ -15,7 +16,7 @@ from t5x_like.model.parameters import abstract
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.reports.run_report import RunReport
 from t5x_like.training.experiment import Experiment
-from tests.recipes.built_recipes import CORPUS, file_and_row, recipe_names, with_included
+from tests.recipes.built_recipes import CORPUS, with_included
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
@@ -52,7 +53,7 @@ def each_recipe() -> pytest.MarkDecorator:
             name,
             marks=pytest.mark.slow if INCLUDES_RECIPE.search(file_and_row(name)[0].read_text()) else (),
         )
-        for name in recipe_names()
+        for name in recipe_names("**/*.gin")
     ]
     return pytest.mark.parametrize("name", marked)
 
