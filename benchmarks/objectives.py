@@ -6,6 +6,7 @@ python -m benchmarks.objectives --output benchmarks/results/objectives_cpu.json 
 import argparse
 import json
 import math
+import re
 import tempfile
 import time
 from collections import Counter
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import about
+from benchmarks.recipe_names import file_and_row, recipe_names
 from t5x_like.gin_config.configuration import load
-from t5x_like.io.files import shipped_directory
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
@@ -25,19 +26,20 @@ from t5x_like.training.experiment import Experiment
 from t5x_like.training.train import train
 from t5x_like.training.validation import entropy
 
-RECIPES = sorted(
-    file.stem
-    for file in (shipped_directory("gin") / "recipes/objectives").glob("*.gin")
-    if file.stem != "tasks"
-)
+# Objective -> recipe.
+_NAMES = {
+    re.findall(r"\w+", name.removesuffix(".gin"))[-1]: name for name in recipe_names("objectives/*.gin")
+}
+RECIPES = sorted(_NAMES)
 
 OF_ANSWERS = ("chat", "sft")
 
 
 def read_recipe(name: str, model_dir: str, overrides: Sequence[str] = ()) -> Experiment:
     """Return the recipe's experiment, its task renamed to the recipe: a process has one task of a name."""
+    file, row = file_and_row(_NAMES[name])
     macros = [f"MODEL_DIR='{model_dir}'", f"MIXTURE='{name}'", *overrides]
-    return load([f"gin/recipes/objectives/{name}.gin"], macros, roots=[Experiment]).value
+    return load([str(file)], [*row, *macros], roots=[Experiment]).value
 
 
 def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: LoaderConfig) -> dict[str, Any]:

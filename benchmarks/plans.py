@@ -76,8 +76,10 @@ PROGRAMS = {
     "t5_1_1_xxl_v5p_model_axis_save_dot_except_mlp": _xxl("fsdp=16,model=4", "save_dot_except_mlp"),
 }
 
-_LLAMA = ("gin/recipes/objectives/causal_lm.gin", "gin/models/llama/7b.gin", "gin/hardware/v5e_8.gin")
+_CAUSAL_LM = "gin/recipes/objectives/king_james.gin"  # with OBJECTIVE_NAME=causal_lm
+_LLAMA = (_CAUSAL_LM, "gin/models/llama/7b.gin", "gin/hardware/v5e_8.gin")
 _LLAMA_SMALL = (
+    "OBJECTIVE_NAME=causal_lm",
     "LlamaConfig.model_dim=1024",
     "LlamaConfig.mlp_dim=2816",
     "LlamaConfig.num_layers=24",
@@ -89,6 +91,7 @@ _LLAMA_SMALL = (
 )
 
 _LLAMA_1B = (
+    "OBJECTIVE_NAME=causal_lm",
     "LlamaConfig.model_dim=2048",
     "LlamaConfig.mlp_dim=5632",
     "LlamaConfig.num_layers=22",
@@ -139,8 +142,13 @@ def _sizes() -> dict[str, Program]:
 
 
 def _decoder(model: str, topology: str, mesh: str, length: int, rows: int, vocab_size: int) -> Program:
-    files = ("gin/recipes/objectives/causal_lm.gin", f"gin/models/{model}.gin", "gin/hardware/v5e_8.gin")
-    sizes = (f"TARGETS_LENGTH={length}", f"BATCH_SIZE={rows}", f"VOCAB_SIZE={vocab_size}")
+    files = (_CAUSAL_LM, f"gin/models/{model}.gin", "gin/hardware/v5e_8.gin")
+    sizes = (
+        "OBJECTIVE_NAME=causal_lm",
+        f"TARGETS_LENGTH={length}",
+        f"BATCH_SIZE={rows}",
+        f"VOCAB_SIZE={vocab_size}",
+    )
     return Program(files, topology, mesh, (*sizes, "TRAIN_STEPS=1000000", "REMAT=full"))
 
 

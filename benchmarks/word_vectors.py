@@ -5,7 +5,7 @@
 The analogies are pairs of words in six sections, each pair with each other one of its section; ``--questions`` writes
 them in the form of questions-words.txt. Random vectors of the same words are the baseline.
 
-Then a tiny GPT-2 over the same words is trained by gin/recipes/objectives/causal_lm.gin for a few steps: from fresh
+Then a tiny GPT-2 over the same words is trained by gin/recipes/objectives/king_james.gin for a few steps: from fresh
 embeddings, from word2vec's vectors, and from the same vectors with their words shuffled. The last shows what their
 scale alone does.
 """
@@ -53,7 +53,7 @@ SECTIONS = {
     "ten tenth",
     "pronouns": "i my, thou thy, he his, she her, we our, ye your, they their",
 }
-RECIPE = "gin/recipes/objectives/causal_lm.gin"
+RECIPE = "gin/recipes/objectives/king_james.gin"
 VECTORS = "gin/runs/word_vectors.gin"
 MODEL_DIM, MODEL_STEPS = 64, 300
 METHODS = {"word2vec": SkipGram, "glove": Glove}
@@ -137,7 +137,9 @@ def train_gpt2(folder: Path, text: WordText, seeds: Sequence[int]) -> dict[str, 
         if kind != "fresh":
             files.append(VECTORS)
             macros.append(f"WORD_VECTORS='{folder}/{kind}.txt'")
-        last = train(load(files, macros, roots=[Experiment]).value).last["validation/king_james"]
+        last = train(load(files, ["OBJECTIVE_NAME='causal_lm'", *macros], roots=[Experiment]).value).last[
+            "validation/king_james"
+        ]
         found["runs"][f"{kind}, seed {seed}"] = {
             "embeddings": kind,
             "seed": seed,

@@ -220,12 +220,14 @@ def test_a_teacher_that_does_not_fit_is_found(folder: Path, capsys: pytest.Captu
     assert validate("TEACHER=wide", "HIDDEN_STATES_WEIGHT=0", flags=flags) == 0
 
 
+KING_JAMES = "gin/recipes/objectives/king_james.gin"
 TEXT = ["--set=TRAIN_FILES=data/king_james/validation.txt", "--set=TRAIN_STEPS=1000", "--model_dir=run"]
 
 
 def test_a_memory_needs_rows_that_continue_the_batch_before(capsys: pytest.CaptureFixture[str]) -> None:
     recipe = [
-        "--gin_file=gin/recipes/objectives/contiguous_lm.gin",
+        f"--gin_file={KING_JAMES}",
+        "--set=OBJECTIVE_NAME=contiguous_lm",
         "--gin_file=gin/objectives/causal_lm.gin",
     ]
     assert main(["config", "validate", *recipe, *TEXT, "--set=MIXTURE=shuffled_rows"]) == 2
@@ -256,8 +258,11 @@ def test_a_memory_needs_rows_that_continue_the_batch_before(capsys: pytest.Captu
 def test_the_state_of_an_lstm_needs_rows_that_continue_it(
     added: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = ["gin/recipes/objectives/contiguous_lm.gin", "gin/models/awd_lstm/tiny.gin"]
-    flags = [f"--gin_file={each}" for each in recipe]
+    flags = [
+        f"--gin_file={KING_JAMES}",
+        "--gin_file=gin/models/awd_lstm/tiny.gin",
+        "--set=OBJECTIVE_NAME=contiguous_lm",
+    ]
     assert main(["config", "validate", *flags, added, *TEXT, "--set=MIXTURE=rows_of_lstm"]) == 2
     assert message in capsys.readouterr().err
 
@@ -290,8 +295,8 @@ def test_a_loss_of_candidates_needs_candidates(capsys: pytest.CaptureFixture[str
 
 
 def test_text_that_is_read_several_times_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = "--gin_file=gin/recipes/objectives/causal_lm.gin"
-    assert main(["config", "validate", recipe, *TEXT, "--set=MIXTURE=bible"]) == 0
+    recipe = [f"--gin_file={KING_JAMES}", "--set=OBJECTIVE_NAME=causal_lm"]
+    assert main(["config", "validate", *recipe, *TEXT, "--set=MIXTURE=bible"]) == 0
     assert "the run reads bible about 2." in capsys.readouterr().out
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,25 +20,27 @@ from t5x_like.planning.search import meshes
 from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
 
-T5 = "gin/recipes/objectives/span_corruption.gin"
-GPT = "gin/recipes/objectives/causal_lm.gin"
-BERT = "gin/recipes/objectives/masked_lm.gin"
+KING_JAMES = "gin/recipes/objectives/king_james.gin"
+T5 = ("--gin_file", KING_JAMES, "--set", "OBJECTIVE_NAME=span_corruption")
+GPT = ("--gin_file", KING_JAMES, "--set", "OBJECTIVE_NAME=causal_lm")
+BERT = ("--gin_file", "gin/recipes/objectives/masked_lm.gin")
 QUICKSTART = "gin/recipes/t5_1_1/pretrain_base.gin"
 
 
-def own_task(recipe: str) -> list[str]:
+def own_task(arguments: Sequence[str]) -> list[str]:
     """Flags that name a recipe's task after it: recipes of one process must not share a name."""
-    return ["--set", f"MIXTURE=plan_{Path(recipe).stem}"] if "objectives" in recipe else []
+    names = re.findall(r"OBJECTIVE_NAME=(\w+)|objectives/(masked_lm)\.gin", " ".join(arguments))
+    return ["--set", f"MIXTURE=plan_{''.join(names[0])}"] if names else []
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    flags = own_task(arguments[arguments.index("--gin_file") + 1])
+    flags = own_task(arguments)
     assert main(["plan", "--topology", "cpu:8", "--json", *arguments, *flags]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    flags = own_task(arguments[arguments.index("--gin_file") + 1]) if "--gin_file" in arguments else []
+    flags = own_task(arguments)
     assert main(["plan", *arguments, *flags]) == 2
     shown = capsys.readouterr()
     assert not shown.out
@@ -46,7 +49,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = planned(capsys, "--gin_file", T5, "--mesh", "fsdp=4,model=2")
+    plan = planned(capsys, *T5, "--mesh", "fsdp=4,model=2")
     assert plan["mesh"] == {"data": 1, "fsdp": 4, "expert": 1, "context": 1, "model": 2}
     assert plan["positions_per_step"] == 8 * (64 + 24)
     assert plan["memory"]["fits"]
@@ -65,7 +68,7 @@ def test_a_t5_on_a_mesh_of_two_axes_is_counted(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_rows_that_devices_share_send_keys_and_values_around(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = planned(capsys, "--gin_file", GPT, "--mesh", "data=2,context=4", "--search", "--max_programs", "1")
+    plan = planned(capsys, *GPT, "--mesh", "data=2,context=4", "--search", "--max_programs", "1")
     assert plan["mesh"] == {"data": 2, "fsdp": 1, "expert": 1, "context": 4, "model": 1}
     assert plan["program"]["loops_without_trip_count"] == 0
     along = {(each["kind"], *each["axes"]) for each in plan["program"]["collectives"]}
@@ -83,14 +86,16 @@ def test_a_length_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flags = ("--mesh", "data=2,context=4", "--set", "TARGETS_LENGTH=62")
-    message = refusal(capsys, "--gin_file", GPT, "--topology", "cpu:8", *flags)
+    message = refusal(capsys, *GPT, "--topology", "cpu:8", *flags)
     assert "rows of 62 tokens can't be split evenly into context 4 parts; use 60 or 64 tokens" in message
     assert "The nearest that do: --mesh=data=2,fsdp=2,context=2,model=1" in message
 
 
 @pytest.mark.parametrize("recipe", [GPT, BERT])
-def test_a_decoder_and_an_encoder_are_counted(capsys: pytest.CaptureFixture[str], recipe: str) -> None:
-    plan = planned(capsys, "--gin_file", recipe)
+def test_a_decoder_and_an_encoder_are_counted(
+    capsys: pytest.CaptureFixture[str], recipe: tuple[str, ...]
+) -> None:
+    plan = planned(capsys, *recipe)
     assert plan["mesh"] == {"data": 8, "fsdp": 1, "expert": 1, "context": 1, "model": 1}
     assert plan["positions_per_step"] == 8 * 64
     assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=0.05)
@@ -107,7 +112,7 @@ def test_gpus_without_their_compiler_are_planned_from_counts_and_say_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_compiler, "is_installed", lambda: False)
-    assert main(["plan", "--gin_file", T5, "--topology", "h100:8", *own_task(T5)]) == 0
+    assert main(["plan", *T5, "--topology", "h100:8", *own_task(T5)]) == 0
     table = capsys.readouterr().out
     assert "from counts, not compiled" in table
     assert "pip install 't5x-like[gpu]'" in table
@@ -130,8 +135,7 @@ def test_attention_by_cudnn_without_a_compiler_for_gpus_is_planned_as_blockwise(
     plans = [
         planned(
             capsys,
-            "--gin_file",
-            T5,
+            *T5,
             "--topology",
             "h200:1",
             "--set",
@@ -148,34 +152,30 @@ def test_attention_by_cudnn_without_a_compiler_for_gpus_is_planned_as_blockwise(
 
 @pytest.mark.parametrize("recipe", [T5, GPT])
 def test_generation_is_planned_by_its_cache_prefill_and_tokens(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, recipe: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, recipe: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(gpu_compiler, "is_installed", lambda: False)
-    plan = planned(capsys, "--gin_file", recipe, "--decode", "16")
+    plan = planned(capsys, *recipe, "--decode", "16")
     assert plan["max_new_tokens"] == 16
     # A row on each device; weights are copies.
     prompts, token = plan["prefill"]["flops"], plan["token"]["flops"]
     assert prompts > 20 * token > 0
     assert plan["token"]["peak_bytes"] > plan["weight_bytes"] + plan["cache_bytes"]
-    assert (
-        main(["plan", "--gin_file", recipe, "--topology", "h200:8", "--decode", "16", *own_task(recipe)]) == 0
-    )
+    assert main(["plan", *recipe, "--topology", "h200:8", "--decode", "16", *own_task(recipe)]) == 0
     assert re.search(
         r"at most [\d,]+ new tokens/s without overlap  \[counts, data sheet\]", capsys.readouterr().out
     )
 
 
 def test_generation_by_a_model_that_only_reads_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = "gin/recipes/objectives/electra_pretraining.gin"
-    message = refusal(capsys, "--gin_file", recipe, "--topology", "cpu:8", "--decode", "16")
+    electra = ("--gin_file", KING_JAMES, "--set", "OBJECTIVE_NAME=electra_pretraining")
+    message = refusal(capsys, *electra, "--topology", "cpu:8", "--decode", "16")
     assert "doesn't generate" in message
-    assert "leave --decode out" in refusal(
-        capsys, "--gin_file", T5, "--topology", "cpu:8", "--decode", "4", "--search"
-    )
+    assert "leave --decode out" in refusal(capsys, *T5, "--topology", "cpu:8", "--decode", "4", "--search")
 
 
 def test_a_search_ranks_what_it_compiled_and_names_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = planned(capsys, "--gin_file", GPT, "--search", "--max_programs", "2")
+    plan = planned(capsys, *GPT, "--search", "--max_programs", "2")
     found = plan["search"]
     assert len(found["plans"]) == 2
     assert found["plans"][0]["memory"]["peak_bytes"] <= found["plans"][1]["memory"]["peak_bytes"]
@@ -183,18 +183,18 @@ def test_a_search_ranks_what_it_compiled_and_names_the_rest(capsys: pytest.Captu
 
 
 def test_an_unknown_topology_is_refused_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refusal(capsys, "--gin_file", T5, "--topology", "v9:4x4")
+    message = refusal(capsys, *T5, "--topology", "v9:4x4")
     assert "there is no topology 'v9:4x4'" in message
     assert "v5p:4x4x4" in message
     assert "cpu:N" in message
-    message = refusal(capsys, "--gin_file", T5, "--topology", "v5e:4x5")
+    message = refusal(capsys, *T5, "--topology", "v5e:4x5")
     assert "v5e has no topology '4x5'" in message
     assert "v5e:4x8" in message
-    assert "write cpu:8" in refusal(capsys, "--gin_file", T5, "--topology", "cpu:many")
+    assert "write cpu:8" in refusal(capsys, *T5, "--topology", "cpu:many")
 
 
 def test_a_mesh_for_other_devices_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--mesh", "fsdp=3")
+    message = refusal(capsys, *T5, "--topology", "cpu:8", "--mesh", "fsdp=3")
     assert "there are 8" in message
     assert "--mesh=data=1,fsdp=4,model=2" in message
 
@@ -202,15 +202,13 @@ def test_a_mesh_for_other_devices_is_refused_with_the_nearest(capsys: pytest.Cap
 def test_a_batch_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:8", "--set", "BATCH_SIZE=6")
+    message = refusal(capsys, *T5, "--topology", "cpu:8", "--set", "BATCH_SIZE=6")
     assert "6 rows of a batch can't be shared out evenly" in message
     assert "--mesh=data=2,fsdp=1,model=4" in message
 
 
 def test_experts_that_the_mesh_does_not_divide_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refusal(
-        capsys, "--gin_file", T5, "--topology", "cpu:8", "--mesh", "expert=8", "--set", "BATCH_SIZE=8"
-    )
+    message = refusal(capsys, *T5, "--topology", "cpu:8", "--mesh", "expert=8", "--set", "BATCH_SIZE=8")
     assert "the mesh has expert=8, and the model has no experts; use fsdp=8 instead" in message
 
 
@@ -231,8 +229,15 @@ def test_the_search_tries_the_expert_axis_where_fsdp_does_not_divide_the_experts
         "vocab_size": 384,
     }
     experiment = load(
-        ["gin/recipes/objectives/span_corruption.gin"],
-        ["MODEL_DIR='unused'", "MIXTURE='experts'", "BATCH_SIZE=8", "INPUTS_LENGTH=16", "TARGETS_LENGTH=16"],
+        [KING_JAMES],
+        [
+            "OBJECTIVE_NAME='span_corruption'",
+            "MODEL_DIR='unused'",
+            "MIXTURE='experts'",
+            "BATCH_SIZE=8",
+            "INPUTS_LENGTH=16",
+            "TARGETS_LENGTH=16",
+        ],
         roots=[Experiment],
     ).value
     model = SwitchTransformerConfig(**size, num_experts=num_experts)
@@ -245,7 +250,7 @@ def test_heads_and_vocabulary_that_the_mesh_does_not_divide_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flags = ("--set", "VOCAB_SIZE=512", "--set", "T5Config.num_heads=4", "--set", "T5Config.mlp_dim=96")
-    message = refusal(capsys, "--gin_file", T5, "--topology", "cpu:6", "--mesh", "data=2,model=3", *flags)
+    message = refusal(capsys, *T5, "--topology", "cpu:6", "--mesh", "data=2,model=3", *flags)
     assert "heads of 4 can't be cut into model=3" in message
     assert "vocab of 512 can't be cut into model=3" in message
     assert "mlp" not in message
@@ -256,7 +261,8 @@ def test_a_recipe_without_a_needed_macro_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     recipe = tmp_path / "recipe.gin"
-    recipe.write_text(Path(T5).read_text().replace("TRAIN_STEPS = 300", "TRAIN_STEPS = %gin.REQUIRED"))
+    text = f"include '{KING_JAMES}'\nOBJECTIVE_NAME = 'span_corruption'\nTRAIN_STEPS = %gin.REQUIRED\n"
+    recipe.write_text(text)
     message = refusal(capsys, "--gin_file", str(recipe), "--topology", "cpu:8")
     assert "--set TRAIN_STEPS=" in message
     assert "--gin_file" in refusal(capsys, "--topology", "cpu:8")
@@ -281,14 +287,14 @@ def test_files_and_vocabulary_need_not_exist(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
 def test_without_libtpu_the_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refusal(capsys, "--gin_file", T5, "--topology", "v5e:2x4")
+    message = refusal(capsys, *T5, "--topology", "v5e:2x4")
     assert "pip install 't5x-like[plan]'" in message
 
 
 def test_a_step_is_compiled_for_a_tpu(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("libtpu", reason="libtpu (pip install 't5x-like[plan]') isn't installed")
     assert os.environ["JAX_PLATFORMS"] == "cpu"
-    assert main(["plan", "--gin_file", T5, "--topology", "v5e:2x4", "--json", *own_task(T5)]) == 0
+    assert main(["plan", *T5, "--topology", "v5e:2x4", "--json", *own_task(T5)]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["program"]["origin"] == "compiled"
     assert plan["program"]["loops_without_trip_count"] == 0
@@ -302,7 +308,7 @@ def test_a_step_is_compiled_for_a_tpu(capsys: pytest.CaptureFixture[str]) -> Non
 def test_attention_kernels_are_compiled_and_counted_for_a_tpu(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("libtpu", reason="libtpu (pip install 't5x-like[plan]') isn't installed")
     kernels = ("--set", "T5Config.attention_implementation=pallas")
-    assert main(["plan", "--gin_file", T5, "--topology", "v5e:2x4", "--json", *kernels, *own_task(T5)]) == 0
+    assert main(["plan", *T5, "--topology", "v5e:2x4", "--json", *kernels, *own_task(T5)]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["program"]["uncounted_custom_calls"] == {}
     # Blocks are padded, and scores are computed again.
@@ -314,7 +320,7 @@ def test_a_cuda_plugin_that_jax_cannot_use_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_compiler, "is_installed", lambda: True)
-    message = refusal(capsys, "--gin_file", T5, "--topology", "h100:8")
+    message = refusal(capsys, *T5, "--topology", "h100:8")
     assert "pip install 't5x-like[gpu]' brings the plugin" in message
 
 
@@ -325,7 +331,7 @@ NO_CUDA = "JAX's CUDA plugin (pip install 't5x-like[gpu]') isn't installed"
 def test_a_step_is_compiled_for_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert os.environ["JAX_PLATFORMS"] == "cpu"
     mesh = ("--mesh", "fsdp=8")
-    assert main(["plan", "--gin_file", T5, "--topology", "h100:8", *mesh, "--json", *own_task(T5)]) == 0
+    assert main(["plan", *T5, "--topology", "h100:8", *mesh, "--json", *own_task(T5)]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["program"]["origin"] == "compiled"
     assert plan["program"]["loops_without_trip_count"] == 0
@@ -342,7 +348,7 @@ def test_attention_by_cudnn_is_compiled_and_counted(capsys: pytest.CaptureFixtur
     for each in ("plain", "cudnn"):
         settings = ("T5Config.compute_dtype=bfloat16", f"T5Config.attention_implementation={each}")
         flags = [text for setting in settings for text in ("--set", setting)]
-        assert main(["plan", "--gin_file", T5, "--topology", "a100:1", "--json", *flags, *own_task(T5)]) == 0
+        assert main(["plan", *T5, "--topology", "a100:1", "--json", *flags, *own_task(T5)]) == 0
         plans.append(json.loads(capsys.readouterr().out))
     plain, cudnn = plans
     assert cudnn["program"]["uncounted_custom_calls"] == {}

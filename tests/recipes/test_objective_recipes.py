@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.objectives import RECIPES, read_recipe
 from t5x_like.batch import Batch
+from t5x_like.gin_config.configuration import tables_in
 from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
 from t5x_like.text import registry
@@ -87,18 +88,29 @@ def heads_of(plan: StatePlan, params, batch: Batch) -> dict[str, jax.Array]:
 
 
 def test_every_objective_has_a_recipe() -> None:
-    used = set()
-    for name in RECIPES:
-        text = (GIN / "recipes/objectives" / f"{name}.gin").read_text()
-        used |= set(re.findall(r"include 'gin/objectives/(\w+)\.gin'", text))
+    texts = [file.read_text() for file in (GIN / "recipes/objectives").glob("*.gin")]
+    used = {name for text in texts for name in re.findall(r"'gin/objectives/(\w+)\.gin'", text)}
     assert used == {file.stem for file in (GIN / "objectives").glob("*.gin")}
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_includes_one_of_each_drawer_and_changes_little(name: str) -> None:
-    text = (GIN / "recipes/objectives" / f"{name}.gin").read_text()
+OWN_RECIPES = [
+    file for file in (GIN / "recipes/objectives").glob("*.gin") if file.stem not in ("king_james", "tasks")
+]
+
+
+@pytest.mark.parametrize("file", OWN_RECIPES, ids=lambda file: file.stem)
+def test_a_recipe_includes_one_of_each_drawer_and_changes_little(file: Path) -> None:
+    text = file.read_text()
     drawers = re.findall(r"include 'gin/(\w+)/", text)
-    of_objectives = [] if name in ("chat", "sft") else ["objectives"]  # their tasks have answers to learn
+    of_objectives = (
+        [] if file.stem in ("chat", "sft") else ["objectives"]
+    )  # their tasks have answers to learn
     assert drawers == ["models", "hardware", *of_objectives, "runs", "recipes"]
     after = text.rpartition("include ")[2].splitlines()[1:]
     assert len([line for line in after if line.strip()]) <= 15
+
+
+def test_a_row_of_the_table_has_a_model_and_an_objective() -> None:
+    (table,) = tables_in(GIN / "recipes/objectives/king_james.gin")
+    for row in table.rows.values():
+        assert [re.findall(r"^gin/(\w+)/", file) for file in row[-1]] == [["models"], ["objectives"]]

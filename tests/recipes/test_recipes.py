@@ -21,6 +21,7 @@ from tests.recipes.built_recipes import CORPUS, with_included
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
 INCLUDES_RECIPE = re.compile(r"^include 'gin/recipes/(?!\S*tasks\.gin')", re.MULTILINE)
+SPAN_CORRUPTION = ["OBJECTIVE_NAME='span_corruption'"]
 ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 
 
@@ -113,7 +114,7 @@ def test_a_recipe_on_files_takes_them_and_the_vocabulary_by_macros_at_its_top(fi
 
 
 def test_another_vocabulary_changes_the_models_size_and_a_given_size_counts() -> None:
-    recipe, flags = str(GIN / "recipes/objectives/span_corruption.gin"), ["MODEL_DIR='run'"]
+    recipe, flags = str(GIN / "recipes/objectives/king_james.gin"), [*SPAN_CORRUPTION, "MODEL_DIR='run'"]
     vocabulary = "VOCABULARY='data/vocabulary/spiece.model'"
     assert load([recipe], flags, roots=ROOTS).value.model.vocab_size == 384
     assert load([recipe], [*flags, vocabulary], roots=ROOTS).value.model.vocab_size == 4224
@@ -123,6 +124,6 @@ def test_another_vocabulary_changes_the_models_size_and_a_given_size_counts() ->
 
 
 def test_a_vocabulary_that_is_not_there_is_placed_where_it_was_named() -> None:
-    recipe = str(GIN / "recipes/objectives/span_corruption.gin")
+    recipe = str(GIN / "recipes/objectives/king_james.gin")
     with pytest.raises(UserError, match=r"command line: .*vocabulary 'none.model'.*does not exist"):
-        load([recipe], ["MODEL_DIR='run'", "VOCABULARY='none.model'"], roots=ROOTS)
+        load([recipe], [*SPAN_CORRUPTION, "MODEL_DIR='run'", "VOCABULARY='none.model'"], roots=ROOTS)
