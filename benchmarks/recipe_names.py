@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from t5x_like.gin_config.configuration import Override, tables_in
+from t5x_like.gin_config.configuration import tables_in
+from t5x_like.gin_config.gin_syntax import Override
 from t5x_like.gin_config.statements import Setting
 from t5x_like.io.files import shipped_directory
 

@@ -282,32 +282,20 @@ class Checkpoints:
         return chosen, skipped
 
 
-def restore_params(directory: PathLike, like: Any, step: int | None = None, *, part: str = "params") -> Any:
-    """Return the weights (the part ``params`` of the state) of another run.
+def restore_step(
+    directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
+) -> tuple[int, Any]:
+    """Return the step of another run, and its weights (the part ``params`` of the state).
 
     Args:
       directory: A run, its ``checkpoints`` directory, or one step.
       like: Containers of the weights; see ``Checkpoints.restore``.
-      step: ``None`` for the newest.
+      step: Step to choose; ``None`` for the newest.
       part: Another part of the state that is like the weights, such as their ``average``.
 
     Raises:
       FileNotFoundError: There is no checkpoint.
       ValueError: Names, shapes or dtypes differ (all are listed), or no step is undamaged.
-    """
-    return restore_step(directory, like, step=step, part=part)[1]
-
-
-def restore_step(
-    directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
-) -> tuple[int, Any]:
-    """Return the step that ``restore_params`` chooses, and its weights. Arguments and errors are the same.
-
-    Args:
-      directory: Run, its ``checkpoints`` directory, or one step.
-      like: Containers of the weights; see ``Checkpoints.restore``.
-      step: Step to choose; ``None`` for the newest.
-      part: Part of the state to read; see ``restore_params``.
     """
     parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
@@ -320,13 +308,13 @@ def restore_step(
 def lazy_params(
     directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
 ) -> Iterator[Any]:
-    """Yield the weights of ``restore_params`` as lazy arrays; each access reads the whole array.
+    """Yield the weights of ``restore_step`` as lazy arrays; each access reads the whole array.
 
     Args:
       directory: Run, its ``checkpoints`` directory, or one step.
       like: Containers of the weights; see ``Checkpoints.restore``.
       step: Step to choose; ``None`` for the newest.
-      part: Part of the state to read; see ``restore_params``.
+      part: Part of the state to read; see ``restore_step``.
     """
     parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:

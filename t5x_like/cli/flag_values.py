@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from t5x_like.gin_config.configuration import Configuration, as_binding
+from t5x_like.gin_config.configuration import Configuration
+from t5x_like.gin_config.gin_syntax import as_binding
 from t5x_like.gin_config.statements import COMMAND_LINE
 
 

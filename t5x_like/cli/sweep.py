@@ -24,7 +24,7 @@ from t5x_like.cli.arguments import (
     undefined_macros,
 )
 from t5x_like.cli.number_types import positive
-from t5x_like.gin_config.configuration import Override
+from t5x_like.gin_config.gin_syntax import Override
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json

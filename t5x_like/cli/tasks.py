@@ -7,7 +7,9 @@ t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tok
 """
 
 import argparse
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from t5x_like.cli.arguments import (
     EXPERIMENT,
@@ -21,7 +23,7 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.text import registry
 from t5x_like.text.batches.first_examples import TaskExample
 from t5x_like.text.batches.task_description import TaskDescription
-from t5x_like.text.benchmarks import card, catalogue
+from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.seqio_bridge import task_examples
 
 
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         and arguments.name in catalogue.all_names()
         and not registry.is_defined(arguments.name)
     ):
-        print(card.card(arguments.name))
+        print(_card(arguments.name))
         print("\nIt needs no file: name it wherever a task is named. Its data: t5x-like data status")
         return 0
     if arguments.what == "show":
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n{_example(shown)}")
         return 0
     names = [*registry.task_names(), *registry.mixture_names()]
-    cards = [card.short_card(name) for name in catalogue.all_names() if name not in names]
+    cards = [_short_card(name) for name in catalogue.all_names() if name not in names]
     print("\n\n".join([*(_describe(task_examples.describe(name)) for name in names), *cards]))
     return 0
 
@@ -130,3 +132,53 @@ def _run(run: Sequence[float]) -> str:
     if len(run) == 1:
         return f"{run[0]:g}"
     return f"{run[0]:g} x{len(run)}" if run[0] == run[1] else f"{run[0]:g}..{run[-1]:g}"
+
+
+def _short_card(name: str) -> str:
+    """Describe a benchmark or a mixture in a few lines."""
+    if name in catalogue.mixtures():
+        return _mixture_card(name)
+    benchmark = catalogue.benchmark(name)
+    splits = ", ".join(f"{split} {benchmark.source.rows[split]:,}" for split in benchmark.splits)
+    lines = [f"{name} (benchmark)", f"  what        {benchmark.title}", f"  splits      {splits}"]
+    if benchmark.metrics:
+        lines.append(f"  metrics     {', '.join(metric.__name__ for metric in benchmark.metrics)}")
+    return "\n".join(lines)
+
+
+def _card(name: str) -> str:
+    """Describe a benchmark or a mixture in full, with source, head format and golden examples."""
+    if name in catalogue.mixtures():
+        return _mixture_card(name)
+    benchmark = catalogue.benchmark(name)
+    source = benchmark.source
+    about = {
+        "answers": ", ".join(benchmark.labels) or "open",
+        "for a head": "" if benchmark.head is None else type(benchmark.head).__name__,
+        "from": source.home,
+        "cite": source.citation,
+        "license": source.license,
+    }
+    lines = [_short_card(name), *(f"  {key:<11} {value}" for key, value in about.items() if value)]
+    for example in benchmark.examples:
+        lines += ["", f"raw      {_json(example.row)}"]
+        if not example.worded:
+            lines.append("         left out")
+        for worded in example.worded:
+            lines += [f"inputs   {worded['inputs']}", f"targets  {worded['targets']}"]
+    return "\n".join(lines)
+
+
+def _mixture_card(name: str) -> str:
+    mixture = catalogue.mixtures()[name]
+    assert isinstance(mixture.rates, dict)
+    total = sum(mixture.rates.values())
+    shares = [
+        f"{task} {rate / total:.1%}" if rate else f"{task} (evaluated only)"
+        for task, rate in mixture.rates.items()
+    ]
+    return f"{name} (mixture of benchmarks)\n  mixed       {', '.join(shares)}"
+
+
+def _json(row: Any) -> str:
+    return json.dumps(dict(row), ensure_ascii=False)

@@ -1,46 +1,34 @@
-"""Build one value from gin files, ``--set`` and ``--gin.`` flags. The only importer of gin.
+"""Build one value from gin files, ``--set`` and ``--gin.`` flags.
 
 Gin's own parser reads the files; ``resolver.py`` evaluates the statements by gin's rules, so that every message
 can name a file and a line. The reasons are in ``docs/decisions/0002``. Reading a configuration calls configuration
 classes and functions only: the rule is in ``configuration_names.py``.
 """
 
-import io
 import os
-import re
-import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from t5x_like.gin_config.bindings import Bindings
 from t5x_like.gin_config.config_text import config_text
+from t5x_like.gin_config.gin_syntax import Override, as_binding, parse
 from t5x_like.gin_config.resolver import ResolvedParameter, Resolver
 from t5x_like.gin_config.statements import (
     REQUIRED,
     BindingStatement,
     BlockStatement,
-    ConfigurableReference,
     GinStatements,
     ImportStatement,
     IncludeStatement,
-    MacroReference,
     Origin,
-    PlainText,
-    Setting,
-    Statement,
     macros_in,
 )
-from t5x_like.gin_config.syntax_errors import syntax_mistake
 from t5x_like.gin_config.tables import TABLE, GinTable, is_table, read_table, replace_tables
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import shipped_directory
 
-Override = str | Setting
-
 _OUR_PACKAGES = ("t5x_like", "__gin__")
-_MAX_NESTING = 64  # brackets inside each other
-_QUOTED = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\#.*""")
 
 
 class Configuration(NamedTuple):
@@ -160,47 +148,12 @@ def read(
     sources.bindings += [(binding, len(sources.imports) - 1) for binding in bindings]
     defined = {statement.name for statement, _ in sources.bindings if not statement.parameter}
     for text in defaults:
-        for statement in _statements(text, "default"):
+        for statement in parse(text, "default"):
             assert isinstance(statement, BindingStatement)
             if statement.name not in defined and defined.issuperset(macros_in(statement.value)):
                 origin = Origin("default", 0, text)
                 sources.bindings.insert(0, (statement._replace(origin=origin), -1))
     return sources
-
-
-def as_binding(override: Override) -> BindingStatement:
-    """Return the binding that a flag of the command line gives.
-
-    Raises:
-      UserError: It can't be read, or is another statement.
-    """
-    if isinstance(override, Setting):
-        return _plain_binding(override)
-    statements = list(_statements(override, None))
-    if len(statements) != 1 or not isinstance(statements[0], BindingStatement):
-        raise UserError(f"--gin.{override} is not of the form --gin.NAME=value", where="command line")
-    return statements[0]
-
-
-def _plain_binding(setting: Setting) -> BindingStatement:
-    """Return a binding whose value waits for its type."""
-    origin = Origin(None, 1, setting.flag)
-    try:
-        (place,) = _statements(f"{setting.name} = 0", None)
-    except ValueError as error:
-        raise UserError(f"{setting.name!r} is no name", where=str(origin), source=setting.flag) from error
-    try:
-        (literal,) = (
-            each.value
-            for each in _statements(f"X = {setting.text}", None)
-            if isinstance(each, BindingStatement)
-        )
-        is_readable = True
-    except ValueError:
-        literal, is_readable = None, False
-    value = PlainText(setting.name, setting.text, literal, is_readable)
-    assert isinstance(place, BindingStatement)
-    return place._replace(value=value, origin=origin)
 
 
 def find_gin_file(name: str, places: Sequence[str]) -> Path | None:
@@ -226,7 +179,7 @@ def _read_file(
     sources.files.append(shown)
     sources.imports.append([])
     own_imports = len(sources.imports) - 1
-    for statement in _statements(text, shown):
+    for statement in parse(text, shown):
         match statement:
             case BindingStatement():
                 sources.bindings.append((statement, own_imports))
@@ -278,7 +231,7 @@ def tables_in(path: Path) -> list[GinTable]:
     """Return the tables of a gin file, without those that it includes; none if the file can't be read."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     try:
-        statements = list(_statements(text, _shown(path))) if f"{TABLE} = " in text else []
+        statements = list(parse(text, _shown(path))) if f"{TABLE} = " in text else []
         return [
             read_table(each) for each in statements if isinstance(each, BindingStatement) and is_table(each)
         ]
@@ -289,56 +242,3 @@ def tables_in(path: Path) -> list[GinTable]:
 def _shown(path: Path) -> str:
     absolute, here = path.absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
-
-
-def _statements(text: str, file: str | None) -> Iterator[Statement]:
-    """Parse ``text`` with gin's parser and translates its statements and errors."""
-    from gin import config_parser
-
-    class Delegate(config_parser.ParserDelegate):
-        def configurable_reference(
-            self, scoped_configurable_name: str, evaluate: bool
-        ) -> ConfigurableReference:
-            *scopes, name = scoped_configurable_name.split("/")
-            return ConfigurableReference(tuple(scopes), name, evaluate)
-
-        def macro(self, macro_name: str) -> Any:
-            return REQUIRED if macro_name in ("gin.REQUIRED", "REQUIRED") else MacroReference(macro_name)
-
-    def origin(location: Any) -> Origin:
-        source = location.line_content.split("\n")[0] if file else f"--gin.{text}"
-        return Origin(file, location.line_num, source)
-
-    _check_nesting(text, file)
-    try:
-        for statement in config_parser.ConfigParser(io.StringIO(text), Delegate()):
-            where = origin(statement.location)
-            match statement:
-                case config_parser.BindingStatement():
-                    yield BindingStatement(
-                        statement.scope, statement.selector, statement.arg_name, statement.value, where
-                    )
-                case config_parser.IncludeStatement():
-                    yield IncludeStatement(statement.filename, where)
-                case config_parser.BlockDeclaration():
-                    yield BlockStatement(statement.selector, where)
-                case config_parser.ImportStatement() if not statement.module.startswith("__gin__."):
-                    whole_path = not statement.is_from and not statement.alias
-                    yield ImportStatement(statement.module, statement.bound_name(), whole_path, where)
-    except (SyntaxError, tokenize.TokenError) as error:
-        raise syntax_mistake(error, text, file) from error
-
-
-def _check_nesting(text: str, file: str | None) -> None:
-    """Refuse brackets that would exhaust the stack of gin's parser, which calls itself for each.
-
-    Raises:
-      UserError: Brackets are nested too deeply.
-    """
-    depth = 0
-    for bracket in re.findall(r"[(\[{)\]}]", _QUOTED.sub("", text)):
-        depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
-        if depth > _MAX_NESTING:
-            raise UserError(
-                f"brackets are nested too deeply, over {_MAX_NESTING} times", where=file or "command line"
-            )

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from t5x_like.gin_config.configuration import Override, as_binding
+from t5x_like.gin_config.gin_syntax import Override, as_binding
 from t5x_like.gin_config.imported_names import short_name
 from t5x_like.gin_config.plain_values import plain_value
 from t5x_like.gin_config.statements import BindingStatement, PlainText, macros_in, references_in

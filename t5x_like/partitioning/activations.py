@@ -26,6 +26,24 @@ def constrain_rows(activations: jax.Array) -> jax.Array:
     return _constrain(activations, *rest) if _divided_by(activations) else activations
 
 
+def constrain_experts(tokens: jax.Array) -> jax.Array:
+    """Shard [experts, rows, ...] as the experts' weights are, and rows along the batch's other axes; inside jit.
+
+    This is expert parallelism: tokens go to the devices that hold their experts (Lepikhin et al. 2020, §3.2), by an
+    all-to-all between this and ``constrain_rows``. Does nothing where no mesh is set or the rows don't divide.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
+        return tokens
+    (expert_axes,) = spec_for(("experts",), tokens.shape[:1], mesh)[0]
+    taken = (expert_axes,) if isinstance(expert_axes, str) else expert_axes or ()
+    row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis not in taken)
+    if tokens.shape[1] % math.prod(mesh.shape[axis] for axis in row_axes):
+        return tokens
+    rest = (PartitionSpec.UNCONSTRAINED,) * (tokens.ndim - 2)
+    return jax.lax.with_sharding_constraint(tokens, PartitionSpec(expert_axes, row_axes, *rest))
+
+
 def constrain_state(state: Tree) -> Tree:
     """Shard the leading dimension of each array like the batch, and keep the others whole; inside jit.
 

@@ -43,11 +43,6 @@ class Column:
         return bool(self.cells) and all(isinstance(cell, list) for cell in self.cells)
 
     @functools.cached_property
-    def is_record(self) -> bool:
-        """True if all cells are records, such as SQuAD's answers."""
-        return bool(self.cells) and all(isinstance(cell, dict) for cell in self.cells)
-
-    @functools.cached_property
     def is_text(self) -> bool:
         """True if all cells are text; numbers are text, too."""
         return bool(self.cells) and all(isinstance(cell, str) for cell in self.cells)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+from t5x_like.checkpoints.checkpoints import Checkpoints, restore_step
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 
@@ -161,16 +161,16 @@ def test_typed_keys_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize("part", ["", "checkpoints", "checkpoints/2"])
 def test_another_runs_weights_come_without_its_optimizer(tmp_path, part):
     _saved(tmp_path / "checkpoints", 1, 2)
-    params = restore_params(tmp_path / part, _like(_state()["params"]))
+    params = restore_step(tmp_path / part, _like(_state()["params"]))[1]
     _assert_equal(params, _state(2)["params"])
-    assert restore_params(tmp_path, _like(_state()["params"]), step=1)["table"].dtype == jnp.bfloat16
+    assert restore_step(tmp_path, _like(_state()["params"]), step=1)[1]["table"].dtype == jnp.bfloat16
 
 
 def test_weights_that_do_not_fit_are_listed_together(tmp_path):
     _saved(tmp_path, 1)
     like = {"encoder": {"wi": jax.ShapeDtypeStruct((8, 17), jnp.float32)}, "head": jnp.zeros((8, 32))}
     with pytest.raises(ValueError, match="doesn't fit") as caught:
-        restore_params(tmp_path, like)
+        restore_step(tmp_path, like)
     assert str(caught.value).splitlines()[1:] == [
         "  params/encoder/wi has shape (8, 16), needed (8, 17)",
         "  params/head float32(8, 32) is missing",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+from t5x_like.checkpoints.checkpoints import Checkpoints, restore_step
 from t5x_like.checkpoints.manifest import problem_in
 from t5x_like.io.files import as_path
 
@@ -168,7 +168,7 @@ def test_when_nothing_is_whole_every_reason_is_given(run):
     ):
         _restored(run)
     with pytest.raises(ValueError, match=r"step 1 .*_METADATA is missing"):
-        restore_params(run, LIKE["params"], step=1)
+        restore_step(run, LIKE["params"], step=1)
 
 
 def test_a_folder_without_steps_says_so(tmp_path):

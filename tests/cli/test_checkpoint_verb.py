@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+from t5x_like.checkpoints.checkpoints import Checkpoints, restore_step
 from t5x_like.cli.main import main
 from t5x_like.io.files import read_json
 from t5x_like.model.zoo.t5 import T5Config
@@ -257,5 +257,5 @@ def test_large_arrays_are_compared_piece_by_piece(tmp_path, monkeypatch, capsys)
 def test_restoring_finds_the_steps_that_pruning_left(run):
     assert main(["checkpoint", "prune", str(run), "--keep", "1"]) == 0
     np.testing.assert_array_equal(
-        restore_params(run, state(200)["params"])["kernel"], state(200)["params"]["kernel"]
+        restore_step(run, state(200)["params"])[1]["kernel"], state(200)["params"]["kernel"]
     )

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.recipe_names import file_and_row, recipe_names
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction
-from t5x_like.gin_config.configuration import Configuration, Override, load
+from t5x_like.gin_config.configuration import Configuration, load
+from t5x_like.gin_config.gin_syntax import Override
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import shipped_directory
 from t5x_like.model.parameters import abstract

@@ -17,8 +17,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.partitioning.activations import constrain_rows
-from t5x_like.partitioning.experts import constrain_experts
+from t5x_like.partitioning.activations import constrain_experts, constrain_rows
 
 
 @config_class

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.classification import Scores
 
@@ -32,18 +30,3 @@ def majority(
     return MajorityBaseline(
         answer, {key: score for metric in metrics for key, score in metric(targets, predictions).items()}
     )
-
-
-def unigram_entropy(train_tokens: np.ndarray, tokens: np.ndarray, *, vocab_size: int) -> float:
-    """Compute the cross-entropy in nats per token of a unigram model, which ignores all context.
-
-    Counts are smoothed by adding one, so that unseen ids have a finite cost.
-
-    Args:
-      train_tokens: Ids that the frequencies are counted on.
-      tokens: Ids to predict.
-      vocab_size: Number of ids.
-    """
-    counts = np.bincount(np.asarray(train_tokens).ravel(), minlength=vocab_size) + 1.0
-    costs = np.log(counts.sum()) - np.log(counts)
-    return float(costs[np.asarray(tokens).ravel()].mean())

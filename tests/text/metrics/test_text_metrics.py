@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,9 +153,3 @@ def test_the_majority_baseline_gives_the_most_frequent_training_answer():
     accuracy = metric_function("accuracy")
     found = baselines.majority(["b", "a", "b"], ["a", "b", "b", "c"], [accuracy])
     assert found == baselines.MajorityBaseline("b", {"accuracy": 50.0})
-
-
-def test_unigram_entropy_of_even_tokens_is_the_logarithm_of_their_number():
-    tokens = np.tile(np.arange(8), 10_000)
-    assert baselines.unigram_entropy(tokens, tokens, vocab_size=8) == pytest.approx(math.log(8))
-    assert baselines.unigram_entropy(tokens, np.array([9]), vocab_size=10) > 10
