@@ -19,12 +19,13 @@ from t5x_like.gin_config.statements import (
     BindingStatement,
     BlockStatement,
     GinStatements,
+    GinTable,
     ImportStatement,
     IncludeStatement,
     Origin,
     macros_in,
 )
-from t5x_like.gin_config.tables import TABLE, GinTable, is_table, read_table, replace_tables
+from t5x_like.gin_config.tables import TABLE, is_table, read_table, replace_tables
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import shipped_directory
 
@@ -74,6 +75,13 @@ def load(
       UserError: Anything the user can put right, with file and line.
     """
     sources = read(gin_files, overrides, search_paths=search_paths, defaults=defaults)
+    for table in sources.open_tables:
+        hint = f"pass --set {table.key}=… with one of: {', '.join(table.rows)}"
+        raise UserError(
+            f"{table.key} chooses a row of the table here; no row is chosen",
+            where=str(table.origin),
+            hint=hint,
+        )
     resolver = Resolver(Bindings(sources))
     value = resolver.build_root(roots, verbs)
     imported = [statement.module for table in sources.imports for statement in table]

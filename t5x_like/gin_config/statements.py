@@ -1,6 +1,6 @@
 """Gin's statements as plain data, before names are looked up. Imports no gin."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -116,6 +116,22 @@ class BlockStatement(NamedTuple):
 Statement = BindingStatement | ImportStatement | IncludeStatement | BlockStatement
 
 
+class GinTable(NamedTuple):
+    """A table of a gin file.
+
+    Attributes:
+      key: Macro that chooses the row.
+      columns: Macros and parameters that a row gives values to.
+      rows: Values by the key's value.
+      origin: Place of the table.
+    """
+
+    key: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[Any, ...]]
+    origin: Origin
+
+
 @dataclass
 class GinStatements:
     """All statements in reading order; later ones override earlier ones.
@@ -126,6 +142,7 @@ class GinStatements:
       imports: One list for each file, since imports hold for their own file only.
       files: The files read.
       keys: Macros that choose rows of tables.
+      open_tables: Tables whose macros have no value.
     """
 
     bindings: list[tuple[BindingStatement, int]] = field(default_factory=list)
@@ -133,6 +150,7 @@ class GinStatements:
     imports: list[list[ImportStatement]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
+    open_tables: list[GinTable] = field(default_factory=list)
 
 
 def references_in(value: Any) -> list[ConfigurableReference]:

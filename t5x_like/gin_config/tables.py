@@ -14,7 +14,7 @@ row gives its values in the table's place. A column ``include`` names a gin file
 tuple, or has None. A file may have several tables, and tables of different files don't replace each other.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from t5x_like.gin_config.statements import (
     REQUIRED,
     BindingStatement,
     GinStatements,
+    GinTable,
     MacroReference,
     Origin,
     PlainText,
@@ -32,22 +33,6 @@ TABLE = "TABLE"
 _INCLUDE = "include"
 
 Include = Callable[[str, tuple[Origin, ...]], None]
-
-
-class GinTable(NamedTuple):
-    """A table of a gin file.
-
-    Attributes:
-      key: Macro that chooses the row.
-      columns: Macros and parameters that a row gives values to.
-      rows: Values by the key's value.
-      origin: Place of the table.
-    """
-
-    key: str
-    columns: tuple[str, ...]
-    rows: Mapping[str, tuple[Any, ...]]
-    origin: Origin
 
 
 def is_table(statement: BindingStatement) -> bool:
@@ -100,6 +85,8 @@ def replace_tables(sources: GinStatements, overrides: Sequence[BindingStatement]
         sources.keys.add(table.key)
         chosen = _chosen_row(table, [*(each for each, _ in sources.bindings), *overrides])
         end = len(sources.bindings)
+        if chosen.is_open:
+            sources.open_tables.append(table)
         values = dict(zip(table.columns, chosen.values, strict=True))
         files = values.pop(_INCLUDE, None)
         included_from = (*chains.get(statement.origin, ()), chosen.origin)
@@ -117,6 +104,7 @@ def replace_tables(sources: GinStatements, overrides: Sequence[BindingStatement]
 class _Row(NamedTuple):
     values: tuple[Any, ...]
     origin: Origin
+    is_open: bool = False
 
 
 def _tables(sources: GinStatements) -> Iterator[int]:
@@ -127,7 +115,7 @@ def _chosen_row(table: GinTable, statements: Sequence[BindingStatement]) -> _Row
     values = {each.name: each for each in statements if not each.parameter and not each.scope}
     choice = values.get(table.key)
     if choice is None or choice.value is REQUIRED:
-        return _Row((MacroReference(table.key),) * len(table.columns), table.origin)
+        return _Row((MacroReference(table.key),) * len(table.columns), table.origin, is_open=True)
     name = choice.value.text if isinstance(choice.value, PlainText) else str(choice.value)
     if name not in table.rows:
         raise UserError(

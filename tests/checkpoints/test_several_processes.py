@@ -20,7 +20,7 @@ _CHILD = textwrap.dedent("""
     import jax.numpy as jnp
     import numpy as np
 
-    from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+    from t5x_like.checkpoints.checkpoints import Checkpoints, restore_step
     from t5x_like.io.end_process import end_process
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.partitioning.processes import initialize_processes

@@ -21,7 +21,9 @@ def test_a_header_ends_with_the_macros_of_its_recipe(file: Path) -> None:
 
 
 def test_every_recipe_that_is_compared_with_its_paper_has_them() -> None:
-    assert {f"{file.parent.name}/{file.name}" for file in FILES} == set(PAPER_SETTINGS)
+    assert {f"{file.parent.name}/{file.name}" for file in FILES} == {
+        name.split()[0] for name in PAPER_SETTINGS
+    }
 
 
 def test_a_recipe_shows_its_own_values_and_not_those_of_the_one_it_includes() -> None:
@@ -38,7 +40,7 @@ def test_the_values_shown_are_those_that_gin_reads(file: Path) -> None:
     shown = recipes.read_recipe(file).fields[recipe_macros.OVERRIDDEN]
     settings = dict(re.findall(r"(\w+) = ([^,]+)", shown))
     values = {s.name: s.value for s, _ in read([str(file)]).bindings if not s.parameter}
-    assert len(settings) >= 10
+    assert len(settings) >= 6
     assert {name: repr(values[name]) for name in settings} == settings
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from bakery import HEAD, Bakery
 
-from t5x_like.gin_config.configuration import Configuration, load, required_macros, tables_in
+from t5x_like.gin_config.configuration import Configuration, load, load_one, required_macros, tables_in
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 
@@ -69,12 +69,18 @@ def test_the_kept_text_has_the_values_of_the_row_alone(shop: Path, tmp_path: Pat
     assert not configuration.unused
 
 
-def test_the_missing_choice_is_asked_for_with_all_other_values(shop: Path) -> None:
-    shop.write_text(BAKERY + "bakery.Bakery.loaves = %gin.REQUIRED\n")
-    with pytest.raises(UserError, match="2 values are still to be given") as raised:
+def test_the_missing_choice_is_asked_for_with_the_rows(shop: Path) -> None:
+    with pytest.raises(UserError, match=r"shop.gin:6: TOWN chooses a row of the table here") as raised:
         built(shop)
-    assert "--set TOWN=…" in str(raised.value)
+    assert "pass --set TOWN=… with one of: bath, york" in str(raised.value)
     assert required_macros([str(shop)]) == ["TOWN"]
+
+
+def test_a_part_that_needs_no_row_is_built_without_one(shop: Path) -> None:
+    shop.write_text(f"{BAKERY}PRICE = 2.5\n")
+    assert load_one([str(shop)], root=Bakery, parameter="prices", macro="PRICE") == 2.5
+    with pytest.raises(UserError, match=r"--set TOWN=…"):
+        load_one([str(shop)], root=Bakery, parameter="street", macro="STREET")
 
 
 def test_an_unknown_row_is_refused_with_the_known_ones(shop: Path) -> None:
