@@ -93,7 +93,7 @@ class HeadPlan:
             entry["baseline"] = finite_or_none(self._baseline)
         if thresholds := best_thresholds(rows):
             entry["best_thresholds"] = thresholds
-        labels = list(questions.head_format.class_names)
+        labels = list(questions.head_format.answer_names)
         return (
             entry
             | row_counts(self.split, rows, num_labeled=len(labeled))

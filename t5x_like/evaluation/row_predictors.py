@@ -142,10 +142,10 @@ class HeadRowPredictor:
     def class_names(self) -> tuple[str, ...]:
         """Implement ``RowPredictor``."""
         head_format = self.definition.head_format()
-        if head_format.tags_tokens or not head_format.class_names:
+        if head_format.tags_tokens or not head_format.answer_names:
             return ()
         labels = self.definition.answers if hasattr(self.definition, "benchmark") else ()
-        return tuple(labels) if len(labels) == len(head_format.class_names) else head_format.class_names
+        return tuple(labels) if len(labels) == len(head_format.answer_names) else head_format.answer_names
 
     @property
     def has_probabilities(self) -> bool:
@@ -203,7 +203,7 @@ def _shares(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[tupl
     )
     if found is None:
         return [(None, None)] * len(questions)
-    if head_format.class_names:
+    if head_format.answer_names:
         return [(each.predicted, each.by_class) for each in found]
     return [(each.predicted, _listed(each.by_class)) for each in found]
 

@@ -148,16 +148,22 @@ def test_a_process_that_has_the_runs_alone_continues_evaluates_predicts_and_conv
         "train --model_dir own --set RunConfig.total_steps=3",
         "evaluate --checkpoint own --set TaskEvaluation.limit=4",
         "predict --checkpoint own --task definitions --input bird",
-        "predict --checkpoint ratings --input ratings.tsv --output predicted.csv",
+        "evaluate --checkpoint ratings --set HeadEvaluation.split=validation",
+        "predict --checkpoint ratings --input ratings.tsv --output predicted.csv --scores",
         "convert --from ratings --to merged --merge",
         "corpus build --recipe quiet.gin --input pages.jsonl --output corpus --workers 1",
     )
     assert "own: resumed at step 2, 3 steps in all" in printed
     assert "length_ratio" in printed.partition("resumed")[2]
     with (folder / "predicted.csv").open() as table:
-        predicted = [row["prediction"] for row in csv.DictReader(table)]
-    assert len(predicted) == 9
-    assert set(predicted) <= {"bad", "fair", "good"}
+        rows = list(csv.DictReader(table))
+    assert len(rows) == 9
+    for row in rows:
+        shares = {name: float(row[f"probability_{name}"]) for name in ("bad", "fair", "good")}
+        assert max(shares, key=lambda name: shares[name]) == row["prediction"]
+        assert sum(shares.values()) == pytest.approx(1.0)
+    scores = json.loads((folder / "ratings/evaluation/scores.json").read_text())["tasks"]["ratings"]
+    assert sum(map(sum, scores["confusion"]["counts"])) == 9
     assert json.loads((folder / "ratings/model.json").read_text())["adapter"]["$class"] == (
         "my_parts.output_bias:OutputBias"
     )

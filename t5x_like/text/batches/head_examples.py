@@ -144,7 +144,7 @@ class HeadExamples:
             for name in ("label", "value", "span")
         }
         labeled["declared"] = {name: column[number] for name, column in self._declared.items()}
-        if self.head_format.has_label_sets:
+        if "classes" in self.head_format.label_fields:
             labeled["classes"] = self._indicators(number)
         if self.num_choices:
             return Example(choices=tuple(rows), **labeled)

@@ -177,6 +177,11 @@ class HeadFormat(ABC):
         return ()
 
     @property
+    def answer_names(self) -> tuple[str, ...]:
+        """Names of the classes that are predicted; others than ``class_names`` if a prediction combines outputs."""
+        return self.class_names
+
+    @property
     def output_scale(self) -> OutputScale:
         """Scale of a number that is predicted."""
         return UNSCALED
@@ -329,7 +334,7 @@ class HeadFormat(ABC):
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
         """Metrics that fit the predictions, by their names in configurations."""
-        return class_metrics(len(self.class_names))
+        return class_metrics(len(self.answer_names))
 
     def named_metrics(self, names: Sequence[str | MetricFunction]) -> Sequence[MetricFunction]:
         """Return metrics by name, and those of users as they are; the default ones if there are no names.

@@ -47,6 +47,11 @@ class SequenceClassification(HeadFormat):
         return self.classes
 
     @property
+    def answer_names(self) -> tuple[str, ...]:
+        """Implement ``HeadFormat``."""
+        return self.classes
+
+    @property
     def is_pair(self) -> bool:
         """Implement ``HeadFormat``."""
         return len(self.texts) == 2

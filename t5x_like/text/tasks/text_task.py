@@ -98,7 +98,7 @@ class TextTask(PairsTask):
         if formats.isdisjoint(("csv", "tsv", None)):
             because = f"files of task {self.name!r} name their columns"
             refuse_unused(self, "columns", because=because)
-        classes = self.labels or (self.head.class_names if self.head else ())
+        classes = self.labels or (self.head.answer_names if self.head else ())
         for metric in self.metrics:
             check_metric(metric, classes, for_head=self.head is not None)
         if self.postprocess is not None:
