@@ -91,9 +91,10 @@ def counted(name: str) -> dict[str, Any]:
     # A loop over microbatches would be traced once.
     whole: dict[str, Any] = {"num_microbatches": 1, "batch_size_ramp": None}
     recipe = built(name)
-    experiment = resolved(recipe.with_fields(start=FreshWeights(), mesh=MeshConfig(data=1), **whole))
+    tasks = recipe.data.tasks_of(recipe.data.train.mixture)
+    experiment = resolved(recipe.with_fields(start=FreshWeights(), mesh=MeshConfig(data=1), **whole), tasks)
     mesh = experiment.mesh.build(jax.local_devices()[:1])
-    step_flops = model_flops(experiment, mesh, abstract_batch(experiment, mesh))
+    step_flops = model_flops(experiment, tasks, mesh, abstract_batch(experiment, tasks, mesh))
     model: Any = experiment.model
     sizes = size_of(recipe)
     flops = step_flops * sizes["rows"] / sizes["batch_size"]

@@ -22,8 +22,8 @@ from t5x_like.cli.main import split_overrides
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import write_json
 from t5x_like.planning.step_plan import resolved
-from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
+from t5x_like.training.experiment import Experiment
 
 
 def main() -> None:
@@ -36,10 +36,12 @@ def main() -> None:
     parser.add_argument("--output", help="a JSON file to write")
     overrides, plain = split_overrides(sys.argv[1:])
     arguments = parser.parse_args(plain)
-    experiment = resolved(load(arguments.gin_file, overrides, roots=[EXPERIMENT]).value)
+    recipe: Experiment = load(arguments.gin_file, overrides, roots=[EXPERIMENT]).value
+    tasks = recipe.data.tasks_of(recipe.data.train.mixture)
+    experiment = resolved(recipe, tasks)
     data = experiment.data.train
     model: Any = experiment.model
-    batch = random_batch(empty_row(data), batch_size=data.batch_size, vocab_size=model.vocab_size)
+    batch = random_batch(empty_row(data, tasks), batch_size=data.batch_size, vocab_size=model.vocab_size)
     result = {
         "recipe": arguments.gin_file,
         "overrides": override_flags(overrides),
@@ -56,7 +58,7 @@ def main() -> None:
         num_steps=arguments.steps,
         loss=experiment.method.loss,
         num_microbatches=experiment.data.num_microbatches,
-        num_tasks=len(registry.names_of_tasks(data.mixture)),
+        num_tasks=len(tasks.tasks),
     )
     print(json.dumps(result, indent=2))
     if arguments.output:

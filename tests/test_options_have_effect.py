@@ -220,10 +220,11 @@ def test_settings_of_spans_are_for_tasks_with_answers_in_a_context(tmp_path):
     registry.register([replace(task, name="spans_have_no_effect")])
     evaluation = HeadEvaluation(mixture="spans_have_no_effect", inputs_length=8, n_best=3)
     model = BertConfig(vocab_size=512, model_dim=8, mlp_dim=8, num_heads=1, num_layers=1)
+    mesh = MeshConfig(data=1).build(jax.local_devices()[:1])
     with pytest.raises(
         ValueError, match="n_best=3 has no effect: no task of 'spans_have_no_effect' has answers"
     ):
-        evaluation.evaluator(model, MeshConfig(data=1).build(jax.local_devices()[:1]))
+        evaluation.evaluator(registry.resolve(evaluation.mixture), model, mesh)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from t5x_like.text import registry
 from t5x_like.text.batches.batch_layout import BatchLayout, lay_out, shift_right
 from t5x_like.text.batches.example_sources import DecoderSource, to_decoder_example
 from t5x_like.text.batches.row_maker import pack_rows
-from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 from t5x_like.text.tasks.mixtures import Proportional
 
@@ -163,7 +162,6 @@ def mixtures(file: Path) -> Iterator[Reference]:
 
 def check_mixture(name: str, content: dict[str, Any]) -> None:
     """Compare the rates of a mixture of the catalogue."""
-    if registry.task(next(iter(content["rates"]))) is None:
-        registry.register(catalogue.benchmark_tasks())
-    own = {task: registry.rate_of(name, task) for task in content["rates"]}
+    tasks = registry.resolve(name)
+    own = dict(zip(tasks.names, tasks.rates(), strict=True))
     check_scores(own, content["rates"], f"rates of {name}")

@@ -16,7 +16,7 @@ from t5x_like.io.paths import find_file
 from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.frozen_weights import fresh_params, missing_source
 from t5x_like.pretrained.open_checkpoint import open_unread
-from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.training.start.fresh_weights import FreshWeights
 from t5x_like.training.start.start import Start, StartingWeights
@@ -102,7 +102,7 @@ class PretrainedInputs(Start):
         return [match_vectors(model, self.word_vectors, tokenizer).note]
 
     def weights(
-        self, model: Any, *, mesh: Mesh, seed: int, train: LoaderConfig, vocabulary: Any
+        self, model: Any, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: Any
     ) -> StartingWeights:
         """Return fresh weights with word vectors and features in them."""
         params = fresh_params(model, mesh=mesh, seed=seed)

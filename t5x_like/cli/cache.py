@@ -10,20 +10,18 @@ import os
 from typing import Any
 
 from t5x_like.cli.arguments import (
-    EXPERIMENT,
     SHIPPED_TASKS,
     add_gin_arguments,
     add_runner_arguments,
-    import_users_modules,
-    load_part,
 )
+from t5x_like.cli.named_tasks import register_tasks, tasks_of
 from t5x_like.cli.number_types import positive
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.text import registry
 from t5x_like.text.cache.cache_manifest import Manifest
 from t5x_like.text.cache.writing import cache_split, on_beam
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,17 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--num_processes must be at least 1, not {arguments.num_processes}")
     if not arguments.gin_file and not arguments.module:
         arguments.gin_file = [SHIPPED_TASKS]
-    import_users_modules(arguments)
-    if arguments.gin_file:
-        registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
-    names = [task for name in arguments.tasks for task in registry.names_of_tasks(name)]
+    register_tasks(arguments)
+    tasks = {name: task for each in tasks_of(arguments.tasks) for name, task in each.tasks.items()}
     run_units = on_beam(arguments.runner, arguments.beam_option) if arguments.runner else None
-    for name in dict.fromkeys(names):
-        splits = registry.splits_of(name)
-        wanted = [split for split in arguments.split if split in splits] if arguments.split else splits
+    for name, task in tasks.items():
+        wanted = [split for split in arguments.split or task.splits if split in task.splits]
         if not wanted:
             raise UserError(
-                f"task {name!r} has no split {', '.join(arguments.split)}; there are {', '.join(splits)}"
+                f"task {name!r} has no split {', '.join(arguments.split)}; there are {', '.join(task.splits)}"
             )
         for split in wanted:
             how: dict[str, Any] = {
@@ -69,8 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "num_processes": arguments.num_processes,
                 "run_units": run_units,
             }
-            task = registry.task(name)
-            if task is not None:
+            if not isinstance(task, ForeignTask):
                 manifest = cache_split(task, split, arguments.output, **how)
             else:
                 from t5x_like.text.seqio_bridge.cache_tasks import cache_seqio_split  # imports TensorFlow

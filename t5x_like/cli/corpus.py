@@ -14,13 +14,11 @@ from typing import Any
 
 from t5x_like.cli.arguments import (
     CORPUS,
-    EXPERIMENT,
     add_gin_arguments,
     add_runner_arguments,
-    import_users_modules,
     load_configuration,
-    load_part,
 )
+from t5x_like.cli.named_tasks import register_tasks, tasks_of
 from t5x_like.cli.number_types import positive
 from t5x_like.corpora.building.build import REPORT, build_corpus
 from t5x_like.corpora.rules.page_explanation import ExplainedPage, explain_page
@@ -38,7 +36,6 @@ from t5x_like.io.paths import find_files
 from t5x_like.io.terminal import colored_output
 from t5x_like.reports.corpus_report import write_corpus_report
 from t5x_like.reports.page_explanation_text import PageExplanationText
-from t5x_like.text import registry
 from t5x_like.text.seqio_bridge.evaluation_texts import evaluation_texts
 
 _EXPLAIN_HELP = """Show the verdict of each of a recipe's rules on pages, and on their lines.
@@ -242,18 +239,17 @@ def _print_explanations(explained: Iterable[tuple[PageToExplain, ExplainedPage]]
 
 
 def _write_evaluation_texts(arguments: argparse.Namespace) -> None:
-    import_users_modules(arguments)
-    if arguments.gin_file:
-        registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
-    for task in dict.fromkeys(name for given in arguments.tasks for name in registry.names_of_tasks(given)):
-        splits = arguments.split or [split for split in registry.splits_of(task) if split != "train"]
+    register_tasks(arguments)
+    tasks = {name: task for each in tasks_of(arguments.tasks) for name, task in each.tasks.items()}
+    for name, task in tasks.items():
+        splits = arguments.split or [split for split in task.splits if split != "train"]
         if not splits:
             raise UserError(
-                f"task {task!r} has nothing but a split train", hint="give --split train if you mean it"
+                f"task {name!r} has nothing but a split train", hint="give --split train if you mean it"
             )
         for split in splits:
             rows = list(evaluation_texts(task, split))
-            file = f"{arguments.output}/{task}-{split}.jsonl"
+            file = f"{arguments.output}/{name}-{split}.jsonl"
             write_jsonl(file, rows)
             print(f"{file}: {len(rows):,} examples")
 

@@ -25,6 +25,7 @@ from t5x_like.cli.arguments import (
     use_saved_run,
 )
 from t5x_like.cli.flag_values import FlagValues
+from t5x_like.cli.named_tasks import tasks_of
 from t5x_like.cli.number_types import positive
 from t5x_like.cli.prediction_tables import (
     add_table_arguments,
@@ -33,7 +34,6 @@ from t5x_like.cli.prediction_tables import (
 )
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.text_encoding import windows_remedy
-from t5x_like.text import registry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,8 +160,9 @@ def _own_task(arguments: argparse.Namespace) -> str:
     """
     import_users_modules(arguments)
 
-    registry.register(read_experiment_field(arguments.checkpoint, "tasks"))
-    names = registry.names_of_tasks(read_experiment_field(arguments.checkpoint, "train").mixture)
+    mixture = read_experiment_field(arguments.checkpoint, "train").mixture
+    (tasks,) = tasks_of([mixture], read_experiment_field(arguments.checkpoint, "tasks"))
+    names = tasks.names
     if len(names) != 1:
         raise UserError(
             f"{arguments.checkpoint} was trained on several tasks; say which task words the input: --task NAME",

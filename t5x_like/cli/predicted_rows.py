@@ -18,7 +18,6 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import identity_of, is_run
-from t5x_like.text import registry
 from t5x_like.text.tasks.rows import RawRow
 
 
@@ -40,8 +39,7 @@ def predict_rows(
         return _predict_lines(arguments, lines, prediction)
     task: Any = None
     if prediction is not None:
-        registry.register(prediction.tasks)
-        task = registry.task(prediction.task)
+        task = prediction.resolve().only_task()
     delimiter = arguments.delimiter or getattr(task, "delimiter", ",")
     if len(delimiter) != 1:
         raise UserError(f"--delimiter {delimiter!r}: give one character")

@@ -17,11 +17,11 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import checkpoint_format
-from t5x_like.text import registry
 from t5x_like.text.batches.in_memory import TooManyTokens, load_in_memory
-from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.open_tasks import tasks_and_rates
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
+from t5x_like.text.tasks.task_set import Task, TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.model_checks import check_model, check_split, check_vocabulary
@@ -29,6 +29,7 @@ from t5x_like.training.opening_lines import epoch_lines
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.state import StatePlan
+from t5x_like.training.training_data import ResolvedTasks
 
 # Tasks with more tokens than these are read up to here only.
 _MAX_TOKENS = 5_000_000
@@ -76,20 +77,27 @@ class _ExperimentChecks:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self.num_parameters = 0
+        self._tasks: dict[str, TaskSet] = {}  # those whose names are known
 
     def run(self, *, reads_data: bool) -> None:
         """Run all checks."""
         self.problems += _strange_rates(self.experiment)
-        self._try(registry.register, self.experiment.data.tasks)
-        self._check_mesh()
+        data = self.experiment.data
+        for part in (data.train, *data.validations, *data.evaluations):
+            self._try(self._resolve_tasks, part.mixture)
+        if data.train.mixture in self._tasks:
+            self._check_mesh(self._tasks[data.train.mixture])
         if self._try(self._resolve_model):
             self._try(refuse_another_run, self.experiment)
             self._try(self._check_weights)
         if reads_data:
-            for config in (self.experiment.data.train, *self.experiment.data.validations):
-                self._try(self._check_data, config)
-            for evaluation in self.experiment.data.evaluations if self.num_parameters else ():
-                self._try(evaluation.evaluator, self.experiment.model, _one_device())
+            for config in (data.train, *data.validations):
+                if config.mixture in self._tasks:
+                    self._try(self._check_data, config, self._tasks[config.mixture])
+            for evaluation in data.evaluations if self.num_parameters else ():
+                if evaluation.mixture in self._tasks:
+                    tasks = self._tasks[evaluation.mixture]
+                    self._try(evaluation.evaluator, tasks, self.experiment.model, _one_device())
 
     def _try(self, check: Callable[..., Any], *arguments: Any) -> bool:
         """Run a check and keep its refusal; return True if there was none."""
@@ -100,14 +108,23 @@ class _ExperimentChecks:
             return False
         return True
 
-    def _check_mesh(self) -> None:
+    def _resolve_tasks(self, mixture: str) -> None:
+        self._tasks[mixture] = self.experiment.data.tasks_of(mixture)
+
+    @property
+    def _train_tasks(self) -> TaskSet:
+        """Tasks to train on; none if their name is unknown."""
+        mixture = self.experiment.data.train.mixture
+        return self._tasks.get(mixture, TaskSet(name=mixture, tasks={}))
+
+    def _check_mesh(self, tasks: TaskSet) -> None:
         """Note a mesh for other devices than there are here."""
         try:
             mesh = self.experiment.mesh.build()
         except ValueError as error:
             self.notes.append(str(error))
             return
-        self._try(check_split, self.experiment, mesh)
+        self._try(check_split, self.experiment, tasks, mesh)
 
     def _resolve_model(self) -> None:
         """Take the model of ``start_from`` where the experiment has none, and plan the state.
@@ -115,7 +132,7 @@ class _ExperimentChecks:
         Raises:
           ValueError: The model can't be built, or a pattern of ``trainable`` matches nothing.
         """
-        self.experiment = resolve_experiment(self.experiment)
+        self.experiment = resolve_experiment(self.experiment, self._train_tasks)
         plan = self._plan(lambda: 1.0)  # _check_data counts the steps of an epoch
         weights = (plan.abstract["params"], plan.abstract["frozen"])
         self.num_parameters = parameters.count(weights)
@@ -132,22 +149,25 @@ class _ExperimentChecks:
         home = self.experiment.run.model_dir
         if absolute(home).is_dir() and steps_of(home):  # it resumes
             return
-        names, _ = tasks_and_rates(self.experiment.data.train)
-        tokenizers = [task.tokenizer for task in map(registry.task, names) if task is not None]
+        tasks = self._train_tasks.with_split(self.experiment.data.train.split)
+        tokenizers = [task.tokenizer for task in tasks.tasks.values() if not isinstance(task, ForeignTask)]
         tokenizer = tokenizers[0] if tokenizers else None  # the model has one vocabulary
         self.notes += self.experiment.start.check_weights(self.experiment.model, tokenizer)
 
-    def _check_data(self, config: LoaderConfig) -> None:
+    def _check_data(self, config: LoaderConfig, tasks: TaskSet) -> None:
         """Read a split as ``train`` does, or the first tokens of large tasks.
+
+        Args:
+          config: Configuration of the loader.
+          tasks: Tasks of its mixture.
 
         Raises:
           ValueError: A file, split or column is missing, a row is bad, or model and data don't fit each other.
         """
-        names, _ = tasks_and_rates(config)
-        tasks = [registry.task(name) for name in names]
-        fits = [self._fits(name, task, config) for name, task in zip(names, tasks, strict=True)]
+        with_split = tasks.with_split(config.split).tasks.values()
+        fits = [self._fits(task, config) for task in with_split]  # a note for each that doesn't
         if all(fits):
-            with contextlib.closing(build_loader(config)) as loader:
+            with contextlib.closing(Loader(config, tasks)) as loader:
                 if config is self.experiment.data.train:
                     self.notes += epoch_lines(loader.epochs(self.experiment.run.total_steps))
                 if self.num_parameters:
@@ -158,17 +178,19 @@ class _ExperimentChecks:
                     method = self.experiment.method
                     method = method if is_train else Supervised(loss=method.loss)
                     checked = self.experiment.with_fields(train=config, validations=(), method=method)
-                    check_model(checked, loader)
+                    check_model(checked, ResolvedTasks(train=tasks), loader)
         elif self.num_parameters:
             model = self.experiment.model
             assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
-            for task in filter(None, tasks):
+            for task in with_split:
+                if isinstance(task, ForeignTask):
+                    continue
                 check_vocabulary(task.tokenizer, model.vocab_size, needed=task.tokenizer.vocab_size)
 
-    def _fits(self, name: str, task: Any, config: LoaderConfig) -> bool:
+    def _fits(self, task: Task, config: LoaderConfig) -> bool:
         """Return False, with a note, for a task that would take long to read in full."""
-        if task is None:
-            self.notes.append(f"task {name!r} is of another library; its rows were not read")
+        if isinstance(task, ForeignTask):
+            self.notes.append(f"task {task.name!r} is of another library; its rows were not read")
             return False
         if config.cache is not None or (config.reads_heads and not task.is_pretraining):
             return True
@@ -176,7 +198,7 @@ class _ExperimentChecks:
             load_in_memory(task.as_trained(), config.split, max_tokens_in_memory=_MAX_TOKENS)
         except TooManyTokens:
             self.notes.append(
-                f"task {name!r}, split {config.split!r}: only its first {_MAX_TOKENS:,} tokens were read"
+                f"task {task.name!r}, split {config.split!r}: only its first {_MAX_TOKENS:,} tokens were read"
             )
             return False
         return True

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from t5x_like.cli.arguments import (
-    EXPERIMENT,
     SHIPPED_TASKS,
     add_gin_arguments,
-    import_users_modules,
-    load_part,
 )
+from t5x_like.cli.named_tasks import register_tasks, tasks_of
 from t5x_like.cli.number_types import positive
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.text import registry
 from t5x_like.text.batches.first_examples import TaskExample
 from t5x_like.text.batches.task_description import TaskDescription
 from t5x_like.text.benchmarks import catalogue
@@ -49,14 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print tasks or examples."""
     if not arguments.gin_file and not arguments.module:
         arguments.gin_file = [SHIPPED_TASKS]
-    import_users_modules(arguments)
-    if arguments.gin_file:
-        registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
-    if (
-        arguments.what == "show"
-        and arguments.name in catalogue.all_names()
-        and not registry.is_defined(arguments.name)
-    ):
+    names = register_tasks(arguments)
+    if arguments.what == "show" and arguments.name in catalogue.all_names() and arguments.name not in names:
         print(_card(arguments.name))
         print("\nIt needs no file: name it wherever a task is named. Its data: t5x-like data status")
         return 0
@@ -64,10 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
         for name in ("num_examples", "inputs_length", "targets_length"):
             if getattr(arguments, name) < 1:
                 raise UserError(f"--{name} is {getattr(arguments, name)}", hint="give at least 1")
-        description = task_examples.describe(arguments.name)
+        (tasks,) = tasks_of([arguments.name])
+        description = task_examples.describe(tasks)
         print(_describe(description))
         for shown in task_examples.show(
-            arguments.name,
+            tasks,
             arguments.num_examples,
             split=arguments.split or next(iter(description.splits)),
             inputs_length=arguments.inputs_length,
@@ -75,9 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         ):
             print(f"\n{_example(shown)}")
         return 0
-    names = [*registry.task_names(), *registry.mixture_names()]
     cards = [_short_card(name) for name in catalogue.all_names() if name not in names]
-    print("\n\n".join([*(_describe(task_examples.describe(name)) for name in names), *cards]))
+    print("\n\n".join([*(_describe(task_examples.describe(each)) for each in tasks_of(names)), *cards]))
     return 0
 
 

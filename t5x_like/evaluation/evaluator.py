@@ -24,10 +24,11 @@ from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type, check_length
-from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
-from t5x_like.text.batches.head_source import head_format_of
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.tasks.task_set import Task, TaskSet
 
 _log = logging.getLogger(__name__)
 
@@ -155,45 +156,49 @@ class TaskEvaluation:
                 "generation has no effect: method='rank' generates nothing; leave its beams or temperature out"
             )
 
-    def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
+    def evaluator(self, tasks: TaskSet, config: Any, mesh: Mesh) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
+        Args:
+          tasks: Tasks of ``mixture``.
+          config: Configuration of the model.
+          mesh: Devices.
+
         Raises:
-          ValueError: Unknown tasks or split, bad rows, or tasks that have no answers.
+          ValueError: Unknown split, bad rows, or tasks that have no answers.
         """
         check_batch_size(self.batch_size, mesh)
         plans, facts = {}, {}
         # Tasks of one vocabulary share compiled programs.
         model_with = functools.cache(functools.partial(TextModel.as_trained, config, mesh))
-        for task in tasks_with_split(self.mixture, self.split):
-            plans[task], facts[task] = self._plan(task, config, model_with)
+        for name, task in tasks_with_split(tasks, self.split).items():
+            plans[name], facts[name] = self._plan(task, config, model_with)
         return Evaluator(plans, facts)
 
     def _plan(
-        self, task: str, config: Any, model_with: Callable[[TextCodec], TextModel]
+        self, task: Task, config: Any, model_with: Callable[[TextCodec], TextModel]
     ) -> tuple[TextPlan, Entry]:
-        definition: Any = registry.task(task)
-        if definition is not None:
-            definition.require_answers()
         skipped = RowPolicy().described()
-        if definition is None:
+        if isinstance(task, ForeignTask):
             lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}
-            questions, codec = load_seqio_questions(task, self.split, limit=self.limit, **lengths)
+            questions, codec = load_seqio_questions(task.name, self.split, limit=self.limit, **lengths)
             model = model_with(codec)
         else:
-            policy = RowPolicy(definition.on_bad_row)
-            questions = load_questions(definition, self.split, limit=self.limit, policy=policy)
+            task.require_answers()
+            assert isinstance(task, PairsTask), "it has answers"
+            policy = RowPolicy(task.on_bad_row)
+            questions = load_questions(task, self.split, limit=self.limit, policy=policy)
             skipped = policy.described()
-            model = model_with(definition.tokenizer)
+            model = model_with(task.tokenizer)
         prompt_length = self.inputs_length + (model.begin_id is not None)
         answer = self.targets_length if self.method == "rank" else self.generation.max_new_tokens
         model.check_length(
-            config, prompt=prompt_length, answer=answer, what=f"task {task!r}, with its answers,"
+            config, prompt=prompt_length, answer=answer, what=f"task {task.name!r}, with its answers,"
         )
         plan = TextPlan(
             model=model,
             questions=questions,
-            prompter=Prompter(task=task, style=PromptStyle()),
+            prompter=Prompter(task=task.name, style=PromptStyle()),
             method=self.method,
             prompt_length=prompt_length,
             batch_size=self.batch_size,
@@ -237,19 +242,24 @@ class HeadEvaluation:
             n_best=self.n_best,
         )
 
-    def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
+    def evaluator(self, tasks: TaskSet, config: Any, mesh: Mesh) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
+        Args:
+          tasks: Tasks of ``mixture``.
+          config: Configuration of the model.
+          mesh: Devices.
+
         Raises:
-          ValueError: Unknown tasks or split, bad rows, tasks without a head format, or texts longer than the model's
+          ValueError: Unknown split, bad rows, tasks without a head format, or texts longer than the model's
             positions, or a head for another number of classes of a row.
         """
         check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
         predictor = HeadPredictor(parameters.abstract(config)[0], mesh, batch_size=self.batch_size)
         plans, facts = {}, {}
-        names = registry.names_of_tasks(self.mixture)
-        if not any(head_format_of(name).head.kind == "question_answering" for name in names):
+        heads = {name: each.head for name, each in tasks.head_formats.items()}
+        if not any(head.kind == "question_answering" for head in heads.values()):
             refuse_unused(
                 self,
                 "max_answer_length",
@@ -257,14 +267,13 @@ class HeadEvaluation:
                 "n_best",
                 because=f"no task of {self.mixture!r} has answers in a context",
             )
-        for task in names:
-            check_label_type(config, head_format_of(task).head.problem_type, what=f"task {task!r}")
-            plans[task], facts[task] = self._plan(task, predictor)
+        for name, task in tasks.tasks.items():
+            check_label_type(config, heads[name].problem_type, what=f"task {name!r}")
+            plans[name], facts[name] = self._plan(task, predictor)
         return Evaluator(plans, facts)
 
-    def _plan(self, task: str, predictor: HeadPredictor) -> tuple[HeadPlan, Entry]:
-        head_format_of(task)  # raises for a task without head format
-        definition: Any = registry.definition(task)
+    def _plan(self, task: Task, predictor: HeadPredictor) -> tuple[HeadPlan, Entry]:
+        definition: Any = task  # a head reads it
         policy = RowPolicy(definition.on_bad_row)
         plan = HeadPlan(
             definition=definition,
@@ -274,7 +283,7 @@ class HeadEvaluation:
             inputs_length=self.inputs_length,
             spans=self.spans,
         )
-        where, questions = f"task {task}, split {self.split}", plan.questions
+        where, questions = f"task {task.name}, split {self.split}", plan.questions
         if questions.examples.num_cut:
             _log.warning(
                 "%s: %d of %d rows are longer than inputs_length=%d and were cut",

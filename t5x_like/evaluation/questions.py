@@ -16,9 +16,10 @@ from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.tasks.task_set import Task, TaskSet
 
 # The target of unlabeled rows in T5's wording.
 _UNKNOWN = "<unk>"
@@ -135,13 +136,20 @@ def is_perplexity_task(definition: PairsTask) -> bool:
     return any(metric in PERPLEXITY_METRICS for metric in definition.metric_functions)
 
 
-def tasks_with_split(mixture: str, split: str) -> list[str]:
+def tasks_with_split(tasks: TaskSet, split: str) -> Mapping[str, Task]:
     """Return the tasks of a mixture that have a split, or all tasks if none has it.
 
     GLUE's mixture, for example, has tasks with only a test split.
     """
-    names = registry.names_of_tasks(mixture)
-    return [name for name in names if split in registry.splits_of(name)] or names
+    return {name: task for name, task in tasks.tasks.items() if split in task.splits} or tasks.tasks
+
+
+def find_tasks(name: str) -> TaskSet | None:
+    """Return the registered task of that name, or the tasks of a mixture; None if there is no such name."""
+    try:
+        return registry.resolve(name)
+    except ValueError:
+        return None
 
 
 def find_task(
@@ -164,7 +172,8 @@ def find_task(
     Raises:
       ValueError: There is no such task, or it is of another kind.
     """
-    known = registry.definition(name) if name not in catalogue.benchmarks() else None
+    tasks = find_tasks(name) if name not in catalogue.benchmarks() else None
+    known = tasks and tasks.tasks.get(name)
     if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
         return replace(
             known,
@@ -176,12 +185,12 @@ def find_task(
         )
     if isinstance(known, PairsTask):
         return replace(known, on_bad_row=on_bad_row) if on_bad_row else known
-    mixture = known if isinstance(known, Mixture) else catalogue.mixtures().get(name)
+    mixture = (tasks and tasks.mixture) or catalogue.mixtures().get(name)
     if mixture is not None:
         raise ValueError(
             f"{name!r} is a mixture; name those of its tasks to evaluate on: {', '.join(mixture.tasks)}"
         )
-    if known is not None:
+    if known is not None and not isinstance(known, ForeignTask):
         raise ValueError(
             f"{name!r} is not a task with inputs and targets; name one that `t5x-like tasks list` shows"
         )

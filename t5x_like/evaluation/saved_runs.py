@@ -26,10 +26,11 @@ from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import has_plain_numbers, params_in_scale
 from t5x_like.text import registry
-from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.heads.head_format import OutputScale
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.foreign_tasks import Definition, ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.tasks.task_set import TaskSet
 
 _TARGETS_LENGTH = 64  # of runs that were never evaluated
 
@@ -54,7 +55,7 @@ class RunEvaluation:
     output_dir: str
     ensemble: tuple[str, ...] = ()
     ensemble_mean: Mean = "probabilities"
-    tasks: tuple[registry.Definition, ...] = ()
+    tasks: tuple[Definition, ...] = ()
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
@@ -66,13 +67,12 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     """Evaluate every task; write ``scores.json`` and ``TASK/predictions.jsonl`` into ``run.output_dir``."""
     mesh = run.mesh.build()
     registration.connect()
-    registry.register(run.tasks)
-    tasks = [name for each in run.evaluations for name in registry.names_of_tasks(each.mixture)]
-    opened = _open(run, mesh, tasks)
+    resolved = resolve_evaluations(run.evaluations, run.tasks)
+    opened = _open(run, mesh, resolved)
     config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
-    for evaluation in run.evaluations:
-        results |= evaluation.evaluator(config, mesh).run(params)
+    for evaluation, tasks in zip(run.evaluations, resolved, strict=True):
+        results |= evaluation.evaluator(tasks, config, mesh).run(params)
     write_results(
         results,
         run.output_dir,
@@ -84,7 +84,23 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     return results
 
 
-def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh, tasks: Collection[str]) -> Checkpoint:
+def resolve_evaluations(
+    evaluations: Iterable[TaskEvaluation | HeadEvaluation], definitions: Iterable[Definition]
+) -> list[TaskSet]:
+    """Return the tasks of each evaluation.
+
+    Args:
+      evaluations: Evaluations that name mixtures.
+      definitions: Definitions to register before.
+
+    Raises:
+      ValueError: Unknown names, or a definition can't be registered.
+    """
+    definitions = tuple(definitions)
+    return [registry.resolve(each.mixture, definitions) for each in evaluations]
+
+
+def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh, tasks: Sequence[TaskSet]) -> Checkpoint:
     """Open a run, or several as one ensemble.
 
     Raises:
@@ -107,16 +123,17 @@ def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh, tasks: Collection[st
     return replace(opened, config=config, graphdef=parameters.abstract(config)[0], params=params)
 
 
-def _scale_of(tasks: Collection[str], *, export: str) -> OutputScale:
+def _scale_of(tasks: Sequence[TaskSet], *, export: str) -> OutputScale:
     """Return the scale of the numbers that an export predicts.
 
     Raises:
       ValueError: The tasks have several.
     """
-    scales = {head_format_of(name).output_scale for name in tasks}
+    scales = {each.output_scale for task_set in tasks for each in task_set.head_formats.values()}
     if len(scales) > 1:
+        names = ", ".join(name for task_set in tasks for name in task_set.tasks)
         raise ValueError(
-            f"{export} is the export of a regression, and {', '.join(tasks)} have numbers of {len(scales)} scales; "
+            f"{export} is the export of a regression, and {names} have numbers of {len(scales)} scales; "
             "evaluate one task at a time"
         )
     return scales.pop()
@@ -147,7 +164,7 @@ class RunPrediction:
     task: str
     ensemble: tuple[str, ...] = ()
     ensemble_mean: Mean = "probabilities"
-    tasks: tuple[registry.Definition, ...] = ()
+    tasks: tuple[Definition, ...] = ()
     inputs_length: int = 512
     batch_size: int = 16
     generation: GenerationConfig = field(default_factory=GenerationConfig)
@@ -163,6 +180,14 @@ class RunPrediction:
             raise ValueError(
                 "generation has no effect: method=rank generates nothing; leave its beams or temperature out"
             )
+
+    def resolve(self) -> TaskSet:
+        """Register ``tasks``, and return the task.
+
+        Raises:
+          ValueError: There is no such task.
+        """
+        return registry.resolve(self.task, self.tasks)
 
     def as_evaluated(
         self,
@@ -228,10 +253,10 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registration.connect()
-    registry.register(run.tasks)
-    opened = _open(run, mesh, [run.task])
-    definition: Any = registry.task(run.task)
-    by_spans = not opened.can_generate and head_format_of(run.task).head.kind == "question_answering"
+    tasks = run.resolve()
+    definition: Any = tasks.only_task()
+    opened = _open(run, mesh, [tasks])
+    by_spans = not opened.can_generate and definition.head_format().head.kind == "question_answering"
     if run.spans != SpanSearch() and not by_spans:
         raise ValueError(
             f"spans has no effect: {run.checkpoint} answers by no spans of a context; leave it out"
@@ -271,14 +296,14 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
         generation=run.generation,
         task=run.task,
         definition=definition if isinstance(definition, PairsTask) else None,
-        word=str if definition is None else definition.word_question,
+        word=str if isinstance(definition, ForeignTask) else definition.word_question,
         method=method,
         targets_length=targets_length,
     )
 
 
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
-    if not hasattr(definition, "vocabulary"):
+    if isinstance(definition, ForeignTask):
         return TextModel.as_trained(config, mesh, seqio_codec(task))
     model = TextModel.as_trained(config, mesh, definition.tokenizer)
     # A decoder of plain text continues a prompt. After an end it would begin another document.

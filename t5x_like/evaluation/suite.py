@@ -16,6 +16,7 @@ from t5x_like.evaluation.prediction_log import PredictionLog, check_results_dire
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
 from t5x_like.evaluation.questions import (
     find_task,
+    find_tasks,
     load_questions,
     published_rows,
     training_rows,
@@ -37,7 +38,6 @@ from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import params_in_scale
 from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_to_write, trained_with_framing
 from t5x_like.pretrained.weight_sources import identity_of, is_run
-from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -300,10 +300,8 @@ class _Planner:
 
 
 def _tasks_in(mixture: str) -> Collection[str]:
-    try:
-        return registry.names_of_tasks(mixture)
-    except ValueError:  # the run's own mixture, unknown here
-        return ()
+    tasks = find_tasks(mixture)
+    return () if tasks is None else tasks.names  # unless the run's own mixture is unknown here
 
 
 def _step_of(checkpoint: str, requested: int | None) -> int | None:

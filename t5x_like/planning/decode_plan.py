@@ -15,6 +15,7 @@ from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_s
 from t5x_like.planning.device_program import DeviceProgram, compile_program
 from t5x_like.planning.step_plan import bytes_per_device, compilable, resolved
 from t5x_like.planning.topology import Topology
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 
 
@@ -53,6 +54,7 @@ class DecodePlan:
 
 def plan_decoding(
     experiment: Experiment,
+    tasks: TaskSet,
     topology: Topology,
     devices: Sequence[Any],
     *,
@@ -64,6 +66,7 @@ def plan_decoding(
 
     Args:
       experiment: The configuration; its mesh must fit the topology.
+      tasks: Tasks that it trains on.
       topology: The devices.
       devices: Devices from ``topology.devices()``.
       num_rows: Prompts at once, over all devices.
@@ -73,7 +76,7 @@ def plan_decoding(
     Raises:
       ValueError: The model doesn't generate, the mesh doesn't divide devices or rows, or positions are too few.
     """
-    config: Any = compilable(resolved(experiment), topology).model
+    config: Any = compilable(resolved(experiment, tasks), topology).model
     mesh = experiment.mesh.build(devices)
     check_batch_size(num_rows, mesh)
     model = jax.eval_shape(lambda key: unrolled(config.build(key)), jax.random.key(0))

@@ -13,26 +13,26 @@ from t5x_like.partitioning.rules import BATCH_MESH_AXES, RULES
 from t5x_like.partitioning.shard import check_experts, check_sequence_length
 from t5x_like.planning.search import meshes, num_experts_of
 from t5x_like.planning.step_plan import resolved
-from t5x_like.text import registry
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import row_lengths
 
 _MAX_SUGGESTED = 3
 
 
-def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> None:
+def check_mesh(experiment: Experiment, tasks: TaskSet, num_devices: int, *, is_given: bool) -> None:
     """Check that a mesh uses all devices and divides the batch; a given one must divide the model too.
 
     Args:
       experiment: Recipe with the mesh to check.
+      tasks: Tasks that it trains on.
       num_devices: Devices of the topology.
       is_given: Whether the user has named this mesh. Training accepts one that leaves dimensions whole.
 
     Raises:
       ValueError: With the nearest meshes that do.
     """
-    registry.register(experiment.data.tasks)
-    fitting = list(meshes(experiment, num_devices))
+    fitting = list(meshes(experiment, tasks, num_devices))
     try:
         sizes = experiment.mesh.sizes(num_devices)
     except ValueError as error:
@@ -47,27 +47,27 @@ def check_mesh(experiment: Experiment, num_devices: int, *, is_given: bool) -> N
             f"{rows} rows of a {'micro' * (experiment.data.num_microbatches > 1)}batch can't be shared out evenly over "
             f"{groups} devices. {_suggestion(fitting, sizes)}"
         )
-    for length in row_lengths(experiment):
+    for length in row_lengths(experiment, tasks):
         try:
             check_sequence_length(length, AbstractMesh(sizes, MESH_AXES))
         except ValueError as error:
             raise ValueError(f"{sentence(error)} {_suggestion(fitting, sizes)}") from None
     try:
-        check_experts(num_experts_of(experiment), named["expert"])
+        check_experts(num_experts_of(experiment, tasks), named["expert"])
     except ValueError as error:
         raise ValueError(f"{sentence(error)} {_suggestion(fitting, sizes)}") from None
     if not is_given:
         return
-    dimensions = _cut_along_model(experiment)
+    dimensions = _cut_along_model(experiment, tasks)
     undivided = _undivided(dimensions, sizes)
     if undivided:
         even = [mesh for mesh in fitting if not _undivided(dimensions, mesh)]
         raise ValueError(f"{'; '.join(undivided)}. {_suggestion(even, sizes)}")
 
 
-def _cut_along_model(experiment: Experiment) -> set[tuple[str, int]]:
+def _cut_along_model(experiment: Experiment, tasks: TaskSet) -> set[tuple[str, int]]:
     """Return name and size of each dimension of weights that the model axis should cut, and the heads."""
-    model: Any = resolved(experiment).model
+    model: Any = resolved(experiment, tasks).model
     _, shapes, axes = parameters.abstract(model)
     names = parameters.flatten(axes)
     found = {

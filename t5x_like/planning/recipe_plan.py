@@ -52,12 +52,14 @@ def recipe_plan(request: PlanRequest, load: Callable[[], Experiment]) -> str:
     experiment = load()
     if request.mesh is not None:
         experiment = replace(experiment, mesh=MeshConfig(**request.mesh))
-    check_mesh(experiment, chips.num_devices, is_given=request.mesh is not None)
+    tasks = experiment.data.tasks_of(experiment.data.train.mixture)
+    check_mesh(experiment, tasks, chips.num_devices, is_given=request.mesh is not None)
     described: dict[str, Any] = {"recipe": list(request.files)}
     title = ", ".join(request.files)
     if request.num_new_tokens:
         decoding = plan_decoding(
             experiment,
+            tasks,
             chips,
             devices,
             num_rows=experiment.data.train.batch_size,
@@ -67,12 +69,14 @@ def recipe_plan(request: PlanRequest, load: Callable[[], Experiment]) -> str:
         if request.as_json:
             return json.dumps(described | plan_json.decode_json(decoding), indent=2)
         return plan_report.decode_text(decoding, title=title)
-    plan = plan_step(experiment, chips, devices)
+    plan = plan_step(experiment, tasks, chips, devices)
     found = None
     if request.max_programs:
-        found = search(experiment, chips, devices, max_programs=request.max_programs - 1, known=plan)
+        found = search(experiment, tasks, chips, devices, max_programs=request.max_programs - 1, known=plan)
     elif not plan.memory.fits:
-        found = search(experiment, chips, devices, max_programs=_MAX_WAYS_OUT, stop_at_fit=True, known=plan)
+        found = search(
+            experiment, tasks, chips, devices, max_programs=_MAX_WAYS_OUT, stop_at_fit=True, known=plan
+        )
     if request.as_json:
         described |= plan_json.plan_json(plan)
         described |= {"search": plan_json.search_json(found)} if found else {}

@@ -19,6 +19,7 @@ from t5x_like.planning.step_plan import (
     state_plan,
 )
 from t5x_like.planning.topology import Topology
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import row_lengths
 
@@ -68,6 +69,7 @@ class SearchResult(NamedTuple):
 
 def search(
     experiment: Experiment,
+    tasks: TaskSet,
     topology: Topology,
     devices: Sequence[Any],
     *,
@@ -79,27 +81,28 @@ def search(
 
     Args:
       experiment: The recipe.
+      tasks: Tasks that it trains on.
       topology: The devices.
       devices: Devices from ``topology.devices()``.
       max_programs: The most programs to compile.
       stop_at_fit: Compile no more once one fits.
       known: The plan of the recipe's own settings, if it is there already.
     """
-    experiment = resolved(experiment)
+    experiment = resolved(experiment, tasks)
     own = own_setting(experiment, topology)
     plans = [] if known is None else [(own, known)]
     waiting, too_large, failed = [], [], []
-    for setting in settings(experiment, topology.num_devices):
+    for setting in settings(experiment, tasks, topology.num_devices):
         if known is not None and setting == own:
             continue
         mesh = setting.of(experiment).mesh.build(devices)
-        state = bytes_per_device(state_plan(experiment, mesh).abstract)
+        state = bytes_per_device(state_plan(experiment, tasks, mesh).abstract)
         (too_large if state > (topology.chip.memory_bytes or math.inf) else waiting).append(setting)
     taken = 0
     for setting in waiting[:max_programs]:
         taken += 1
         try:
-            plan = plan_step(setting.of(experiment), topology, devices)
+            plan = plan_step(setting.of(experiment), tasks, topology, devices)
         except jax.errors.JaxRuntimeError as error:
             failed.append((setting, str(error).splitlines()[0]))
             continue
@@ -115,7 +118,7 @@ def own_setting(experiment: Experiment, topology: Topology) -> StepSettings:
     return StepSettings(sizes, remat_of(experiment), experiment.data.num_microbatches)
 
 
-def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
+def settings(experiment: Experiment, tasks: TaskSet, num_devices: int) -> list[StepSettings]:
     """Return all settings that divide the batch, those with the fewest changes first."""
     try:
         own_mesh = experiment.mesh.sizes(num_devices)
@@ -139,26 +142,27 @@ def settings(experiment: Experiment, num_devices: int) -> list[StepSettings]:
         StepSettings(mesh, remat, own_parts * factor)
         for factor in _MORE_MICROBATCHES
         if experiment.data.train.batch_size % (own_parts * factor) == 0
-        for mesh in meshes(experiment.with_fields(num_microbatches=own_parts * factor), num_devices)
+        for mesh in meshes(experiment.with_fields(num_microbatches=own_parts * factor), tasks, num_devices)
         for remat in remats
     ]
     return sorted(found, key=distance)
 
 
-def meshes(experiment: Experiment, num_devices: int) -> Iterator[tuple[int, ...]]:
+def meshes(experiment: Experiment, tasks: TaskSet, num_devices: int) -> Iterator[tuple[int, ...]]:
     """Yield the sizes of meshes of all devices that divide the batch, with a model axis of at most 16.
 
     Args:
-      experiment: The recipe, whose tasks are registered.
+      experiment: The recipe.
+      tasks: Tasks that it trains on.
       num_devices: Number of devices.
     """
     divisors = [size for size in range(1, num_devices + 1) if num_devices % size == 0]
     lengths, rows = (
-        row_lengths(experiment),
+        row_lengths(experiment, tasks),
         experiment.data.train.batch_size // experiment.data.num_microbatches,
     )
     max_context = max(experiment.mesh.context, max(lengths) // _MIN_TOKENS_OF_PART)
-    num_experts = num_experts_of(experiment)
+    num_experts = num_experts_of(experiment, tasks)
     experts = [size for size in divisors if size == 1 or (num_experts and num_experts % size == 0)]
     for model, context, data, expert in itertools.product(divisors, divisors, divisors, experts):
         fsdp, left = divmod(num_devices, model * context * data * expert)
@@ -171,9 +175,9 @@ def meshes(experiment: Experiment, num_devices: int) -> Iterator[tuple[int, ...]
             yield data, fsdp, expert, context, model
 
 
-def num_experts_of(experiment: Experiment) -> int:
+def num_experts_of(experiment: Experiment, tasks: TaskSet) -> int:
     """Return the number of experts in a layer; 0 without experts."""
-    return getattr(resolved(experiment).model, "num_experts", 0)
+    return getattr(resolved(experiment, tasks).model, "num_experts", 0)
 
 
 def _has_remat(experiment: Experiment) -> bool:

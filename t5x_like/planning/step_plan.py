@@ -18,8 +18,8 @@ from t5x_like.planning.program_counts import LargeArray, ProgramCounts
 from t5x_like.planning.roofline import Roofline
 from t5x_like.planning.topology import Topology
 from t5x_like.planning.traced_flops import computed_once, traced_flops
-from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import check_split
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
@@ -95,22 +95,23 @@ class StepPlan:
         return self.model_flops / (step_seconds * self.topology.chip.flops_per_second * self.mesh.size)
 
 
-def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]) -> StepPlan:
+def plan_step(experiment: Experiment, tasks: TaskSet, topology: Topology, devices: Sequence[Any]) -> StepPlan:
     """Compile an experiment's train step for a topology and count what it needs; no data and no weights are read.
 
     Args:
       experiment: The configuration; its mesh must fit the topology.
+      tasks: Tasks that it trains on.
       topology: The devices.
       devices: Devices from ``topology.devices()``.
 
     Raises:
       ValueError: The mesh doesn't divide the devices or the batch, or the recipe has a teacher.
     """
-    experiment = compilable(resolved(experiment), topology)
+    experiment = compilable(resolved(experiment, tasks), topology)
     mesh = experiment.mesh.build(devices)
-    check_split(experiment, mesh)
-    plan = state_plan(experiment, mesh)
-    batch = abstract_batch(experiment, mesh)
+    check_split(experiment, tasks, mesh)
+    plan = state_plan(experiment, tasks, mesh)
+    batch = abstract_batch(experiment, tasks, mesh)
     last_step = list(compiled_steps(experiment, plan).values())[-1]
     program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
     capacity = topology.chip.memory_bytes or None
@@ -126,21 +127,24 @@ def plan_step(experiment: Experiment, topology: Topology, devices: Sequence[Any]
             _bytes_of_parts(plan, batch), program.peak, capacity, program.largest, program.refusal
         ),
         counts=program.counts,
-        model_flops=model_flops(experiment, mesh, batch),
+        model_flops=model_flops(experiment, tasks, mesh, batch),
         roofline=program.roofline,
         compile_seconds=program.compile_seconds,
         notes=plan.notes,
     )
 
 
-def resolved(experiment: Experiment) -> Experiment:
-    """Register an experiment's tasks, and fill in the model of ``start_from``.
+def resolved(experiment: Experiment, tasks: TaskSet) -> Experiment:
+    """Fill in the model of ``start_from``.
+
+    Args:
+      experiment: The configuration.
+      tasks: Tasks that it trains on.
 
     Raises:
       ValueError: The recipe has a teacher, whose step is not planned.
     """
-    registry.register(experiment.data.tasks)
-    experiment = resolve_experiment(experiment)
+    experiment = resolve_experiment(experiment, tasks)
     if companions := experiment.method.companions(experiment.model):
         raise ValueError(
             f"plan has no step with a {' and a '.join(companions)} yet; leave it out (Experiment.method = "
@@ -163,12 +167,12 @@ def compilable(experiment: Experiment, topology: Topology) -> Experiment:
     return replace(experiment, model=replace(model, attention_implementation="blockwise"))
 
 
-def state_plan(experiment: Experiment, mesh: Mesh) -> StatePlan:
+def state_plan(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> StatePlan:
     """Return the shapes and shardings of the training state on a mesh."""
     return plan_experiment(
         experiment,
         mesh,
-        num_tasks=len(registry.names_of_tasks(experiment.data.train.mixture)),
+        num_tasks=len(tasks.tasks),
         steps_per_epoch=_unknown_epoch,
     )
 
@@ -179,9 +183,9 @@ def _unknown_epoch() -> float:
     )
 
 
-def abstract_batch(experiment: Experiment, mesh: Mesh) -> Batch:
+def abstract_batch(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> Batch:
     """Return the shapes and shardings of a training batch; rows have their full length."""
-    row = empty_row(experiment.data.train)
+    row = empty_row(experiment.data.train, tasks)
 
     def shape(stream: np.ndarray, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
         dims = (experiment.data.train.batch_size, *stream.shape[1:])
@@ -223,16 +227,17 @@ def _bytes_of_parts(plan: StatePlan, batch: Batch) -> dict[str, int]:
     return {text: size for text, size in parts.items() if size} | {"batch": bytes_per_device(batch)}
 
 
-def model_flops(experiment: Experiment, mesh: Mesh, batch: Batch) -> float:
+def model_flops(experiment: Experiment, tasks: TaskSet, mesh: Mesh, batch: Batch) -> float:
     """Return the FLOPs of a train step, traced without remat and with plain attention: nothing is computed again.
 
     Args:
       experiment: The configuration, with its model.
+      tasks: Tasks that it trains on.
       mesh: Devices; their number doesn't matter.
       batch: Shapes of a batch.
     """
     experiment = replace(experiment, model=computed_once(experiment.model))
-    plan = state_plan(experiment, mesh)
+    plan = state_plan(experiment, tasks, mesh)
     step = list(compiled_steps(experiment, plan).values())[-1]
     with jax.set_mesh(mesh):
         return traced_flops(step, plan.abstract, batch)

@@ -5,63 +5,17 @@ our own tasks never needs it.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.foreign_tasks import Definition, ForeignTasks, require_connected
 from t5x_like.text.tasks.mixtures import Mixture
-
-Definition = FileTask[Any] | Mixture
-
-
-class ForeignTasks(Protocol):
-    """Tasks of another library, which may refer to ours."""
-
-    def add(self, definition: Definition) -> None:
-        """Register a task or mixture of ours."""
-        ...
-
-    def knows(self, name: str) -> bool:
-        """Return whether a name was registered there by others."""
-        ...
-
-    def names(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names of all tasks and of all mixtures registered there, ours included."""
-        ...
-
-    def names_of_tasks(self, name: str) -> list[str]:
-        """Return the name of a task, or those of a mixture's tasks."""
-        ...
-
-    def splits_of(self, task: str) -> tuple[str, ...]:
-        """Return the splits of a task."""
-        ...
-
-    def rate_of(self, mixture: str, task: str) -> float:
-        """Return the rate of a task in a mixture."""
-        ...
-
-    def open_task(self, name: str, config: Any) -> Any:
-        """Return the ``OpenedTask`` of a ``LoaderConfig``, in memory if it fits."""
-        ...
-
-    def open_stream(self, name: str, config: Any) -> Any:
-        """Return the ``OpenedTask`` of a ``LoaderConfig``, read as a stream."""
-        ...
-
-    def fingerprint(self, task: str, split: str) -> dict[str, str]:
-        """Return everything that determines the tokens in a cache of the task."""
-        ...
-
-    def vocabulary(self, task: str) -> Any:
-        """Return the vocabulary of a task's targets."""
-        ...
-
+from t5x_like.text.tasks.task_set import Task, TaskSet
 
 _tasks: dict[str, FileTask[Any]] = {}
 _mixtures: dict[str, Mixture] = {}
-_counts: dict[str, int] = {}
 _foreign: ForeignTasks | None = None
 
 
@@ -72,22 +26,6 @@ def connect(tasks: ForeignTasks) -> None:
         _foreign = tasks
         for definition in (*_tasks.values(), *_mixtures.values()):
             tasks.add(definition)
-
-
-def foreign(what: str = "") -> ForeignTasks:
-    """Return the connected library.
-
-    Args:
-      what: Subject of the error message, which needs the library.
-
-    Raises:
-      ValueError: None is connected.
-    """
-    if _foreign is None:
-        raise ValueError(
-            f"{what or 'this'} needs seqio; connect it first: t5x_like.text.seqio_bridge.registration.connect()"
-        )
-    return _foreign
 
 
 def register(definitions: Iterable[Definition]) -> None:
@@ -130,110 +68,71 @@ def _add_to_foreign(given: Definition) -> None:
         _foreign.add(given)
 
 
-def is_defined(name: str) -> bool:
-    """Return whether a name is registered, here or in the connected library; benchmarks count only once they are."""
-    return name in _tasks or name in _mixtures or _is_foreign(name)
-
-
 def definition(name: str) -> Definition | None:
     """Return our own definition of a task, mixture or benchmark; None for others' tasks.
 
     A benchmark is registered on first use, unless its name is taken: T5's own modules have benchmarks of the same
     names.
     """
-    if not is_defined(name):
+    if name not in _tasks and name not in _mixtures and not _is_foreign(name):
         register(catalogue.definitions(name))
     return _tasks.get(name) or _mixtures.get(name)
 
 
-def task(name: str) -> FileTask[Any] | None:
-    """Return our own task of that name; None for others' tasks and for mixtures.
+def require(name: str) -> Definition | None:
+    """Return our own definition of a task, mixture or benchmark; None for others' tasks.
 
     Raises:
       ValueError: There is no such name.
     """
-    if definition(name) is None and not _is_foreign(name):
+    own = definition(name)
+    if own is None and not _is_foreign(name):
         raise unknown(name)
-    return _tasks.get(name)
+    return own
 
 
 def _is_foreign(name: str) -> bool:
     return _foreign is not None and _foreign.knows(name)
 
 
-def task_names() -> list[str]:
-    """Return the names of all registered tasks."""
-    return sorted({*_tasks, *(_foreign.names()[0] if _foreign else ())})
-
-
-def mixture_names() -> list[str]:
-    """Return the names of all registered mixtures."""
-    return sorted({*_mixtures, *(_foreign.names()[1] if _foreign else ())})
+def names() -> list[str]:
+    """Return the names of all registered tasks, then those of all mixtures, in both libraries."""
+    tasks, mixtures = _foreign.names() if _foreign else ((), ())
+    return [*sorted({*_tasks, *tasks}), *sorted({*_mixtures, *mixtures})]
 
 
 def unknown(name: str) -> ValueError:
     """Return an error for an unknown name, which suggests similar names."""
-    names = [*task_names(), *mixture_names()]
-    near = difflib.get_close_matches(name, [*names, *catalogue.all_names()], n=3, cutoff=0.6)
+    registered = names()
+    near = difflib.get_close_matches(name, [*registered, *catalogue.all_names()], n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    listed = f"Registered: {', '.join(names)}" if names else "None is registered"
+    listed = f"Registered: {', '.join(registered)}" if registered else "None is registered"
     return ValueError(
         f"no task or mixture {name!r}; {hint}{listed}. Define it in the gin file, or register it "
         "in a Python module that is imported before (module=NAME)"
     )
 
 
-def names_of_tasks(name: str) -> list[str]:
-    """Return the name of a task, or the names of a mixture's tasks.
-
-    Raises:
-      ValueError: There is no such name.
-    """
-    if task(name) is not None:
-        return [name]
-    return list(_mixtures[name].tasks) if name in _mixtures else foreign().names_of_tasks(name)
-
-
-def splits_of(name: str) -> tuple[str, ...]:
-    """Return the splits of a task.
-
-    Raises:
-      ValueError: There is no such name.
-    """
-    known = task(name)
-    return foreign().splits_of(name) if known is None else known.splits
-
-
-def rate_of(mixture: str, name: str, count: Callable[[str], int] | None = None) -> float:
-    """Return the rate of a task in a mixture.
+def resolve(name: str, definitions: Iterable[Definition] = ()) -> TaskSet:
+    """Return the task of that name, or the tasks of the mixture of that name.
 
     Args:
-      mixture: Name of the mixture.
-      name: Name of the task.
-      count: Returns the number of training examples of a task; the default counts them by reading.
+      name: Name of a task, mixture or benchmark.
+      definitions: Definitions to register before.
 
     Raises:
-      ValueError: The rate depends on an unknown number of examples.
+      ValueError: There is no such name, or a definition can't be registered.
     """
-    if definition(mixture) is None or definition(name) is None:
-        return foreign().rate_of(mixture, name)
-    if mixture not in _mixtures:
-        return 1.0
-    rates = _mixtures[mixture].rates
-    if isinstance(rates, Mapping):
-        return float(rates[name])
-    known = task(name)
-    limit = None if known is None else known.limit_of("train")
-    number = (count or num_training_examples)(name)
-    return rates.rate(number if limit is None else min(number, limit))
+    register(definitions)
+    own = require(name)
+    mixture = _mixtures.get(name)
+    if own is None:
+        tasks = require_connected(_foreign).names_of_tasks(name)
+    else:
+        tasks = [name] if mixture is None else mixture.tasks
+    return TaskSet(name=name, tasks={each: _task(each) for each in tasks}, mixture=mixture, library=_foreign)
 
 
-def num_training_examples(name: str) -> int:
-    """Return the number of valid training rows of one of our tasks, counted once by reading them."""
-    known = task(name)
-    assert known is not None
-    if "train" not in known.splits:
-        return 0
-    if name not in _counts:
-        _counts[name] = sum(1 for _ in known.read("train"))
-    return _counts[name]
+def _task(name: str) -> Task:
+    require(name)  # registers a benchmark on first use
+    return _tasks.get(name) or require_connected(_foreign).task(name)

@@ -19,8 +19,7 @@ from t5x_like.model.families.family import Predictions, predict
 from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import params_in_scale
-from t5x_like.text.batches.head_source import classes_for, scale_for
-from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.training.cached_outputs import CachedOutputs, OutputCache, Outputs
 from t5x_like.training.microbatches import MODEL, Microbatch
 
@@ -90,7 +89,7 @@ class FrozenModel(NamedTuple):
 
 
 def open_companion(
-    name: str, source: CompanionSource, model: Any, *, mesh: Mesh, train: LoaderConfig, model_dir: str
+    name: str, source: CompanionSource, model: Any, *, mesh: Mesh, labels: LabelSpace, model_dir: str
 ) -> Companion:
     """Open a companion onto the mesh. It computes in the type of the trained model.
 
@@ -99,7 +98,7 @@ def open_companion(
       source: Its checkpoint and cache.
       model: Configuration of the trained model.
       mesh: Devices.
-      train: Configuration of the training data, whose head has classes and a scale.
+      labels: Meaning of the head's outputs: classes and a scale.
       model_dir: Run of the trained model. If that has begun, it continues with the same weights.
 
     Raises:
@@ -118,10 +117,10 @@ def open_companion(
             "or start a new run"
         )
     checkpoint = checkpoint.computing_in(model.compute_dtype)
-    params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes_for(train), directory)
+    params, note = in_class_order(checkpoint.params, checkpoint.class_names, labels.class_names, directory)
     if note is not None:
         log.warning("%s", note)
-    params = params_in_scale(params, checkpoint.fields, scale_for(train))
+    params = params_in_scale(params, checkpoint.fields, labels.scale)
     graphdef, identity, outputs = checkpoint.graphdef, checkpoint.identity, None
     if source.cache is not None:
         outputs = CachedOutputs(source.cache, name, graphdef, params, identity, mesh=mesh)
@@ -129,7 +128,7 @@ def open_companion(
 
 
 def open_companions(
-    sources: Mapping[str, CompanionSource], model: Any, *, mesh: Mesh, train: LoaderConfig, model_dir: str
+    sources: Mapping[str, CompanionSource], model: Any, *, mesh: Mesh, labels: LabelSpace, model_dir: str
 ) -> dict[str, Companion]:
     """Open all companions of a method, as ``open_companion`` does each.
 
@@ -143,7 +142,7 @@ def open_companions(
                 "in the method's companions()"
             )
     return {
-        name: open_companion(name, source, model, mesh=mesh, train=train, model_dir=model_dir)
+        name: open_companion(name, source, model, mesh=mesh, labels=labels, model_dir=model_dir)
         for name, source in sources.items()
     }
 

@@ -11,13 +11,13 @@ from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
-from t5x_like.text import registry
-from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.loader import Loader, empty_row
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
 from t5x_like.training.objective_checks import check_objectives
+from t5x_like.training.training_data import ResolvedTasks
 
 _log = logging.getLogger(__name__)
 
@@ -25,31 +25,42 @@ _log = logging.getLogger(__name__)
 _LABEL_TASKS = tuple(task for task in HEAD_TASKS if task != "cloze")
 
 
-def check_split(experiment: Experiment, mesh: Mesh) -> None:
+def check_split(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> None:
     """Check that a mesh divides the rows of training batches, their lengths along ``context``, and the experts.
 
     Args:
-      experiment: The configuration, whose tasks are registered.
+      experiment: The configuration.
+      tasks: Tasks to train on.
       mesh: Devices.
 
     Raises:
       ValueError: It doesn't; with the nearest sizes that it divides.
     """
     check_batch_size(experiment.data.train.batch_size // experiment.data.num_microbatches, mesh)
-    for length in row_lengths(experiment) if mesh.shape["context"] > 1 else ():
+    for length in row_lengths(experiment, tasks) if mesh.shape["context"] > 1 else ():
         check_sequence_length(length, mesh)
     check_experts(getattr(experiment.model, "num_experts", 0), mesh.shape["expert"])
 
 
-def row_lengths(experiment: Experiment) -> list[int]:
-    """Return the lengths of a training batch's streams: of the encoder, of the decoder, or of both."""
-    row = empty_row(experiment.data.train)
+def row_lengths(experiment: Experiment, tasks: TaskSet) -> list[int]:
+    """Return the lengths of a training batch's streams: of the encoder, of the decoder, or of both.
+
+    Args:
+      experiment: The configuration.
+      tasks: Tasks to train on.
+    """
+    row = empty_row(experiment.data.train, tasks)
     streams = (row.encoder_input_tokens, row.decoder_input_tokens)
     return [stream.shape[-1] for stream in streams if stream is not None]
 
 
-def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
+def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | RampLoader) -> None:
     """Check that the model has the head, the positions and the embeddings that data, start and method need.
+
+    Args:
+      experiment: Resolved configuration.
+      tasks: Tasks of its training data and validations.
+      loader: Loader of the training data.
 
     Raises:
       ValueError: it does not.
@@ -58,7 +69,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
     if loader.head is not None:
         what = f"mixture {experiment.data.train.mixture!r}"
         check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
-        _check_unlabeled(experiment)
+        _check_unlabeled(experiment, tasks.train)
         _check_ranking(experiment, loader.head[0])
         _check_token_options(experiment, loader.head[0])
     elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
@@ -80,7 +91,7 @@ def check_model(experiment: Experiment, loader: Loader | RampLoader) -> None:
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but a row of "
                 f"{type(model).__name__} is one example; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
-    check_objectives(experiment)
+    check_objectives(experiment, tasks)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     traits_of(model).check_vocabulary(loader.vocabulary)
@@ -104,14 +115,13 @@ def _check_streams(experiment: Experiment, loader: Loader | RampLoader) -> None:
             )
 
 
-def _check_unlabeled(experiment: Experiment) -> None:
+def _check_unlabeled(experiment: Experiment, tasks: TaskSet) -> None:
     """Check that a model with a loss of rows without labels is given some, and warn of rows without a loss.
 
     Raises:
       ValueError: no task keeps such rows.
     """
-    names = registry.names_of_tasks(experiment.data.train.mixture)
-    keeping = [name for name in names if head_format_of(name).keeps_unlabeled]
+    keeping = [name for name, each in tasks.head_formats.items() if each.keeps_unlabeled]
     setting = traits_of(experiment.model).unlabeled_loss
     if setting is not None and not keeping:
         raise ValueError(

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import jax
 
 from t5x_like.evaluation.evaluator import TaskResult
+from t5x_like.evaluation.saved_runs import resolve_evaluations
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.averaged_weights import open_mean
-from t5x_like.text import registry
 from t5x_like.text.metrics.by_name import LOWER_IS_BETTER
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.evaluate import own_evaluation
@@ -55,7 +55,6 @@ def greedy_soup(
       ValueError: Runs of different models or classes, fewer checkpoints, or no such metric.
     """
     registration.connect()
-    registry.register(read_recorded(runs[0], "tasks"))
     scorer = _Scorer(runs[0], metric=metric, limit=limit, last=last)
     alone = [(scorer.score([run]), run) for run in map(str, runs)]
     soup: list[str] = []
@@ -77,6 +76,7 @@ class _Scorer:
     def __init__(self, run: PathLike, *, metric: str | None, limit: int | None, last: int) -> None:
         evaluations = read_recorded(run, "evaluations") or (own_evaluation(run),)
         self._evaluations = [replace(each, limit=limit) if limit else each for each in evaluations]
+        self._tasks = resolve_evaluations(self._evaluations, read_recorded(run, "tasks"))
         self._mesh, self._metric, self._last = MeshConfig().build(), metric, last
         self._evaluators: list[Any] = []
         self.sign = 1.0
@@ -85,7 +85,10 @@ class _Scorer:
         """Return the score of the average of runs; -inf if it is not a number."""
         with open_mean(runs, last=self._last) as opened, jax.set_mesh(self._mesh):
             if not self._evaluators:
-                self._evaluators = [each.evaluator(opened.config, self._mesh) for each in self._evaluations]
+                self._evaluators = [
+                    evaluation.evaluator(tasks, opened.config, self._mesh)
+                    for evaluation, tasks in zip(self._evaluations, self._tasks, strict=True)
+                ]
             _, shapes, axes = parameters.abstract(opened.config)
             wanted = with_shardings(axes, shapes, self._mesh)
             params = jax.tree.map(

@@ -1,26 +1,32 @@
 """Checks that a model can learn from the rows that pretraining objectives make."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from t5x_like.model.model_traits import traits_of
-from t5x_like.text import registry
 from t5x_like.text.batches.loader import empty_row
 from t5x_like.text.objectives.unilm import NUM_PATTERN_TYPES, UniLM
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.training_data import ResolvedTasks
 
 
-def check_objectives(experiment: Experiment) -> None:
+def check_objectives(experiment: Experiment, tasks: ResolvedTasks) -> None:
     """Check that the model has what its objectives need: memory, token types, and targets that it doesn't read.
+
+    Args:
+      experiment: Resolved configuration.
+      tasks: Tasks of its training data and validations.
 
     Raises:
       ValueError: It lacks one of them.
     """
-    _check_memory(experiment)
-    _check_shown_targets(experiment)
-    _check_token_types(experiment)
+    _check_memory(experiment, tasks.train)
+    _check_shown_targets(experiment.model, tasks.train)
+    _check_token_types(experiment.model, (tasks.train, *tasks.validations))
 
 
-def _check_memory(experiment: Experiment) -> None:
+def _check_memory(experiment: Experiment, tasks: TaskSet) -> None:
     """Check that a model that remembers the batch before is pretrained on rows that continue it, from where they do.
 
     Raises:
@@ -29,17 +35,13 @@ def _check_memory(experiment: Experiment) -> None:
     memory = traits_of(experiment.model).carried_memory
     if memory is None:
         return
-    is_contiguous = empty_row(experiment.data.train).continues is not None
-    for name in registry.names_of_tasks(experiment.data.train.mixture):
-        task = registry.task(name)
-        if task is None or not task.is_pretraining:
-            continue
+    is_contiguous = empty_row(experiment.data.train, tasks).continues is not None
+    for name, objective in tasks.objectives.items():
         if not is_contiguous:
             raise ValueError(
                 f"{memory.setting}, but rows of task {name!r} don't continue it; take gin/objectives/contiguous_lm.gin "
                 f"(XLNet: contiguous_permutation_lm.gin), or {memory.without}"
             )
-        objective: Any = getattr(task, "objective", None)
         is_backward = getattr(objective, "backward", False)
         if is_backward != memory.is_backward:
             direction = "backward" if memory.is_backward else "forward"
@@ -55,37 +57,32 @@ def _check_memory(experiment: Experiment) -> None:
             )
 
 
-def _check_shown_targets(experiment: Experiment) -> None:
+def _check_shown_targets(model: Any, tasks: TaskSet) -> None:
     """Check that a model which predicts tokens without reading them, and no other, has inputs that show its targets.
 
     Raises:
       ValueError: it has another objective, or another model would see what it predicts.
     """
-    hides_targets = traits_of(experiment.model).hides_targets
-    for name in registry.names_of_tasks(experiment.data.train.mixture):
-        task = registry.task(name)
-        if task is None or not task.is_pretraining:
-            continue
-        objective: Any = getattr(task, "objective", None)
-        if hides_targets != (objective is not None and objective.spec.shows_targets):
+    hides_targets = traits_of(model).hides_targets
+    for name, objective in tasks.objectives.items():
+        if hides_targets != objective.spec.shows_targets:
             raise ValueError(
                 f"task {name!r} has the objective {type(objective).__name__}, and the model is a "
-                f"{type(experiment.model).__name__} for {getattr(experiment.model, 'task', None)!r}; objectives whose "
+                f"{type(model).__name__} for {getattr(model, 'task', None)!r}; objectives whose "
                 "inputs show the targets (gin/objectives/bidirectional_lm.gin) and models that predict tokens "
                 "without reading them need each other"
             )
 
 
-def _check_token_types(experiment: Experiment) -> None:
+def _check_token_types(model: Any, task_sets: Iterable[TaskSet]) -> None:
     """Check that the model has an embedding for each token type, in training and validation.
 
     Raises:
       ValueError: It has fewer, or reads no token types.
     """
-    num_types = getattr(experiment.model, "num_token_types", 0)
-    for loader in (experiment.data.train, *experiment.data.validations):
-        for name in registry.names_of_tasks(loader.mixture):
-            objective = getattr(registry.task(name), "objective", None)
+    num_types = getattr(model, "num_token_types", 0)
+    for tasks in task_sets:
+        for name, objective in tasks.objectives.items():
             if not isinstance(objective, UniLM) or not objective.types_by_pattern:
                 continue
             if num_types < NUM_PATTERN_TYPES:

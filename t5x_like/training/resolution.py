@@ -9,16 +9,20 @@ from jax.sharding import Mesh
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.pretrained.initial_weights import CheckpointModel, with_lm_head
-from t5x_like.text.batches.head_source import head_for
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.companions import Companion
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StatePlan, plan_state
 
 
-def resolve_experiment(experiment: Experiment) -> Experiment:
-    """Replace ``CheckpointModel`` by the model's configuration, and fill in ``trainable``; tasks are registered.
+def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
+    """Replace ``CheckpointModel`` by the model's configuration, and fill in ``trainable``.
 
     For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
+
+    Args:
+      experiment: The configuration.
+      tasks: Tasks to train on.
 
     Raises:
       ValueError: There is no model to start from, it can't have the head that the tasks need, the adapter doesn't fit,
@@ -26,7 +30,7 @@ def resolve_experiment(experiment: Experiment) -> Experiment:
     """
     adds_lm_head = experiment.method.loss.auxiliary_lm_weight is not None
     needs_head = adds_lm_head or isinstance(experiment.model, CheckpointModel)
-    head = head_for(experiment.data.train) if needs_head else None
+    head = experiment.data.train.labels(tasks).head if needs_head else None
     model: Any = experiment.start.resolve(experiment.model, head)
     if adds_lm_head:
         model = with_lm_head(model, head)

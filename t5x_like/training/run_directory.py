@@ -10,7 +10,7 @@ from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
-from t5x_like.text.batches.head_source import classes_for
+from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.opening import contents_of
 from t5x_like.training.experiment import Experiment, describe, differences
 from t5x_like.training.run_record import read_experiment, write_experiment
@@ -43,13 +43,25 @@ def _is_of_record(home: PathLike, experiment: Experiment) -> bool:
 
 
 def claim(
-    experiment: Experiment, *, config_text: str, vocabulary: Any, frozen: FrozenRecord | None = None
+    experiment: Experiment,
+    *,
+    config_text: str,
+    vocabulary: Any,
+    labels: LabelSpace,
+    frozen: FrozenRecord | None = None,
 ) -> None:
     """Make ``experiment.run.model_dir`` the home of this run.
 
     It then holds ``config.json`` (every value, to compare with), ``experiment.json`` (to build the configuration
     again), ``model.json``, the names of its head's classes and the vocabulary's files. Also ``config.gin`` if gin
     configured it, and ``frozen.json`` (where frozen weights come from) if it has some.
+
+    Args:
+      experiment: Resolved configuration.
+      config_text: Configuration as gin; empty without one.
+      vocabulary: Vocabulary of the training data.
+      labels: Meaning of the head's outputs.
+      frozen: Origin of frozen weights; None if all are trained.
     """
     if jax.process_index() != 0:
         return
@@ -61,7 +73,7 @@ def claim(
         write_text(home / "config.gin", config_text)
     if frozen is not None:
         frozen.write(home)
-    write_classes(home, classes_for(experiment.data.train))
+    write_classes(home, labels.class_names)
     for name, content in contents_of(vocabulary).items():
         write_bytes(home / name, content)
     write_experiment(home, experiment)

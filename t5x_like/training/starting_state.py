@@ -63,8 +63,10 @@ def starting_state(
         frozen = open_frozen(experiment.run.model_dir, model, record, mesh=mesh)
         return restored.state | {"frozen": frozen}, restored.step, record
     checkpoints.refuse_lost_steps()
-    seed, train = experiment.run.seed, experiment.data.train
-    start = experiment.start.weights(model, mesh=mesh, seed=seed, train=train, vocabulary=loader.vocabulary)
+    seed = experiment.run.seed
+    start = experiment.start.weights(
+        model, mesh=mesh, seed=seed, labels=loader.labels, vocabulary=loader.vocabulary
+    )
     if start is None:
         if not has_frozen:
             return new_state(plan, model, seed=seed), 0, None

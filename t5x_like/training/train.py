@@ -7,7 +7,6 @@ from typing import Any
 import jax
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.companions import Companion, give_companions, open_companions
 from t5x_like.training.experiment import Experiment, describe
@@ -40,19 +39,21 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
     registration.connect()
-    registry.register(experiment.data.tasks)
-    experiment = resolve_experiment(experiment)
+    tasks = experiment.data.resolve()
+    experiment = resolve_experiment(experiment, tasks.train)
     model: Any = experiment.model
     data, method, run = experiment.data, experiment.method, experiment.run
     home = run.model_dir
     refuse_another_run(experiment)
     keep_compiled_programs(home)
     mesh = experiment.mesh.build()
-    check_split(experiment, mesh)
+    check_split(experiment, tasks.train, mesh)
 
-    loader = data.open_loader(mesh)
-    check_model(experiment, loader)
-    companions = open_companions(method.companions(model), model, mesh=mesh, train=data.train, model_dir=home)
+    loader = data.open_loader(tasks.train, mesh)
+    check_model(experiment, tasks, loader)
+    companions = open_companions(
+        method.companions(model), model, mesh=mesh, labels=loader.labels, model_dir=home
+    )
     plan = plan_experiment(
         experiment,
         mesh,
@@ -61,9 +62,13 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         companions=companions,
     )
     validators = [
-        Validator(config, plan, method.loss, mesh, vocab_size=model.vocab_size) for config in data.validations
+        Validator(config, each, plan, method.loss, mesh, vocab_size=model.vocab_size)
+        for config, each in zip(data.validations, tasks.validations, strict=True)
     ]
-    evaluators = [evaluation.evaluator(model, mesh) for evaluation in data.evaluations]
+    evaluators = [
+        evaluation.evaluator(each, model, mesh)
+        for evaluation, each in zip(data.evaluations, tasks.evaluations, strict=True)
+    ]
 
     with (
         only_writer(home),
@@ -71,7 +76,13 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         contextlib.closing(loader),
     ):
         state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader, from_step)
-        claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
+        claim(
+            experiment,
+            config_text=config_text,
+            vocabulary=loader.vocabulary,
+            labels=loader.labels,
+            frozen=frozen,
+        )
         for name, companion in companions.items():
             companion.write(home, name)
         lines = logged_lines(f"{home}/metrics.jsonl", up_to_step=start_step)

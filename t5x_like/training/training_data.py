@@ -1,15 +1,17 @@
 """The data of a run: tasks, training batches, and what is measured on held-out rows."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jax.sharding import Mesh
 
 from t5x_like.config_class import changeable, config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.partitioning.shard import row_share
-from t5x_like.text.batches.loader import Loader, build_loader
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.registry import Definition
+from t5x_like.text.tasks.foreign_tasks import Definition
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.batch_ramp import BatchSizeRamp, BatchSizeStages, RampLoader, RampSchedule
 
 
@@ -53,14 +55,73 @@ class TrainingData:
         ramp, rows = self.batch_size_ramp, self.train.batch_size
         return ramp and RampSchedule(ramp, batch_size=rows, num_microbatches=self.num_microbatches)
 
-    def open_loader(self, mesh: Mesh) -> Loader | RampLoader:
+    def resolve(self) -> "ResolvedTasks":
+        """Register ``tasks``, and find the tasks that all names of mixtures stand for.
+
+        Raises:
+          ValueError: A name is unknown or taken by another definition.
+        """
+        parts = (self.train, *self.validations, *self.evaluations)
+        tasks = {part.mixture: self.tasks_of(part.mixture) for part in parts}
+        return ResolvedTasks(
+            train=tasks[self.train.mixture],
+            validations=tuple(tasks[part.mixture] for part in self.validations),
+            evaluations=tuple(tasks[part.mixture] for part in self.evaluations),
+        )
+
+    def tasks_of(self, mixture: str) -> TaskSet:
+        """Register ``tasks``, and return those of a name.
+
+        Args:
+          mixture: Name of a task or mixture.
+
+        Raises:
+          ValueError: There is no such name, or a name is taken by another definition.
+        """
+        return registry.resolve(mixture, self.tasks)
+
+    def open_loader(self, tasks: TaskSet, mesh: Mesh) -> Loader | RampLoader:
         """Return the loader of this process' training batches.
+
+        Args:
+          tasks: Tasks of ``train``.
+          mesh: Devices.
 
         Raises:
           ValueError: The data can't be read, or its batches can't grow.
         """
         ramp = self.ramp_schedule
         if ramp is None:
-            return build_loader(self.train, *row_share(mesh))
+            return open_share(self.train, tasks, mesh)
         config = replace(self.train, batch_size=self.train.batch_size // self.num_microbatches)
-        return RampLoader(build_loader(config, *row_share(mesh)), ramp)
+        return RampLoader(open_share(config, tasks, mesh), ramp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedTasks:
+    """Tasks that the names in a run's configuration stand for.
+
+    Attributes:
+      train: Tasks to train on.
+      validations: Tasks of each validation.
+      evaluations: Tasks of each evaluation.
+    """
+
+    train: TaskSet
+    validations: tuple[TaskSet, ...] = ()
+    evaluations: tuple[TaskSet, ...] = ()
+
+
+def open_share(config: LoaderConfig, tasks: TaskSet, mesh: Mesh) -> Loader:
+    """Return the loader of this process' rows.
+
+    Args:
+      config: Configuration of the loader.
+      tasks: Tasks of its mixture.
+      mesh: Devices.
+
+    Raises:
+      ValueError: The data can't be read.
+    """
+    process_index, process_count = row_share(mesh)
+    return Loader(config, tasks, process_index=process_index, process_count=process_count)

@@ -14,26 +14,34 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory, memory_for
 from t5x_like.model.heads import defer_logits
-from t5x_like.partitioning.shard import place, row_share
-from t5x_like.text.batches.loader import build_loader
+from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import Totals, add, summarize, zero_totals
 from t5x_like.training.state import StatePlan, empty, plan_memory
+from t5x_like.training.training_data import open_share
 
 
 class Validator:
     """Measures the loss on one split: always the same batches, without dropout, with a memory of their own."""
 
     def __init__(
-        self, config: LoaderConfig, plan: StatePlan, loss: LossConfig, mesh: Mesh, *, vocab_size: int
+        self,
+        config: LoaderConfig,
+        tasks: TaskSet,
+        plan: StatePlan,
+        loss: LossConfig,
+        mesh: Mesh,
+        *,
+        vocab_size: int,
     ):
         """Raise ValueError if there is no such split, or it can't be read."""
         self.name = config.mixture
         self._config = replace(config, repeat=False, shuffle=False)
         # Opened before training: a split that can't be read is found now, and texts are tokenized once.
-        self._loader = build_loader(self._config, *row_share(mesh))
+        self._loader = open_share(self._config, tasks, mesh)
         self._beginning = self._loader.state()
         self._plan, self._mesh = plan, mesh
         self._step = jax.jit(validation_step(plan, loss))

@@ -17,7 +17,6 @@ from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.partitioning.mesh import MESH_AXES
 from t5x_like.planning import gpu_compiler
 from t5x_like.planning.search import meshes
-from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
 
 KING_JAMES = "gin/recipes/objectives/king_james.gin"
@@ -241,8 +240,8 @@ def test_the_search_tries_the_expert_axis_where_fsdp_does_not_divide_the_experts
         roots=[Experiment],
     ).value
     model = SwitchTransformerConfig(**size, num_experts=num_experts)
-    registry.register(experiment.data.tasks)
-    found = {sizes[MESH_AXES.index("expert")] for sizes in meshes(replace(experiment, model=model), 8)}
+    tasks = experiment.data.resolve().train
+    found = {sizes[MESH_AXES.index("expert")] for sizes in meshes(replace(experiment, model=model), tasks, 8)}
     assert found == {1} | with_axis
 
 

@@ -14,7 +14,6 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import fresh_params
 from t5x_like.projects.fine_tuning import FineTunedModel
 from t5x_like.projects.project import TableChoices, project_of_table
-from t5x_like.text import registry
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.resolution import resolve_experiment
 from t5x_like.training.run_directory import claim
@@ -38,16 +37,17 @@ def write_run(recipe: Path, run: Path, settings: dict[str, Any]) -> None:
     """Write the run of a recipe with the weights that its training would begin with."""
     macros = {"MODEL_DIR": str(run), **settings}
     loaded = load([str(recipe)], [f"{name}={value!r}" for name, value in macros.items()], roots=(Experiment,))
-    registry.register(loaded.value.data.tasks)
-    experiment = resolve_experiment(loaded.value)
+    tasks = loaded.value.data.resolve().train
+    labels = loaded.value.data.train.labels(tasks)
+    experiment = resolve_experiment(loaded.value, tasks)
     model: Any = experiment.model
     mesh = MeshConfig(data=1).build(jax.local_devices()[:1])
-    start = experiment.start.weights(model, mesh=mesh, seed=0, train=experiment.data.train, vocabulary=None)
+    start = experiment.start.weights(model, mesh=mesh, seed=0, labels=labels, vocabulary=None)
     params = fresh_params(model, mesh=mesh, seed=0) if start is None else start.params
     with Checkpoints(run) as checkpoints:
         checkpoints.save(STEP, {"params": params})
-    task: Any = registry.task(experiment.data.train.mixture)
-    claim(experiment, config_text=loaded.text, vocabulary=task.tokenizer)
+    task: Any = tasks.only_task()
+    claim(experiment, config_text=loaded.text, vocabulary=task.tokenizer, labels=labels)
 
 
 def project_with_run(folder: Path, choices: TableChoices, settings: dict[str, Any]) -> FineTunedModel:

@@ -75,14 +75,14 @@ def weights(config):
 
 
 def test_tasks_of_a_mixture_that_lack_the_split_are_left_out() -> None:
-    names = tasks_with_split("glue_v002_proportional", "validation")
+    names = tasks_with_split(registry.resolve("glue_v002_proportional"), "validation")
     assert {"glue_cola_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"} <= set(names)
     assert not {"glue_ax_v002", "glue_mnli_v002"} & set(names)
-    assert "glue_ax_v002" in tasks_with_split("glue_v002_proportional", "test")
+    assert "glue_ax_v002" in tasks_with_split(registry.resolve("glue_v002_proportional"), "test")
 
 
 def test_a_split_that_no_task_has_is_left_to_be_complained_of() -> None:
-    assert tasks_with_split("glue_ax_v002", "train") == ["glue_ax_v002"]
+    assert list(tasks_with_split(registry.resolve("glue_ax_v002"), "train")) == ["glue_ax_v002"]
 
 
 def test_a_limit_takes_the_same_rows_of_the_whole_split_each_time(make_task):
@@ -148,7 +148,9 @@ def test_every_row_is_answered_in_order_and_scores_are_written(
 ):
     monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
     task = make_task(11).name
-    evaluator = evaluation_of(task, method=method).evaluator(config, MeshConfig().build())
+    evaluator = evaluation_of(task, method=method).evaluator(
+        registry.resolve(task), config, MeshConfig().build()
+    )
     params = weights(config)
     results = evaluator.run(params)
     progress = capsys.readouterr().err.splitlines()
@@ -182,7 +184,9 @@ def test_ranking_needs_the_answers(make_task, tmp_path):
     with pytest.raises(
         ValueError, match="'open_answers' does not say which answers there are; give it labels"
     ):
-        evaluation_of("open_answers", method="rank").evaluator(T5, MeshConfig().build())
+        evaluation_of("open_answers", method="rank").evaluator(
+            registry.resolve("open_answers"), T5, MeshConfig().build()
+        )
 
 
 @pytest.mark.seqio
@@ -226,7 +230,9 @@ def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
     assert [row.inputs for row in questions.rows] == ["q1", "q2"]
     assert questions.rows[1].input_ids.tolist() == [*codec.encode_all(["q2"])[0], 1]
     result = (
-        evaluation_of("answers_of_user", split="train").evaluator(T5, MeshConfig().build()).run(weights(T5))
+        evaluation_of("answers_of_user", split="train")
+        .evaluator(registry.resolve("answers_of_user"), T5, MeshConfig().build())
+        .run(weights(T5))
     )
     rows = result["answers_of_user"].rows
     assert result["answers_of_user"].scores["likelihood"] == pytest.approx(
@@ -254,7 +260,7 @@ def test_what_has_no_answers_is_refused(make_task, tmp_path):
         ("no_such", "test", "no task or mixture 'no_such'"),
     ):
         with pytest.raises(ValueError, match=message):
-            evaluation_of(task, split=split).evaluator(T5, mesh)
+            evaluation_of(task, split=split).evaluator(registry.resolve(task), T5, mesh)
 
 
 def test_a_head_for_one_class_answers_no_task_with_any_number_of_them(make_task):
@@ -270,8 +276,10 @@ def test_a_head_for_one_class_answers_no_task_with_any_number_of_them(make_task)
     )
     evaluation = HeadEvaluation(mixture=task.name, inputs_length=32, batch_size=8)
     with pytest.raises(ValueError, match=message):
-        evaluation.evaluator(config, MeshConfig().build())
+        evaluation.evaluator(registry.resolve(evaluation.mixture), config, MeshConfig().build())
     fitting = replace(config, problem_type="multi_label")
     assert (
-        evaluation.evaluator(fitting, MeshConfig().build()).run(weights(fitting))[task.name].entry["scores"]
+        evaluation.evaluator(registry.resolve(task.name), fitting, MeshConfig().build())
+        .run(weights(fitting))[task.name]
+        .entry["scores"]
     )

@@ -61,7 +61,7 @@ def test_every_metric_that_a_task_names_is_in_the_scores(task, tmp_path):
     _, params = parameters.split(model.build(jax.random.key(3)))
     mesh = MeshConfig(data=1).build(jax.local_devices()[:1])
     evaluation = HeadEvaluation(mixture=name, inputs_length=16, batch_size=8)
-    results = evaluation.evaluator(model, mesh).run(params)
+    results = evaluation.evaluator(registry.resolve(evaluation.mixture), model, mesh).run(params)
     write_results(results, str(tmp_path), checkpoint="a model", step=None, config=model, params=params)
     entry = json.loads((tmp_path / "scores.json").read_text())["tasks"][name]
     rows = [json.loads(line) for line in (tmp_path / name / "predictions.jsonl").read_text().splitlines()]
@@ -92,8 +92,9 @@ def test_a_metric_that_does_not_fit_is_refused_before_training_and_evaluation(ta
         build_loader(loader)
     mesh = MeshConfig(data=1).build(jax.local_devices()[:1])
     model = BertConfig(vocab_size=len(PIECES), model_dim=16, mlp_dim=32, num_heads=2, num_layers=1)
+    evaluation = HeadEvaluation(mixture=name, inputs_length=16, batch_size=8)
     with pytest.raises(ValueError, match=wanted):
-        HeadEvaluation(mixture=name, inputs_length=16, batch_size=8).evaluator(model, mesh)
+        evaluation.evaluator(registry.resolve(name), model, mesh)
 
 
 def test_a_row_that_a_head_skips_is_counted_once(task, caplog):

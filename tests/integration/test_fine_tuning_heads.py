@@ -23,7 +23,6 @@ from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_checkpoint
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text import registry
-from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import MaskedClozeClassification
 from t5x_like.text.tasks.mixtures import Mixture
@@ -161,7 +160,7 @@ def test_tasks_whose_classes_differ_share_no_head(tasks, published):
     with pytest.raises(
         ValueError, match=r"can't share a head, .* different things: vowel, none; none, vowel; train on one"
     ):
-        head_for(config)
+        config.labels(registry.resolve(config.mixture))
 
 
 def test_an_export_names_the_classes_and_an_import_keeps_them(tuned, tmp_path):
@@ -290,7 +289,8 @@ def test_asking_a_model_without_the_head_is_refused(tasks, published):
     registry.register(tasks)
     mesh = MeshConfig().build(jax.devices()[:1])
     _, params = parameters.split(BERT.build(jax.random.key(0)))
-    evaluator = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=8).evaluator(BERT, mesh)
+    evaluation = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=8)
+    evaluator = evaluation.evaluator(registry.resolve("two_labels"), BERT, mesh)
     with pytest.raises(
         ValueError, match=r"'two_labels' needs a head for sequence classification.*heads: none. Fine-tune"
     ):

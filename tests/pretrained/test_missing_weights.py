@@ -18,7 +18,7 @@ from t5x_like.pretrained.conversion import import_checkpoint
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
 from t5x_like.pretrained.weight_sources import read_config
-from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import NO_LABELS
 from t5x_like.training.companions import open_companions
 from t5x_like.training.methods.distillation import Distillation
 from tests.model.zoo.tiny_models import TINY
@@ -42,14 +42,11 @@ def write(
     return directory
 
 
-TRAIN = LoaderConfig(mixture="none", batch_size=1, inputs_length=8, targets_length=8)  # no head reads it
-
-
 def as_teacher(directory: Path) -> Any:
     distillation = Distillation(teacher=str(directory))
     mesh = MeshConfig(data=1).build(jax.devices()[:1])
     sources, home = distillation.companions(BERT), str(directory.parent / "student")
-    return open_companions(sources, BERT, mesh=mesh, train=TRAIN, model_dir=home)["teacher"]
+    return open_companions(sources, BERT, mesh=mesh, labels=NO_LABELS, model_dir=home)["teacher"]
 
 
 def open_and_close(directory: Path) -> None:

@@ -12,7 +12,6 @@ from t5x_like.batch import Batch
 from t5x_like.gin_config.configuration import tables_in
 from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
-from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader, empty_row
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.experiment import Experiment
@@ -44,10 +43,10 @@ def planned(experiment: Experiment, mesh: jax.sharding.Mesh) -> StatePlan:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     experiment = read_recipe(name, "unused")
-    registry.register(experiment.data.tasks)
+    tasks = experiment.data.resolve().train
     train = experiment.data.train
     batch = first_batch(train)
-    assert shapes(batch) == shapes(empty_row(train), rows=train.batch_size), "planned without its data"
+    assert shapes(batch) == shapes(empty_row(train, tasks), rows=train.batch_size), "planned without its data"
     reads_decoder = batch.decoder_input_tokens is not None
     length = train.targets_length if reads_decoder else train.inputs_length
     assert batch.target_tokens.shape == batch.loss_weights.shape == (train.batch_size, length)

@@ -47,7 +47,7 @@ for call in (
         call()
     except ValueError as error:
         messages.append(str(error))
-print(json.dumps([messages, registry.is_defined("glue_cola_v002")]))
+print(json.dumps([messages, "glue_cola_v002" in registry.names()]))
 """
 
 

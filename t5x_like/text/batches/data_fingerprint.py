@@ -1,11 +1,12 @@
 """The loader's data fingerprint, saved with each position so that a resumed run cannot silently switch data."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
-from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import OpenedTasks
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.objective import Objective
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +18,9 @@ _OTHER_TOKENS = (
 )
 
 
-def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[str, Any]:
+def describe(
+    config: LoaderConfig, opened: OpenedTasks, objectives: Mapping[str, Objective], *, pack: bool
+) -> dict[str, Any]:
     """Return everything that determines the sequence of rows.
 
     Workers and the number of processes don't. The batch size does only where examples are
@@ -26,6 +29,7 @@ def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[s
     Args:
       config: Configuration of the loader.
       opened: Its tasks.
+      objectives: Objectives of pretraining tasks by name.
       pack: Whether rows are packed.
     """
     some: dict[str, Any] = {"batch_size": config.batch_size} if opened.spec.contiguous else {}
@@ -42,7 +46,7 @@ def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[s
     return some | {
         "tasks": opened.names,
         "rates": [round(share, 9) for share in opened.shares],
-        "objectives": [repr(getattr(registry.definition(name), "objective", None)) for name in opened.names],
+        "objectives": [repr(objectives.get(name)) for name in opened.names],
         "checksums": [source.checksum for source in opened.sources],
         "vocab_size": opened.ids.vocab_size,
         "split": config.split,

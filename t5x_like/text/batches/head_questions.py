@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from t5x_like.batch import Batch
-from t5x_like.text import registry
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
-from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
@@ -183,25 +181,6 @@ class HeadQuestions:
     def targets(self) -> list[Any]:
         """True labels of the labeled rows, as metrics compare them."""
         return [self.answers.target(self.read[row]) for row in self._labeled]
-
-
-def load_questions(task: str, split: str, *, inputs_length: int, limit: int | None = None) -> HeadQuestions:
-    """Load rows of a registered task.
-
-    Args:
-      task: Name of the task.
-      split: Split to read.
-      inputs_length: Maximum row length in tokens.
-      limit: Number of rows, as for ``read_questions``; None loads all.
-
-    Raises:
-      ValueError: Unknown task or split, no head reads the task, bad rows, or none.
-    """
-    head_format_of(task)
-    definition: Any = registry.task(task)
-    return questions_of(
-        definition, read_questions(definition, split, limit=limit), inputs_length=inputs_length
-    )
 
 
 def read_questions(

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import OpenedTask, StoredSource
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.head_format import UNSCALED, Head, HeadFormat, OutputScale
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.objectives.objective import Example
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.tasks.task_set import Task
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 _log = logging.getLogger(__name__)
@@ -43,19 +43,20 @@ class HeadSource(StoredSource[HeadExamples]):
         return self._ordered(np.asarray(positions, np.int64), epoch, "order")
 
 
-def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> OpenedTask:
+def open_head_task(task: Task, config: LoaderConfig) -> OpenedTask:
     """Open the labeled rows of a split, for training or for computing the loss.
 
     Args:
-      definition: Task.
-      name: Name of the task.
+      task: Task that a head reads.
       config: Configuration of the loader.
 
     Raises:
       ValueError: No head reads the task, a metric doesn't fit its predictions, a row is bad, none has a label, or a
         cache is configured.
     """
-    head_format = definition.head_format()
+    head_format = task.head_format()
+    assert isinstance(task, PairsTask), "a head reads it"
+    definition, name = task, task.name
     definition.head_metrics()  # raises before anything is trained that can't be scored
     if config.cache is not None:
         raise ValueError(
@@ -75,72 +76,6 @@ def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> Op
     source = HeadSource(name, examples, seed=config.seed, shuffle=config.shuffle)
     spec = head_format.spec(examples.num_choices).with_streams(definition.declared_streams)
     return OpenedTask(source, spec, tokenizer)
-
-
-def head_format_of(name: str) -> HeadFormat:
-    """Return the head format of the task of that name.
-
-    Raises:
-      ValueError: No head reads the task, or there is no such task.
-    """
-    definition = registry.task(name)
-    if definition is None:
-        raise ValueError(
-            f"task {name!r} has no form for an encoder's head: its answers are generated text; train an "
-            "encoder-decoder or a decoder on it"
-        )
-    return definition.head_format()
-
-
-def head_for(config: LoaderConfig) -> Head | None:
-    """Return the head that the tasks of a loader need; None if they need none.
-
-    Raises:
-      ValueError: Unknown tasks, tasks that no head reads, or tasks for different heads.
-    """
-    formats = _formats_for(config)
-    return formats[0].head if formats else None
-
-
-def classes_for(config: LoaderConfig) -> tuple[str, ...]:
-    """Return the class names of the head that the tasks of a loader need, in the order of its outputs.
-
-    Raises:
-      ValueError: As ``head_for``.
-    """
-    formats = _formats_for(config)
-    return formats[0].class_names if formats else ()
-
-
-def scale_for(config: LoaderConfig) -> OutputScale:
-    """Return the scale of the head that the tasks of a loader need; that of plain numbers if they differ.
-
-    Raises:
-      ValueError: As ``head_for``.
-    """
-    scales = {each.output_scale for each in _formats_for(config)}
-    return scales.pop() if len(scales) == 1 else UNSCALED
-
-
-def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
-    if not config.reads_heads:
-        return []
-    names = registry.names_of_tasks(config.mixture)
-    if all((definition := registry.task(name)) and definition.is_pretraining for name in names):
-        return []
-    formats = [head_format_of(name) for name in names]
-    if len({each.head for each in formats}) > 1:
-        raise ValueError(
-            f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
-        )
-    classes = dict.fromkeys(each.class_names for each in formats)
-    if len(classes) > 1:
-        listed = "; ".join(", ".join(each) or "none" for each in classes)
-        raise ValueError(
-            f"{', '.join(names)} can't share a head, whose classes would mean different things: {listed}; train on one "
-            "of them"
-        )
-    return formats
 
 
 def _labeled(

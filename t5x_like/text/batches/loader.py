@@ -8,6 +8,7 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.io.worker_pool import WorkerPool
+from t5x_like.text import registry
 from t5x_like.text.batches.data_fingerprint import compare, describe
 from t5x_like.text.batches.example_sources import OpenedTasks
 from t5x_like.text.batches.head_source import HeadSource
@@ -18,6 +19,7 @@ from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
 from t5x_like.text.heads.input_format import num_input_ids
 from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.tasks.task_set import LabelSpace, TaskSet
 
 _SAME_EPOCHS = 0.01  # relative difference of tasks' rates from their sizes
 
@@ -44,7 +46,13 @@ class _Window(NamedTuple):
 
 
 class Loader:
-    """Iterator over this process's rows of every batch; created by ``build_loader``.
+    """Iterator over this process's rows of every batch.
+
+    Args:
+      config: Batch size, lengths and order.
+      tasks: Tasks of the mixture that ``config`` names.
+      process_index: Index p of this process; it gets rows ``p * batch_size / n`` to ``(p + 1) * batch_size / n``.
+      process_count: Number n of processes; the batches of all together don't depend on it.
 
     Attributes:
       config: Configuration.
@@ -53,14 +61,17 @@ class Loader:
       head: Type of the head that reads the batches, and its number of outputs; None without a head.
       streams: Streams that the tasks declare.
       num_rows_of_example: Rows that belong to one example: choices, or both orders of a pair.
+      tasks: Tasks of the mixture.
       num_ids: Number of embeddings that the batches need; less than the vocabulary for heads, which read no sentinels.
     """
 
-    def __init__(self, config: LoaderConfig, *, process_index: int, process_count: int) -> None:
-        self.config = config
+    def __init__(
+        self, config: LoaderConfig, tasks: TaskSet, *, process_index: int = 0, process_count: int = 1
+    ) -> None:
+        self.config, self.tasks = config, tasks
         self._own = _rows_of(config.batch_size, process_index, process_count)
         # One process compares for all, as reading a large corpus takes minutes.
-        opened = open_tasks(config, compare_files=process_index == 0)
+        opened = open_tasks(config, tasks, compare_files=process_index == 0)
         self.task_names, self.vocabulary = opened.names, opened.vocabulary
         self._make = RowMaker(
             opened.sources,
@@ -79,7 +90,7 @@ class Loader:
             repeat=config.repeat,
             turn_length=config.batch_size if config.alternate_tasks else None,
         )
-        self._identity = describe(config, opened, pack=self._make.pack)
+        self._identity = describe(config, opened, tasks.objectives, pack=self._make.pack)
         self.head, self.streams = opened.spec.head, opened.spec.streams
         self.num_rows_of_example = opened.spec.num_choices or 1
         self.num_ids = max(
@@ -124,6 +135,15 @@ class Loader:
         batch = cut_to_bucket(batch) if self._cuts else batch
         self._num_filled += _count_filled(batch)
         return batch
+
+    @property
+    def labels(self) -> LabelSpace:
+        """Meaning of the outputs of the head that reads the batches.
+
+        Raises:
+          ValueError: The tasks need different classes.
+        """
+        return self.config.labels(self.tasks)
 
     def padding(self) -> Batch:
         """Return a batch of empty rows."""
@@ -264,7 +284,7 @@ class Loader:
 
 
 def build_loader(config: LoaderConfig, process_index: int = 0, process_count: int = 1) -> Loader:
-    """Tokenize the tasks of ``config``, and return a loader at their first batch.
+    """Find the tasks that ``config`` names, tokenize them, and return a loader at their first batch.
 
     Args:
       config: Tasks, batch size and lengths.
@@ -274,12 +294,18 @@ def build_loader(config: LoaderConfig, process_index: int = 0, process_count: in
     Raises:
       ValueError: Unknown names, bad rows, or lengths or sizes that don't fit.
     """
-    return Loader(config, process_index=process_index, process_count=process_count)
+    tasks = registry.resolve(config.mixture)
+    return Loader(config, tasks, process_index=process_index, process_count=process_count)
 
 
-def empty_row(config: LoaderConfig) -> Batch:
-    """Return a batch of one row of padding, in the full length of ``config``'s batches; no file is read."""
-    spec = spec_of_tasks(config)
+def empty_row(config: LoaderConfig, tasks: TaskSet) -> Batch:
+    """Return a batch of one row of padding, in the full length of ``config``'s batches; no file is read.
+
+    Args:
+      config: Configuration of the loader.
+      tasks: Tasks of the mixture that ``config`` names.
+    """
+    spec = spec_of_tasks(config, tasks)
     lengths = Lengths(config.inputs_length, config.targets_length)
     pack = config.pack and not spec.fills_rows
     return RowMaker((), lengths, spec, pack=pack, zero_is_padding=True).lay_out([[]])

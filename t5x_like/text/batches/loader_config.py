@@ -5,6 +5,7 @@ from typing import Literal
 from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.text.objectives.masked_targets import MaskedTargets
 from t5x_like.text.objectives.objective import Layout
+from t5x_like.text.tasks.task_set import NO_LABELS, LabelSpace, TaskSet
 
 PrefixAttention = Literal["bidirectional", "causal"]
 
@@ -115,3 +116,14 @@ class LoaderConfig:
     def reads_heads(self) -> bool:
         """True if tasks other than pretraining are read for a head."""
         return self.layout == "encoder" and self.masked_targets is None
+
+    def labels(self, tasks: TaskSet) -> LabelSpace:
+        """Return the meaning of the outputs of the head that reads the batches.
+
+        Args:
+          tasks: Tasks of ``mixture``.
+
+        Raises:
+          ValueError: No head reads one of them, or they need different heads or classes.
+        """
+        return tasks.labels if self.reads_heads else NO_LABELS

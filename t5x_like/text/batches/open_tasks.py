@@ -1,4 +1,4 @@
-"""Opening of tasks and mixtures by name as sources of examples."""
+"""Opening of tasks as sources of examples."""
 
 import logging
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from t5x_like.io.paths import find_files
-from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import (
     ChatSource,
     DecoderSource,
@@ -18,7 +17,7 @@ from t5x_like.text.batches.example_sources import (
     PairSource,
     ReferenceSource,
 )
-from t5x_like.text.batches.head_source import head_format_of, open_head_task
+from t5x_like.text.batches.head_source import open_head_task
 from t5x_like.text.batches.in_memory import (
     ExampleStore,
     TooManyTokens,
@@ -36,25 +35,32 @@ from t5x_like.text.fields import REFERENCE_ENDS
 from t5x_like.text.objectives.objective import ExampleSpec, Lengths
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.task_set import Task, TaskSet
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _log = logging.getLogger(__name__)
 
 
-def open_tasks(config: LoaderConfig, *, compare_files: bool = True) -> OpenedTasks:
-    """Open the tasks that ``config`` names.
+def open_tasks(config: LoaderConfig, tasks: TaskSet, *, compare_files: bool = True) -> OpenedTasks:
+    """Open the tasks of a loader that have its split.
 
     Args:
       config: Configuration of the loader.
+      tasks: Tasks of the mixture that ``config`` names.
       compare_files: Whether caches are compared with their source files, which reads these.
 
     Raises:
-      ValueError: Unknown names, bad rows, lengths that don't fit, or tasks that can't share a batch.
+      ValueError: No such split, bad rows, lengths that don't fit, or tasks that can't share a batch.
     """
-    names, rates = tasks_and_rates(config)
-    opened = [_as_layout(_open_task(name, config, compare_files), config) for name in names]
+    tasks_with_split, rates = tasks.with_split(config.split), _rates(config, tasks)
+    names = tasks_with_split.names
+    opened = [
+        _as_layout(_open_task(task, tasks, config, compare_files), config)
+        for task in tasks_with_split.tasks.values()
+    ]
     vocabulary = _common_vocabulary([task.vocabulary for task in opened], names)
     return OpenedTasks(
         names,
@@ -77,38 +83,35 @@ def _common_vocabulary(vocabularies: Sequence[Any], names: Sequence[str]) -> Any
     return tokenizers[0]
 
 
-def tasks_and_rates(config: LoaderConfig) -> tuple[list[str], list[float]]:
-    """Return the tasks that have the split, and their rates; with ``repeat=False`` all rates are equal."""
-    names = registry.names_of_tasks(config.mixture)
-    with_split = [name for name in names if config.split in registry.splits_of(name)]
-    if not with_split:
-        splits = sorted({split for name in names for split in registry.splits_of(name)})
-        raise ValueError(f"{config.mixture!r} has no split {config.split!r}; there are {', '.join(splits)}")
-    if not config.repeat or len(names) == 1:
-        return with_split, [1.0] * len(with_split)
-    count = None if config.cache is None else partial(_num_cached, config.cache)
-    return with_split, [registry.rate_of(config.mixture, name, count) for name in with_split]
+def _rates(config: LoaderConfig, tasks: TaskSet) -> list[float]:
+    """Return the rates of the tasks that have the split; with ``repeat=False`` all are equal."""
+    with_split = tasks.with_split(config.split)
+    if not config.repeat or len(tasks.tasks) == 1:
+        return [1.0] * len(with_split.tasks)
+    return with_split.rates(None if config.cache is None else partial(_num_cached, config.cache))
 
 
-def spec_of_tasks(config: LoaderConfig) -> ExampleSpec:
+def spec_of_tasks(config: LoaderConfig, tasks: TaskSet) -> ExampleSpec:
     """Return the common properties of the tasks' examples from their definitions: no file is read.
 
+    Args:
+      config: Configuration of the loader.
+      tasks: Tasks of the mixture that ``config`` names.
+
     Raises:
-      ValueError: Unknown names, or tasks that can't share a batch.
+      ValueError: Tasks that can't share a batch.
     """
-    names = registry.names_of_tasks(config.mixture)
-    return _common([_spec_of(name, config) for name in names], names)
+    return _common([_spec_of(task, config) for task in tasks.tasks.values()], tasks.names)
 
 
-def _spec_of(name: str, config: LoaderConfig) -> ExampleSpec:
-    definition = registry.task(name)
-    if config.reads_heads and (definition is None or not definition.is_pretraining):
-        head_format = head_format_of(name)
-        framing = getattr(definition, "framing", None)
+def _spec_of(task: Task, config: LoaderConfig) -> ExampleSpec:
+    if config.reads_heads and not task.is_pretraining:
+        head_format = task.head_format()
+        framing = getattr(task, "framing", None)
         in_both_orders = framing is not None and framing.both_orders and head_format.is_pair
         spec = head_format.spec(2 if in_both_orders else head_format.usual_num_choices)
-        return spec.with_streams(definition.declared_streams if definition else ())
-    spec = PAIRS if definition is None else definition.spec
+        return spec.with_streams(task.declared_streams)
+    spec = task.spec
     if config.masked_targets is not None and spec.layout == PAIRS.layout and spec.fields == PAIRS.fields:
         return config.masked_targets.spec.with_streams(spec.streams)
     if config.layout == "decoder" and spec.layout != "decoder":
@@ -116,56 +119,54 @@ def _spec_of(name: str, config: LoaderConfig) -> ExampleSpec:
     return spec
 
 
-def _open_task(name: str, config: LoaderConfig, compare_files: bool) -> OpenedTask:
-    definition = registry.task(name)
-    if config.reads_heads and (definition is None or not definition.is_pretraining):
-        head_format_of(name)
-        return open_head_task(definition, name, config)  # pyright: ignore[reportArgumentType] - a head reads it
+def _open_task(task: Task, tasks: TaskSet, config: LoaderConfig, compare_files: bool) -> OpenedTask:
+    if config.reads_heads and not task.is_pretraining:
+        return open_head_task(task, config)
     if config.cache is not None:
-        return open_cached_task(name, config, config.cache, compare_files=compare_files)
-    if definition is None:
-        return registry.foreign().open_task(name, config)
+        return open_cached_task(task, config, config.cache, compare_files=compare_files)
+    if isinstance(task, ForeignTask):
+        return task.open(config)
     try:
         stored = load_in_memory(
-            definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory
+            task.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory
         )
     except TooManyTokens:
-        if getattr(definition, "max_tokens", None) is not None:
+        if getattr(task, "max_tokens", None) is not None:
             raise ValueError(
-                f"task {name!r} has max_tokens, and over {config.max_tokens_in_memory} tokens in all, which are read "
-                "as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
+                f"task {task.name!r} has max_tokens, and over {config.max_tokens_in_memory} tokens in all, which are "
+                "read as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
             ) from None
-        if REFERENCE_ENDS in definition.features():
+        if REFERENCE_ENDS in task.features():
             raise ValueError(
-                f"task {name!r} has reference='each_epoch', and over {config.max_tokens_in_memory} tokens, which "
+                f"task {task.name!r} has reference='each_epoch', and over {config.max_tokens_in_memory} tokens, which "
                 "are read as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
             ) from None
-        if definition.declared_streams:
-            listed = ", ".join(field.name for field in definition.declared_streams)
+        if task.declared_streams:
+            listed = ", ".join(field.name for field in task.declared_streams)
             raise ValueError(
-                f"task {name!r} has streams ({listed}), and over {config.max_tokens_in_memory} tokens, "
+                f"task {task.name!r} has streams ({listed}), and over {config.max_tokens_in_memory} tokens, "
                 "which are read as a stream of texts; write a cache with t5x-like cache, or raise "
                 "LoaderConfig.max_tokens_in_memory"
             ) from None
-        stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
-        opened = registry.foreign(stream).open_stream(name, config)
+        stream = f"task {task.name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
+        opened = tasks.stream_library(stream).open_stream(task.name, task.spec, config)
         _log.warning(
             "task %s: over %d tokens, read as a stream and not from memory; after t5x-like cache, a restart needn't "
             "replay the stream",
-            name,
+            task.name,
             config.max_tokens_in_memory,
         )
         return opened
-    return open_stored(definition, stored, definition.tokenizer, config)
+    return open_stored(task, stored, task.tokenizer, config)
 
 
 def open_cached_task(
-    name: str, config: LoaderConfig, cache: str, *, compare_files: bool = True
+    task: Task, config: LoaderConfig, cache: str, *, compare_files: bool = True
 ) -> OpenedTask:
     """Open a task whose tokens are in a cache.
 
     Args:
-      name: Name of the task.
+      task: The task.
       config: Configuration of the loader.
       cache: Directory of the cache.
       compare_files: Whether to compare the source files with those that the cache was made from, if they are here.
@@ -173,19 +174,20 @@ def open_cached_task(
     Raises:
       ValueError: The cache is missing, damaged, or was made from other data.
     """
-    definition = registry.task(name)
-    if definition is None:
-        fingerprint = registry.foreign().fingerprint(name, config.split)
-    else:
-        definition = definition.as_trained()
-        with_files = compare_files and _has_files(definition, config.split)
-        fingerprint = task_fingerprint(definition, config.split, with_files=with_files)
-    stored = CachedExamples.open(
-        f"{cache}/{name}/{config.split}", task_fingerprint=fingerprint, on_corruption=config.on_corruption
+    if isinstance(task, ForeignTask):
+        return _open_foreign_cache(task, _cached(task, task.fingerprint(config.split), config, cache), config)
+    task = task.as_trained()
+    with_files = compare_files and _has_files(task, config.split)
+    fingerprint = task_fingerprint(task, config.split, with_files=with_files)
+    return open_stored(task, _cached(task, fingerprint, config, cache), task.tokenizer, config)
+
+
+def _cached(task: Task, fingerprint: dict[str, str], config: LoaderConfig, cache: str) -> CachedExamples:
+    return CachedExamples.open(
+        f"{cache}/{task.name}/{config.split}",
+        task_fingerprint=fingerprint,
+        on_corruption=config.on_corruption,
     )
-    if definition is None:
-        return _open_foreign_cache(name, stored, config)
-    return open_stored(definition, stored, definition.tokenizer, config)
 
 
 def _has_files(definition: FileTask[Any], split: str) -> bool:
@@ -196,7 +198,7 @@ def _has_files(definition: FileTask[Any], split: str) -> bool:
     return True
 
 
-def _open_foreign_cache(name: str, stored: CachedExamples, config: LoaderConfig) -> OpenedTask:
+def _open_foreign_cache(task: ForeignTask, stored: CachedExamples, config: LoaderConfig) -> OpenedTask:
     """Cut and end examples as seqio's pipeline would after the cache.
 
     Raises:
@@ -205,13 +207,13 @@ def _open_foreign_cache(name: str, stored: CachedExamples, config: LoaderConfig)
     steps = set(stored.manifest.contents.remaining_steps)
     if steps - {"append_eos_after_trim", "append_eos"}:
         raise ValueError(
-            f"task {name!r} has steps after its cache ({', '.join(sorted(steps))}) that only seqio can run; train "
+            f"task {task.name!r} has steps after its cache ({', '.join(sorted(steps))}) that only seqio can run; train "
             "without the cache"
         )
-    vocabulary = registry.foreign().vocabulary(name)
+    vocabulary = task.vocabulary
     lengths = Lengths(config.inputs_length, config.targets_length)
     end = vocabulary.eos_id if steps else None
-    source = PairSource(name, stored, lengths, end=end, seed=config.seed, shuffle=config.shuffle)
+    source = PairSource(task.name, stored, lengths, end=end, seed=config.seed, shuffle=config.shuffle)
     return OpenedTask(source, PAIRS, vocabulary)
 
 

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 from t5x_like.text.benchmarks.shipped_vocabulary import with_vocabulary_in_reach
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.registry import Definition
 from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.foreign_tasks import Definition
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 

@@ -3,34 +3,37 @@
 from collections.abc import Iterator
 from typing import Any
 
-from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.tasks.task_set import Task
 
 # Of tasks registered with seqio, the features that hold text after preprocessing.
 _WRITTEN = ("inputs_pretokenized", "targets_pretokenized")
 
 
-def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
+def evaluation_texts(task: Task, split: str) -> Iterator[dict[str, str]]:
     """Yield the ``text`` of every row of a split: its input and its target, as the task words them.
 
+    Args:
+      task: The task.
+      split: Name of the split.
+
     Raises:
-      ValueError: No such task or split, bad rows, or a task whose rows aren't text.
+      ValueError: No such split, bad rows, or a task whose rows aren't text.
     """
-    splits = registry.splits_of(task)
-    if split not in splits:
-        raise ValueError(f"task {task!r} has no split {split!r}; there are {', '.join(splits)}")
-    definition = registry.definition(task)
-    if isinstance(definition, PairsTask):
-        for row in definition.read(split):
+    if split not in task.splits:
+        raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
+    if isinstance(task, PairsTask):
+        for row in task.read(split):
             yield {"text": f"{row.inputs} {row.targets}"}
         return
-    if definition is not None:
-        raise ValueError(f"task {task!r} has no inputs and targets to keep out; name one that has")
-    for row in _of_seqio(task, split):
+    if not isinstance(task, ForeignTask):
+        raise ValueError(f"task {task.name!r} has no inputs and targets to keep out; name one that has")
+    for row in _of_seqio(task.name, split):
         texts = [_decoded(row[name]) for name in _WRITTEN if name in row]
         if not texts:
-            raise ValueError(f"task {task!r} keeps no text next to its tokens ({', '.join(_WRITTEN)})")
+            raise ValueError(f"task {task.name!r} keeps no text next to its tokens ({', '.join(_WRITTEN)})")
         yield {"text": " ".join(texts)}
 
 

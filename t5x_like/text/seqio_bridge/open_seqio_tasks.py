@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import OpenedTask, PairSource
 from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder, TooManyTokens
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.stream_source import StreamSource
 from t5x_like.text.fields import token_dtype
-from t5x_like.text.objectives.objective import Example, Lengths
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths
 from t5x_like.text.tasks.pairs import PAIRS
 
 if TYPE_CHECKING:
@@ -34,13 +33,18 @@ def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     try:
         held = _hold(task, config, lengths)
     except TooManyTokens:
-        return open_seqio_stream(task, config)
+        return open_seqio_stream(task, PAIRS, config)
     pairs = PairSource(name, held, lengths, end=None, seed=config.seed, shuffle=config.shuffle)
     return OpenedTask(pairs, PAIRS, vocabularies[0])
 
 
-def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
+def open_seqio_stream(task: "seqio.Task", spec: ExampleSpec, config: LoaderConfig) -> OpenedTask:
     """Open a task as a stream that is read in order, epoch by epoch.
+
+    Args:
+      task: The task.
+      spec: Properties of its examples.
+      config: Configuration of the loader.
 
     Raises:
       ValueError: The loader has workers, which can't share a stream.
@@ -51,8 +55,6 @@ def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
             f"task {name!r} is read as a stream, which num_workers={config.num_workers} processes can't share; "
             "tokenize it once with t5x-like cache, or set num_workers=0"
         )
-    ours = registry.task(name)
-    spec = PAIRS if ours is None else ours.spec
     # All features of an encoder's or decoder's single stream have its length.
     lengths = {
         "encoder": Lengths(config.inputs_length, config.inputs_length),

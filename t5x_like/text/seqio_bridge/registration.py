@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_seqio_task
 from t5x_like.text.seqio_extra import INSTALL, import_of_extra, missing_library
+from t5x_like.text.tasks.foreign_tasks import Definition, ForeignTask
 from t5x_like.text.tasks.mixtures import Mixture
 
 if TYPE_CHECKING:
@@ -24,11 +26,11 @@ class SeqioTasks:
     """seqio's registry; our tasks are added to it when something in it is needed."""
 
     def __init__(self) -> None:
-        self._waiting: list[registry.Definition] = []
+        self._waiting: list[Definition] = []
         self._added: set[str] = set()
 
-    def add(self, definition: registry.Definition) -> None:
-        """Add a definition, at once if seqio is loaded; see ``registry.ForeignTasks``."""
+    def add(self, definition: Definition) -> None:
+        """Add a definition, at once if seqio is loaded; see ``ForeignTasks``."""
         self._waiting.append(definition)
         if sys.modules.get("seqio") is not None:
             self.flush()
@@ -50,53 +52,63 @@ class SeqioTasks:
         return seqio
 
     def knows(self, name: str) -> bool:
-        """See ``registry.ForeignTasks``."""
+        """See ``ForeignTasks``."""
         seqio = sys.modules.get("seqio")
         if seqio is None or name in self._added:
             return False
         return name in seqio.TaskRegistry.names() or name in seqio.MixtureRegistry.names()
 
     def names(self) -> tuple[list[str], list[str]]:
-        """See ``registry.ForeignTasks``."""
+        """See ``ForeignTasks``."""
         seqio = sys.modules.get("seqio")
         if seqio is None:
             return [], []
         return list(seqio.TaskRegistry.names()), list(seqio.MixtureRegistry.names())
 
     def names_of_tasks(self, name: str) -> list[str]:
-        """See ``registry.ForeignTasks``."""
+        """See ``ForeignTasks``."""
         return [task.name for task in tasks_of(name)]
 
-    def splits_of(self, task: str) -> tuple[str, ...]:
-        """See ``registry.ForeignTasks``."""
-        return tuple(get_task(task).splits)
-
     def rate_of(self, mixture: str, task: str) -> float:
-        """See ``registry.ForeignTasks``."""
+        """See ``ForeignTasks``."""
         rate = getattr(get(mixture), "get_rate", None)
         return 1.0 if rate is None else float(rate(get_task(task)))
 
-    def open_task(self, name: str, config: Any) -> Any:
-        """See ``registry.ForeignTasks``."""
-        return open_seqio_task(get_task(name), config)
+    def task(self, name: str) -> ForeignTask:
+        """See ``ForeignTasks``."""
+        return SeqioTask(name)
 
-    def open_stream(self, name: str, config: Any) -> Any:
-        """See ``registry.ForeignTasks``."""
+    def open_stream(self, name: str, spec: ExampleSpec, config: Any) -> Any:
+        """See ``ForeignTasks``."""
         self.flush(
             f"task {name!r} has over {config.max_tokens_in_memory} tokens; t5x-like cache tokenizes it once and needs "
             "nothing else. Reading it as a stream"
         )
-        return open_seqio_stream(get_task(name), config)
+        return open_seqio_stream(get_task(name), spec, config)
 
-    def fingerprint(self, task: str, split: str) -> dict[str, str]:
-        """See ``registry.ForeignTasks``."""
+
+class SeqioTask(ForeignTask):
+    """A task that is registered with seqio only; seqio is asked when something is needed."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return tuple(get_task(self.name).splits)
+
+    @property
+    def vocabulary(self) -> Any:
+        """Vocabulary of the targets."""
+        return get_task(self.name).output_features["targets"].vocabulary
+
+    def fingerprint(self, split: str) -> dict[str, str]:
+        """Return everything that determines the tokens in a cache of a split."""
         from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint  # imports TensorFlow
 
-        return seqio_fingerprint(get_task(task), split)
+        return seqio_fingerprint(get_task(self.name), split)
 
-    def vocabulary(self, task: str) -> Any:
-        """See ``registry.ForeignTasks``."""
-        return get_task(task).output_features["targets"].vocabulary
+    def open(self, config: Any) -> Any:
+        """Return the ``OpenedTask`` of a ``LoaderConfig``, in memory if it fits."""
+        return open_seqio_task(get_task(self.name), config)
 
 
 _TASKS = SeqioTasks()
@@ -159,8 +171,7 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
       ValueError: There is none, and the message suggests similar names; or seqio isn't installed.
     """
     connect()
-    if registry.definition(name) is None and not _TASKS.knows(name):  # a benchmark is registered now
-        raise registry.unknown(name)
+    registry.require(name)  # a benchmark is registered now
     seqio = _TASKS.flush(f"{name!r} as a task of seqio")
     if name in seqio.MixtureRegistry.names():
         return seqio.MixtureRegistry.get(name)
@@ -174,10 +185,11 @@ def get_task(name: str) -> "seqio.Task":
       ValueError: There is none, or it is a mixture.
     """
     connect()
-    names = registry.names_of_tasks(name)
-    if names != [name]:
+    found: Any = get(name)
+    if hasattr(found, "get_rate"):
+        names = [task.name for task in found.tasks]
         raise ValueError(f"{name!r} is a mixture of {', '.join(names)}; name one task")
-    return tasks_of(name)[0]
+    return found
 
 
 def tasks_of(name: str) -> "list[seqio.Task]":
@@ -211,7 +223,7 @@ def import_modules(modules: Sequence[str]) -> None:
             ) from error
 
 
-def _add_to_seqio(definition: registry.Definition) -> None:
+def _add_to_seqio(definition: Definition) -> None:
     from t5x_like.text.seqio_bridge.seqio_tasks import SeqioTaskBuilder  # imports TensorFlow
 
     if isinstance(definition, Mixture):

@@ -1,24 +1,27 @@
-"""Inspection of a task by name: its description, and examples raw, worded and tokenized."""
+"""Inspection of tasks: their description, and examples raw, worded and tokenized."""
 
 from typing import Any
 
-from t5x_like.text import registry
 from t5x_like.text.batches.first_examples import TaskExample, first_task_examples
 from t5x_like.text.batches.task_description import TaskDescription, describe_task
 from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.foreign_tasks import ForeignTask
+from t5x_like.text.tasks.task_set import Task, TaskSet
 
 
-def describe(name: str) -> TaskDescription:
-    """Describe a registered task or mixture; its files are read to count their rows.
+def describe(task_set: TaskSet) -> TaskDescription:
+    """Describe a task or mixture; its files are read to count their rows.
+
+    Args:
+      task_set: The task, or the tasks of the mixture.
 
     Raises:
-      ValueError: Unknown name, bad rows, or a mixture whose rates depend on an unknown number of rows.
+      ValueError: Bad rows, or a mixture whose rates depend on an unknown number of rows.
     """
-    registration.connect()
-    names = registry.names_of_tasks(name)
-    tasks = {task: _describe_task(task) for task in names}
-    first = tasks[names[0]]
-    if names == [name]:
+    name = task_set.name
+    tasks = {each: _describe_task(task) for each, task in task_set.tasks.items()}
+    first = next(iter(tasks.values()))
+    if list(tasks) == [name]:
         return first
     splits: dict[str, int | None] = {}
     for task in tasks.values():
@@ -42,13 +45,13 @@ def describe(name: str) -> TaskDescription:
         vocabulary=first.vocabulary,
         vocab_size=first.vocab_size,
         metrics=list(dict.fromkeys(metric for task in tasks.values() for metric in task.metrics)),
-        rates={task: registry.rate_of(name, task, num_training_rows) for task in names},
-        definition=registry.definition(name),
+        rates=dict(zip(tasks, task_set.rates(num_training_rows), strict=True)),
+        definition=task_set.mixture,
     )
 
 
 def show(
-    name: str,
+    tasks: TaskSet,
     num_examples: int = 3,
     *,
     split: str = "train",
@@ -58,37 +61,32 @@ def show(
     """Return the first examples of a task, or of each task of a mixture.
 
     Args:
-      name: Name of the task or mixture.
+      tasks: The task, or the tasks of the mixture.
       num_examples: Examples of each task.
       split: Name of the split.
       inputs_length: Tokens of inputs.
       targets_length: Tokens of targets.
 
     Raises:
-      ValueError: Unknown name or split, or bad rows.
+      ValueError: Unknown split, or bad rows.
     """
-    registration.connect()
     shown: list[TaskExample] = []
-    for task in registry.names_of_tasks(name):
-        splits = registry.splits_of(task)
-        if split not in splits:
-            raise ValueError(f"task {task!r} has no split {split!r}; there are {', '.join(splits)}")
-        definition = registry.task(task)
+    for name, task in tasks.tasks.items():
+        if split not in task.splits:
+            raise ValueError(f"task {name!r} has no split {split!r}; there are {', '.join(task.splits)}")
         lengths = {"inputs_length": inputs_length, "targets_length": targets_length}
-        if definition is not None:
-            shown += first_task_examples(definition, split, num_examples=num_examples, **lengths)
+        if not isinstance(task, ForeignTask):
+            shown += first_task_examples(task, split, num_examples=num_examples, **lengths)
         else:
-            seqio_task = registration.get_task(task)
+            seqio_task = registration.get_task(name)
             shown += _of_seqio().first_seqio_examples(seqio_task, split, num_examples=num_examples, **lengths)
     return shown
 
 
-def _describe_task(name: str) -> TaskDescription:
-    definition = registry.task(name)
-    if definition is not None:
-        return describe_task(definition)
-    task = registration.get_task(name)
-    return _of_seqio().describe_seqio_task(task)
+def _describe_task(task: Task) -> TaskDescription:
+    if not isinstance(task, ForeignTask):
+        return describe_task(task)
+    return _of_seqio().describe_seqio_task(registration.get_task(task.name))
 
 
 def _of_seqio() -> Any:

@@ -10,7 +10,6 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.pretrained.open_checkpoint import open_unread
-from t5x_like.text.batches.head_source import classes_for
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.vocabulary_checks import check_same_vocabulary
 
@@ -36,7 +35,7 @@ def check_teacher(
       directory: The teacher.
       step: Step of a run; its newest if not given.
       model: Configuration of the student.
-      loader: Loader of the training data: its vocabulary and head.
+      loader: Loader of the training data: its vocabulary, head and classes.
       train: Configuration of that data.
       compares_heads: Whether the student learns from scores of the teacher's head.
       compares_hidden_states: Whether the student learns from the teacher's hidden states.
@@ -53,7 +52,7 @@ def check_teacher(
         if compares_heads:
             if loader.head is not None:
                 check_head(teacher.config, loader.head, what=f"{mixture}, with teacher {directory},")
-                _check_classes(teacher, classes_for(train))
+                _check_classes(teacher, loader.labels.class_names)
             else:
                 _check_task(teacher, model)
         if compares_hidden_states and teacher.config.model_dim != model.model_dim:

@@ -13,8 +13,7 @@ from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.pretrained.initial_weights import CheckpointModel, initial_checkpoint
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
 from t5x_like.pretrained.weight_sources import find_weights
-from t5x_like.text.batches.head_source import classes_for, scale_for
-from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.training.noisy_tune import NoisyTune
 from t5x_like.training.start.start import Start, StartingWeights
@@ -63,7 +62,7 @@ class PretrainedWeights(Start):
         return []
 
     def weights(
-        self, model: Any, *, mesh: Mesh, seed: int, train: LoaderConfig, vocabulary: Any
+        self, model: Any, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: Any
     ) -> StartingWeights:
         """Return the checkpoint's weights, with fresh ones where it lacks a head."""
         checkpoint = initial_checkpoint(
@@ -71,8 +70,8 @@ class PretrainedWeights(Start):
             model,
             mesh=mesh,
             seed=seed,
-            classes=classes_for(train),
-            scale=scale_for(train),
+            classes=labels.class_names,
+            scale=labels.scale,
         )
         origin = {"start_from": os.fspath(absolute(self.start_from)), "step": checkpoint.step}
         return StartingWeights(checkpoint.params, origin, self.noisy_tune)

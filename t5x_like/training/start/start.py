@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 from t5x_like.config_class import config_class
 from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.initial_weights import CheckpointModel
-from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.training.head_options import refuse_head_options
 from t5x_like.training.noisy_tune import NoisyTune
@@ -74,7 +74,7 @@ class Start:
         return []
 
     def weights(
-        self, model: Any, *, mesh: Mesh, seed: int, train: LoaderConfig, vocabulary: Any
+        self, model: Any, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: Any
     ) -> StartingWeights | None:
         """Return the weights before the first step; ``None`` for fresh ones.
 
@@ -82,7 +82,7 @@ class Start:
           model: Resolved configuration of the model.
           mesh: Devices.
           seed: Seed of what is freshly drawn.
-          train: Configuration of the training data, whose head has classes and a scale.
+          labels: Meaning of the head's outputs: classes and a scale.
           vocabulary: Vocabulary of the training data.
 
         Raises:

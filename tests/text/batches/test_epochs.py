@@ -65,7 +65,7 @@ def test_a_corpus_is_read_as_often_as_the_steps_need(make_corpus, make_text_task
 
 
 def test_a_task_can_be_capped_at_a_number_of_examples_from_memory_or_a_cache(make_text_task, tmp_path):
-    task = registry.task(make_text_task(40))
+    task = registry.definition(make_text_task(40))
     assert isinstance(task, TextTask)
     capped = replace(task, name="capped_rows", max_examples=12)
     by_size = Mixture(name="by_size", tasks=(task.name, "capped_rows"))
@@ -73,7 +73,7 @@ def test_a_task_can_be_capped_at_a_number_of_examples_from_memory_or_a_cache(mak
     settings = {"batch_size": 4, "inputs_length": 64, "targets_length": 32, "pack": False}
     assert steps("capped_rows") == 3
     assert steps("capped_rows", layout="encoder") == 3
-    assert [registry.rate_of("by_size", name) for name in by_size.tasks] == [40.0, 12.0]
+    assert registry.resolve("by_size").rates() == [40.0, 12.0]
     assert len(list(capped.read("validation"))) == len(list(task.read("validation")))
     cache = str(tmp_path / "cache")
     cache_split(capped, "train", cache, num_shards=2)
@@ -84,13 +84,13 @@ def test_a_task_can_be_capped_at_a_number_of_examples_from_memory_or_a_cache(mak
         one, other = next(from_memory), next(from_cache)
         np.testing.assert_array_equal(one.encoder_input_tokens, other.encoder_input_tokens)
     from_memory.restore(from_cache.state())  # the data are the same
-    assert registry.rate_of("by_size", "capped_rows", lambda _: 40) == 12.0, "a cache has all rows"
+    assert registry.resolve("by_size").rates(lambda _: 40)[1] == 12.0, "a cache has all rows"
     with pytest.raises(ValueError, match="max_examples must be at least 1, not 0"):
         replace(task, name="empty", max_examples=0)
 
 
 def test_a_corpus_can_be_capped_at_a_number_of_tokens_and_repeated(make_corpus):
-    task = registry.task(make_corpus())
+    task = registry.definition(make_corpus())
     assert isinstance(task, PretrainingTask)
     capped = replace(task, name="capped", max_tokens=2000)
     registry.register([capped])

@@ -70,9 +70,10 @@ def test_a_split_without_labels_is_read_to_be_predicted() -> None:
 
 
 def test_a_mixture_of_benchmarks_is_known_with_its_tasks() -> None:
-    assert registry.names_of_tasks("glue_v002_proportional")[:2] == [COLA, "glue_sst2_v002"]
-    assert registry.rate_of("glue_v002_proportional", COLA) == 8_551.0
-    assert "validation_matched" in registry.splits_of("glue_mnli_v002")
+    glue = registry.resolve("glue_v002_proportional")
+    assert glue.names[:2] == [COLA, "glue_sst2_v002"]
+    assert glue.rates()[0] == 8_551.0
+    assert "validation_matched" in glue.tasks["glue_mnli_v002"].splits
 
 
 @pytest.mark.seqio

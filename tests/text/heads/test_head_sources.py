@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text import registry
 from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import load_questions
-from t5x_like.text.batches.head_source import head_for
+from t5x_like.text.batches.head_questions import questions_of, read_questions
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.row_maker import group_by_length
@@ -27,6 +26,7 @@ from t5x_like.text.heads import (
     SequenceClassification,
     TokenClassification,
 )
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -320,7 +320,9 @@ def test_a_split_without_labels_is_read_but_not_learned_from(tmp_path, vocabular
     name = register(tmp_path, vocabulary, "hidden_labels", form, rows)
     with pytest.raises(ValueError, match=r"'hidden_labels', split 'test': all of its 2 rows have no label"):
         build_loader(config(name, split="test"))
-    questions = load_questions(name, "test", inputs_length=16)
+    task = registry.definition(name)
+    assert isinstance(task, PairsTask)
+    questions = questions_of(task, read_questions(task, "test"), inputs_length=16)
     assert len(questions) == 2
     assert questions.score([0, 1]) == {}
     assert [row["prediction"] for row in questions.rows([0, 1])] == ["x", "y"]
@@ -353,7 +355,7 @@ def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vo
 def test_a_task_that_is_worded_for_writing_alone_names_the_one_that_heads_read():
     message = "'glue_wnli_v002_simple_eval' has no form.*; heads read the same rows as 'glue_wnli_v002'"
     with pytest.raises(ValueError, match=message):
-        head_for(config("glue_wnli_v002_simple_eval"))
+        config("glue_wnli_v002_simple_eval").labels(registry.resolve("glue_wnli_v002_simple_eval"))
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 9))

@@ -120,7 +120,7 @@ def test_a_task_read_as_a_stream_keeps_all_of_the_targets(make_task):
 
 def epochs_of(name, count):
     """The inputs of each of the first epochs."""
-    (source,) = open_tasks(config(name)).sources
+    (source,) = open_tasks(config(name), registry.resolve(name)).sources
     epochs = []
     for epoch in range(count):
         positions = list(range(source.remaining(epoch, 0)))

@@ -8,7 +8,6 @@ import pytest
 
 from t5x_like.model.layers.masks import rank_mask
 from t5x_like.text import registry
-from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.masked_targets import MaskedTargets
@@ -123,7 +122,7 @@ def config(vocabulary, tmp_path_factory):
 
 
 def test_batches_are_packed_and_masked_anew_in_each_epoch(config):
-    assert head_for(config) is None
+    assert config.labels(registry.resolve(config.mixture)).head is None
     loader = build_loader(config)
     seen = {}
     for _ in range(12):

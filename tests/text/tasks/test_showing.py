@@ -21,7 +21,7 @@ def shown(tmp_path):
         files = {"train": str(tmp_path / "corpus.txt")}
         registry.register([PretrainingTask(name=name, vocabulary="bytes", files=files, objective=objective)])
         lengths = {"inputs_length": inputs_length, "targets_length": targets_length}
-        return task_examples.show(name, 1, **lengths)[0]
+        return task_examples.show(registry.resolve(name), 1, **lengths)[0]
 
     return show
 

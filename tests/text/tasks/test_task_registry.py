@@ -67,11 +67,11 @@ def test_a_mixture_is_a_seqio_mixture_proportional_to_its_tasks(tmp_path):
     registry.register([mixture, evened, *tasks])  # in any order
     found = seqio.MixtureRegistry.get("both")
     assert {task.name: found.get_rate(task) for task in found.tasks} == {"small": 2.0, "large": 8.0}
-    assert task_examples.describe("evened").rates == {
+    assert task_examples.describe(registry.resolve("evened")).rates == {
         "small": pytest.approx(2**0.5),
         "large": pytest.approx(50**0.5),
     }
-    assert task_examples.describe("both").splits == {"train": 52}
+    assert task_examples.describe(registry.resolve("both")).splits == {"train": 52}
 
 
 def test_rates_of_a_mixture_must_fit_its_tasks():
@@ -110,7 +110,7 @@ def test_users_modules_register_seqio_tasks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     registration.import_modules(["my_tasks_of_test"])
-    (first, second) = task_examples.show("mine", 2)
+    (first, second) = task_examples.show(registry.resolve("mine"), 2)
     assert first.raw == {"inputs": "a b", "targets": "x"}
     assert (first.inputs, first.target_ids, second.target_pieces) == ("a b", [123, 1], ["y", "<1>"])
     assert registry.definition("mine") is None
@@ -128,7 +128,7 @@ def test_a_module_that_does_not_exist_is_named_and_errors_inside_come_as_they_ar
 
 def test_show_gives_raw_worded_and_tokenised_examples(tmp_path):
     registry.register([text_task(tmp_path, "shown")])
-    shown = task_examples.show("shown", 2)
+    shown = task_examples.show(registry.resolve("shown"), 2)
     assert len(shown) == 2
     assert shown[0].raw == {"text": "row 0", "label": "yes"}
     assert shown[0].inputs == "row 0"
@@ -141,7 +141,7 @@ def test_pretraining_shows_corrupted_documents(tmp_path):
     registry.register(
         [PretrainingTask(name="corpus", vocabulary="bytes", files={"train": str(tmp_path / "corpus.txt")})]
     )
-    (shown, *_) = task_examples.show("corpus", 1, inputs_length=64, targets_length=64)
+    (shown, *_) = task_examples.show(registry.resolve("corpus"), 1, inputs_length=64, targets_length=64)
     assert shown.raw is None
     assert len(shown.input_ids) == 64
     assert "<extra_id_0>" in shown.inputs
@@ -202,6 +202,6 @@ def test_a_source_of_plain_lines_is_shown_by_the_line(tmp_path):
         ],
         output_features={key: seqio.Feature(seqio.ByteVocabulary()) for key in ("inputs", "targets")},
     )
-    (shown,) = task_examples.show("plain_lines_to_show", 1)
+    (shown,) = task_examples.show(registry.resolve("plain_lines_to_show"), 1)
     assert shown.raw == {"line": "hello there"}
     assert shown.inputs == "hello there"
