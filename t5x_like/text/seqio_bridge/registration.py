@@ -170,8 +170,7 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
     Raises:
       ValueError: There is none, and the message suggests similar names; or seqio isn't installed.
     """
-    connect()
-    registry.require(name)  # a benchmark is registered now
+    _own_definition(name)
     seqio = _TASKS.flush(f"{name!r} as a task of seqio")
     if name in seqio.MixtureRegistry.names():
         return seqio.MixtureRegistry.get(name)
@@ -184,12 +183,25 @@ def get_task(name: str) -> "seqio.Task":
     Raises:
       ValueError: There is none, or it is a mixture.
     """
-    connect()
-    found: Any = get(name)
-    if hasattr(found, "get_rate"):
+    own = _own_definition(name)
+    if isinstance(own, Mixture):  # refused without seqio, too
+        names = list(own.tasks)
+    else:
+        found: Any = get(name)
+        if not hasattr(found, "get_rate"):
+            return found
         names = [task.name for task in found.tasks]
-        raise ValueError(f"{name!r} is a mixture of {', '.join(names)}; name one task")
-    return found
+    raise ValueError(f"{name!r} is a mixture of {', '.join(names)}; name one task")
+
+
+def _own_definition(name: str) -> Definition | None:
+    """Register a benchmark of that name, and return our definition; None for a task or mixture of seqio's.
+
+    Raises:
+      ValueError: There is no such name.
+    """
+    connect()
+    return registry.require(name)
 
 
 def tasks_of(name: str) -> "list[seqio.Task]":
