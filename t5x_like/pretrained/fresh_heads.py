@@ -180,23 +180,23 @@ def with_added_positions(
 
 
 def in_class_order(
-    params: parameters.Parameters, theirs: Sequence[str], ours: Sequence[str], where: str
+    params: parameters.Parameters, classes: Sequence[str], wanted_classes: Sequence[str], where: str
 ) -> tuple[parameters.Parameters, str | None]:
     """Reorder a head's outputs to a task's classes, where it has the same names; also returns a note if it matters.
 
     Args:
       params: Weights of the model.
-      theirs: Classes of the head; empty if they have no names.
-      ours: Classes of the task.
+      classes: Classes of the head; empty if they have no names.
+      wanted_classes: Classes of the task.
       where: Directory of the checkpoint, for the note.
     """
-    if not theirs or len(theirs) != len(ours):
+    if not classes or len(classes) != len(wanted_classes):
         return params, None
-    order = order_by_name(theirs, ours)
+    order = order_by_name(classes, wanted_classes)
     if order is None:
-        kept = f"the head of {where}, for {', '.join(theirs)}, is kept and now learns {', '.join(ours)}"
+        kept = f"the head of {where}, for {', '.join(classes)}, is kept and now learns {', '.join(wanted_classes)}"
         return params, kept
-    if order == tuple(range(len(ours))):
+    if order == tuple(range(len(wanted_classes))):
         return params, None
     flat = parameters.flatten(params)
     for path, leaf in flat.items():

@@ -147,7 +147,7 @@ def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[st
 
 
 def _metadata(config: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    sizes = {name: fields[theirs] for name, theirs in _SIZES.items()}
+    sizes = {name: fields[hf_name] for name, hf_name in _SIZES.items()}
     for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
         sizes[name] = config.resolved_head_dim
     if isinstance(config.rope_scaling, LinearScaling):
@@ -182,12 +182,10 @@ def _require_expressible(
         frequencies=frequencies,
     )
     read = architecture_for(found, path).from_hugging_face(found)
-    ours = architecture_of(config).to_hugging_face(config)
-    theirs = architecture_of(read).to_hugging_face(read)
+    own = architecture_of(config).to_hugging_face(config)
+    other = architecture_of(read).to_hugging_face(read)
     lost = [
-        f"{name}: {value!r}"
-        for name, value in ours.items()
-        if name not in _FREE and value != theirs.get(name)
+        f"{name}: {value!r}" for name, value in own.items() if name not in _FREE and value != other.get(name)
     ]
     lost += [] if read.resolved_head_dim == config.resolved_head_dim else [f"head_dim: {config.head_dim}"]
     if lost:

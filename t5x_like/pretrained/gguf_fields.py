@@ -53,7 +53,7 @@ class GgufFields:
             "vocab_size": vocab_size,
             "tie_word_embeddings": tie_word_embeddings,
         }
-        fields |= {theirs: self._size(ours) for ours, theirs in _SIZES.items()}
+        fields |= {hf_name: self._size(key) for key, hf_name in _SIZES.items()}
         num_heads = fields["num_attention_heads"]
         fields["num_key_value_heads"] = self._size("attention.head_count_kv", num_heads)
         fields["max_position_embeddings"] = self._size("context_length")
@@ -68,10 +68,10 @@ class GgufFields:
         scaling = self._scaling(fields["rope_theta"], frequencies)
         if scaling:
             fields["rope_scaling"] = scaling
-        for ours, theirs in _SPECIAL_IDS.items():
-            number = self._metadata.get(f"tokenizer.ggml.{ours}")
+        for key, hf_name in _SPECIAL_IDS.items():
+            number = self._metadata.get(f"tokenizer.ggml.{key}")
             if number is not None and number < vocab_size:  # files have -1, unsigned, for a missing one
-                fields[theirs] = number
+                fields[hf_name] = number
         self._finish()
         return fields
 

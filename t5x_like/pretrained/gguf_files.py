@@ -106,13 +106,13 @@ def neighbors(array: np.ndarray, num_heads: int) -> np.ndarray:
 
 def gguf_name(name: str) -> str:
     """Return llama.cpp's name of a tensor, ``blk.0.attn_q.weight`` for ``model.layers.0.self_attn.q_proj.weight``."""
-    for ours, theirs in _NAMES.items():
-        if name == theirs:
-            return ours
+    for key, hf_name in _NAMES.items():
+        if name == hf_name:
+            return key
     layer, module = name.removeprefix("model.layers.").split(".", 1)
     module, kind = module.rsplit(".", 1)
-    ours = next(ours for ours, theirs in _LAYER_NAMES.items() if theirs == module)
-    return f"blk.{layer}.{ours}.{kind}"
+    key = next(key for key, hf_name in _LAYER_NAMES.items() if hf_name == module)
+    return f"blk.{layer}.{key}.{kind}"
 
 
 def _their_name(name: str, path: PathLike) -> str:

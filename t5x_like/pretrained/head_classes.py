@@ -53,17 +53,17 @@ def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def order_by_name(theirs: Sequence[str], ours: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the place of each of ``ours`` in ``theirs``, or ``None`` if these are other names.
+def order_by_name(classes: Sequence[str], wanted_classes: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the index of each wanted class in ``classes``, or ``None`` if these are other names.
 
     Case, spaces, ``-`` and ``_`` don't matter.
 
     >>> order_by_name(("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), ("entailment", "neutral", "contradiction"))
     (2, 1, 0)
     """
-    places = {_plain(name): place for place, name in enumerate(theirs)}
-    wanted = [_plain(name) for name in ours]
-    if len(theirs) != len(ours) or set(places) != set(wanted) or len(places) < len(ours):
+    places = {_plain(name): place for place, name in enumerate(classes)}
+    wanted = [_plain(name) for name in wanted_classes]
+    if len(classes) != len(wanted_classes) or set(places) != set(wanted) or len(places) < len(wanted_classes):
         return None
     return tuple(places[name] for name in wanted)
 

@@ -320,7 +320,7 @@ def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ..
     table = architecture.hugging_face_weights(config)
     if config.task not in HEADLESS_TASKS:
         return table
-    return tuple(row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in table)
+    return tuple(row._replace(hf_name=row.hf_name.removeprefix(architecture.prefix)) for row in table)
 
 
 def _fields_of(directory: PathLike) -> dict[str, Any]:
@@ -370,36 +370,39 @@ def _merged_fields(
     return {**others, **fields, **kept}
 
 
-def _ids_above(architecture: Architecture, ours: Mapping[str, Any]) -> dict[str, Any]:
+def _ids_above(architecture: Architecture, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return null for the usual special ids of an architecture that lie above the vocabulary.
 
     Args:
       architecture: Architecture of the model.
-      ours: Fields of its ``config.json``.
+      fields: Fields of its ``config.json``.
     """
-    usual = {**architecture.special_ids, **{name: ours[name] for name in SPECIAL_ID_FIELDS if name in ours}}
+    usual = {
+        **architecture.special_ids,
+        **{name: fields[name] for name in SPECIAL_ID_FIELDS if name in fields},
+    }
     return {
         name: None
         for name, ids in usual.items()
-        if any(number >= ours["vocab_size"] for number in as_ids(ids))
+        if any(number >= fields["vocab_size"] for number in as_ids(ids))
     }
 
 
-def _is_same_model(architecture: Architecture, ours: Mapping[str, Any], model_type: str | None) -> bool:
+def _is_same_model(architecture: Architecture, fields: Mapping[str, Any], model_type: str | None) -> bool:
     """Return whether the fields of a model mean the same under another ``model_type``."""
     if model_type is None:
         return False
     try:
-        other = architecture.from_hugging_face({**ours, "model_type": model_type})
+        other = architecture.from_hugging_face({**fields, "model_type": model_type})
     except ValueError:
         return False
-    return other == architecture.from_hugging_face(ours)
+    return other == architecture.from_hugging_face(fields)
 
 
-def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
-    """Return the class for ``task`` of the same model as class ``theirs``: MT5's for an MT5 class, not T5's."""
+def _class_like(class_name: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
+    """Return the class for ``task`` of the same model as the class ``class_name``: MT5's for an MT5 class, not T5's."""
     able = classes_for(task, classes)
-    if theirs in able:
-        return theirs
-    model = theirs.partition("For")[0].removesuffix("Model")
+    if class_name in able:
+        return class_name
+    model = class_name.partition("For")[0].removesuffix("Model")
     return next((name for name in able if name.startswith(model)), able[0])

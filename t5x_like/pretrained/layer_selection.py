@@ -105,9 +105,9 @@ def _keeps_shared_weights(teacher: StackConfig, student: StackConfig, chosen: Se
     if teacher.sharing is None:
         return False
     for part in ("attention", "feed_forward"):
-        theirs: tuple[int, ...] = getattr(teacher.sharing, part)
-        ours = tuple(range(len(chosen))) if student.sharing is None else getattr(student.sharing, part)
-        if tuple(theirs[number] for number in chosen) != ours or max(theirs) != max(ours):
+        of_teacher: tuple[int, ...] = getattr(teacher.sharing, part)
+        of_student = tuple(range(len(chosen))) if student.sharing is None else getattr(student.sharing, part)
+        if tuple(of_teacher[number] for number in chosen) != of_student or max(of_teacher) != max(of_student):
             break
     else:
         return True
@@ -122,9 +122,9 @@ def _moves(
 ) -> dict[str, list[tuple[str, int]]]:
     """Return for each slot of the student's stack the slots and places of its layers in the teacher's."""
     for number, layer in enumerate(chosen):
-        ours, theirs = student.blocks[number], teacher.blocks[layer]
+        of_student, of_teacher = student.blocks[number], teacher.blocks[layer]
         # Fresh weights may depend on the number of layers.
-        if replace(ours, init=theirs.init) != theirs:
+        if replace(of_student, init=of_teacher.init) != of_teacher:
             period = teacher.layer_pattern.period
             example = [place for place in range(len(teacher.blocks)) if place % (2 * period) < period][
                 :_SHOWN

@@ -159,10 +159,10 @@ class AdapterTensors:
         """
         names = {self.model.spelled(name) for name, _ in self._tensors}
         whole = {name for name in names for end in modules if name == end or name.endswith(f".{end}")}
-        ours = [name for name in sorted(whole) if name in self.model.embeddings and self.model.tied]
-        if ours and not whole & self.model.tied:
+        own_tables = [name for name in sorted(whole) if name in self.model.embeddings and self.model.tied]
+        if own_tables and not whole & self.model.tied:
             raise ValueError(
-                f"{self.where} has a {ours[0]} of its own, and the base scores with the same table "
+                f"{self.where} has a {own_tables[0]} of its own, and the base scores with the same table "
                 "(tie_word_embeddings), which PEFT leaves as it was; train it with ensure_weight_tying=True, or over a "
                 "base with an output layer of its own"
             )

@@ -52,7 +52,7 @@ def read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arra
         rank=largest,
         alpha=alpha * (largest / rank) ** (0.5 if root else 1),
         targets=patterns_of(
-            {path for name in a for path in model.modules[name].ours}
+            {path for name in a for path in model.modules[name].paths}
             | {model.embeddings[name] for name in rows},
             model.like,
         ),
@@ -70,7 +70,7 @@ def read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arra
             continue
         module = model.modules[name]
         parts = model.split(name, b[name] if scale == 1 else np.float32(scale) * b[name])
-        for path, part in zip(module.ours, parts, strict=True):
+        for path, part in zip(module.paths, parts, strict=True):
             layer_of(params[f"{path}/lora/a"], module)[:, :own_rank] = a[name].T
             layer_of(params[f"{path}/lora/b"], module)[:own_rank] = part
     if lora.dora:
@@ -86,7 +86,7 @@ def _read_magnitudes(tensors: AdapterTensors, params: Arrays) -> None:
     needed = {
         name
         for name, module in model.modules.items()
-        if any(f"{path}/lora/magnitude" in params for path in module.ours)
+        if any(f"{path}/lora/magnitude" in params for path in module.paths)
     }
     if needed != magnitudes.keys():
         raise ValueError(
@@ -95,7 +95,7 @@ def _read_magnitudes(tensors: AdapterTensors, params: Arrays) -> None:
         )
     for name, magnitude in magnitudes.items():
         module = model.modules[name]
-        for path, part in zip(module.ours, model.split(name, magnitude.reshape(-1, 1)), strict=True):
+        for path, part in zip(module.paths, model.split(name, magnitude.reshape(-1, 1)), strict=True):
             layer_of(params[f"{path}/lora/magnitude"], module)[:] = part[0]
 
 
@@ -115,14 +115,14 @@ def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tu
     tables = {name: path for name, path in model.embeddings.items() if path in adapted}
     model.require_modules(adapted - {*tables.values()})
     for name, module in model.modules.items():
-        if not adapted.intersection(module.ours):
+        if not adapted.intersection(module.paths):
             continue
         parts = _without_idle_ranks(
             [
                 tuple(layer_of(flat[f"{path}/lora/{part}"], module) for part in "ab")
                 if path in adapted
                 else None
-                for path in module.ours
+                for path in module.paths
             ]
         )
         if not parts:
@@ -132,12 +132,12 @@ def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tu
         tensors |= {f"{start}.lora_A.weight": a, f"{start}.lora_B.weight": b}
         ranks[name] = len(a)
         if lora.dora:
-            if not adapted.issuperset(module.ours):
+            if not adapted.issuperset(module.paths):
                 raise ValueError(
-                    f"{', '.join(module.ours)} are one module of the published model, {name}, and DoRA is on some of "
+                    f"{', '.join(module.paths)} are one module of the published model, {name}, and DoRA is on some of "
                     "them; PEFT can't express it, train all or none"
                 )
-            magnitudes = [layer_of(flat[f"{path}/lora/magnitude"], module)[None] for path in module.ours]
+            magnitudes = [layer_of(flat[f"{path}/lora/magnitude"], module)[None] for path in module.paths]
             tensors[f"{start}.lora_magnitude_vector"] = fuse_outputs(module.row, magnitudes)[:, 0]
     for name, path in tables.items():
         (part,) = _without_idle_ranks([(flat[f"{path}/lora/a"], flat[f"{path}/lora/b"])]) or [None]

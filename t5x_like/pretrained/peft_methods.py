@@ -45,7 +45,7 @@ def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arra
     tensors.refuse_unlike("(IA)3", {name: (scale.shape, fits[name]) for name, scale in scales.items()})
     targets = {
         kind: patterns_of(
-            {path for name in scales if of_inputs[name] is kind for path in model.modules[name].ours},
+            {path for name in scales if of_inputs[name] is kind for path in model.modules[name].paths},
             model.like,
         )
         for kind in (False, True)
@@ -56,8 +56,8 @@ def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arra
     params = {path: np.ones_like(array) for path, array in params.items()}
     for name, scale in scales.items():
         module = model.modules[name]
-        parts = [scale] * len(module.ours) if of_inputs[name] else model.split(name, scale)
-        for path, part in zip(module.ours, parts, strict=True):
+        parts = [scale] * len(module.paths) if of_inputs[name] else model.split(name, scale)
+        for path, part in zip(module.paths, parts, strict=True):
             layer_of(params[f"{path}/ia3/scale"], module)[:] = part[0]
     return config, params
 
@@ -73,18 +73,18 @@ def _write_ia3(ia3: IA3, model: PublishedModel, flat: Mapping[str, Any]) -> tupl
     is_fresh = all((scale == 1).all() for scale in scales.values())
     tensors, chosen = {}, {False: set(), True: set()}
     for name, module in model.modules.items():
-        if scales.keys().isdisjoint(module.ours):
+        if scales.keys().isdisjoint(module.paths):
             continue
-        is_input = not of_inputs.isdisjoint(module.ours)
+        is_input = not of_inputs.isdisjoint(module.paths)
         parts = [
             layer_of(scales[path], module) if path in scales else np.ones(width, np.float32)
-            for path, width in zip(module.ours, model.widths(module.row), strict=True)
+            for path, width in zip(module.paths, model.widths(module.row), strict=True)
         ]
         if not is_fresh and all((part == 1).all() for part in parts):
             continue  # a layer that the adapter leaves alone
         if is_input and not all(np.array_equal(part, parts[0]) for part in parts):
             raise ValueError(
-                f"(IA)3 scales the inputs of {' and '.join(module.ours)} differently, which are one module of the "
+                f"(IA)3 scales the inputs of {' and '.join(module.paths)} differently, which are one module of the "
                 f"published model, {name}; PEFT can't express it"
             )
         scale = parts[0][None] if is_input else fuse_outputs(module.row, [part[None] for part in parts])

@@ -42,7 +42,7 @@ class LinearModule(NamedTuple):
     layer: int | None
 
     @property
-    def ours(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[str, ...]:
         """Paths of our linear layers, several where theirs fuses them."""
         return tuple(path.removesuffix(_KERNEL) for path in self.row.paths)
 
@@ -66,20 +66,20 @@ class PublishedModel:
         self._table = architecture.hugging_face_weights(config)
         if config.task in HEADLESS_TASKS:
             self._table = tuple(
-                row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in self._table
+                row._replace(hf_name=row.hf_name.removeprefix(architecture.prefix)) for row in self._table
             )
         self._shapes = their_shapes(self._table, parameters.unflatten(self.like))
         self._prefixes = tuple(filter(None, (architecture.prefix, *architecture.other_prefixes)))
         self.modules = {
             name.removesuffix(_WEIGHT): LinearModule(row, None if row.layers is None else layer)
             for row in self._table
-            if row.theirs.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
+            if row.hf_name.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
             for layer, name in enumerate(their_names(row))
         }
         self.embeddings = {
-            row.theirs.removesuffix(_WEIGHT): row.paths[0].removesuffix(_TABLE)
+            row.hf_name.removesuffix(_WEIGHT): row.paths[0].removesuffix(_TABLE)
             for row in self._table
-            if row.theirs.endswith(_WEIGHT) and row.layers is None and _is_embedding(row)
+            if row.hf_name.endswith(_WEIGHT) and row.layers is None and _is_embedding(row)
         }
         self.tied = {
             copy.removesuffix(_WEIGHT)
@@ -105,7 +105,7 @@ class PublishedModel:
 
     def targeted(self, selection: TargetSelection) -> list[str]:
         """Return the linear layers and embeddings, but for heads, that PEFT selects."""
-        bodies = [name for name, module in self.modules.items() if not module.ours[0].startswith("heads/")]
+        bodies = [name for name, module in self.modules.items() if not module.paths[0].startswith("heads/")]
         tables = () if selection.is_all_linear else self.embeddings
         return [name for name in (*bodies, *tables) if self.is_in(selection, name)]
 
@@ -162,7 +162,7 @@ class PublishedModel:
         Raises:
           ValueError: Some are not; names one.
         """
-        known = {path for module in self.modules.values() for path in module.ours}
+        known = {path for module in self.modules.values() for path in module.paths}
         unknown = sorted(set(paths) - known)
         if unknown:
             raise ValueError(
@@ -243,8 +243,8 @@ def split_outputs(row: Weight, matrix: np.ndarray, widths: Sequence[int]) -> tup
     Returns:
       Matrices [R, outputs].
     """
-    ours = row.transform.read(matrix if _is_transposed(row, widths) else matrix.T)
-    return ours if isinstance(ours, tuple) else (ours,)
+    arrays = row.transform.read(matrix if _is_transposed(row, widths) else matrix.T)
+    return arrays if isinstance(arrays, tuple) else (arrays,)
 
 
 def fuse_outputs(row: Weight, parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -256,8 +256,10 @@ def fuse_outputs(row: Weight, parts: Sequence[np.ndarray]) -> np.ndarray:
 def _is_transposed(row: Weight, widths: Sequence[int]) -> bool:
     """Return whether their kernels are [outputs, inputs], as of PyTorch's Linear; Conv1D's are [inputs, outputs]."""
     num_inputs = sum(widths) + 1
-    theirs = row.transform.write(*(np.broadcast_to(np.float32(0), (num_inputs, width)) for width in widths))
-    return theirs.shape[1] == num_inputs
+    published = row.transform.write(
+        *(np.broadcast_to(np.float32(0), (num_inputs, width)) for width in widths)
+    )
+    return published.shape[1] == num_inputs
 
 
 def fuse_low_rank(

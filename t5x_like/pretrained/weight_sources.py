@@ -180,16 +180,16 @@ def _format_or_none(directory: PathLike) -> Format | None:
     return "t5x" if is_t5x(directory) else None
 
 
-def _refuse_another_model(theirs: Any, ours: Any, directory: PathLike) -> None:
+def _refuse_another_model(other: Any, own: Any, directory: PathLike) -> None:
     """Refuse weights of a model that would compute something else."""
-    if type(theirs) is not type(ours):
+    if type(other) is not type(own):
         raise ValueError(
-            f"{directory} holds a {type(theirs).__name__}, but the run's model is a {type(ours).__name__}"
+            f"{directory} holds a {type(other).__name__}, but the run's model is a {type(own).__name__}"
         )
     lines = [
-        f"{field.name}: {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
-        for field in dataclasses.fields(ours)
-        if field.name not in _FREE and getattr(theirs, field.name) != getattr(ours, field.name)
+        f"{field.name}: {getattr(other, field.name)!r} there, {getattr(own, field.name)!r} here"
+        for field in dataclasses.fields(own)
+        if field.name not in _FREE and getattr(other, field.name) != getattr(own, field.name)
     ]
     if lines:
         listed = "\n  ".join(lines)
@@ -199,11 +199,11 @@ def _refuse_another_model(theirs: Any, ours: Any, directory: PathLike) -> None:
         )
 
 
-def _refuse_another_adapter(theirs: Any, ours: Any, directory: PathLike) -> None:
+def _refuse_another_adapter(other: Any, own: Any, directory: PathLike) -> None:
     """Refuse a run with another adapter than the model's, whose effect would be lost."""
-    if adapter_of(theirs) is None:
+    if adapter_of(other) is None:
         return
-    lines = adapter_differences(adapter_of(theirs), adapter_of(ours))
+    lines = adapter_differences(adapter_of(other), adapter_of(own))
     if lines:
         listed = "\n  ".join(lines)
         raise ValueError(

@@ -150,25 +150,25 @@ def bilm_weights(config: ElmoConfig) -> tuple[Weight, ...]:
     characters = "embedding/cnn"
     rows = [Weight(f"{characters}/characters/table", "char_embed", _WITHOUT_MASK)]
     for number, (width, num_filters) in enumerate(config.filters):
-        ours = f"{characters}/convolutions/{number}"
+        path = f"{characters}/convolutions/{number}"
         shape = (width, config.character_dim, num_filters)
-        rows.append(Weight(f"{ours}/kernel", f"CNN/W_cnn_{number}", _filters(*shape)))
-        rows.append(Weight(f"{ours}/bias", f"CNN/b_cnn_{number}"))
+        rows.append(Weight(f"{path}/kernel", f"CNN/W_cnn_{number}", _filters(*shape)))
+        rows.append(Weight(f"{path}/bias", f"CNN/b_cnn_{number}"))
     for number in range(config.num_highway_layers):
         for name in ("carry", "transform"):
-            ours, theirs = f"{characters}/highways/{number}/{name}", f"CNN_high_{number}"
-            rows.append(Weight(f"{ours}/kernel", f"{theirs}/W_{name}"))
-            rows.append(Weight(f"{ours}/bias", f"{theirs}/b_{name}"))
+            path, hf_name = f"{characters}/highways/{number}/{name}", f"CNN_high_{number}"
+            rows.append(Weight(f"{path}/kernel", f"{hf_name}/W_{name}"))
+            rows.append(Weight(f"{path}/bias", f"{hf_name}/b_{name}"))
     rows.append(Weight(f"{characters}/projection/kernel", "CNN_proj/W_proj"))
     rows.append(Weight(f"{characters}/projection/bias", "CNN_proj/b_proj"))
     for number, direction in enumerate(("forward", "backward")):
         for layer in range(config.num_layers):
-            ours = f"{direction}_rnn/layers/{layer}/{direction}"
-            theirs = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            kernels = (f"{ours}/input/kernel", f"{ours}/hidden/kernel")
-            rows.append(Weight(kernels, f"{theirs}/W_0", _gates(config.model_dim)))
-            rows.append(Weight(f"{ours}/input/bias", f"{theirs}/B", _gate_biases(config.hidden_dim)))
-            rows.append(Weight(f"{ours}/projection/kernel", f"{theirs}/W_P_0"))
+            path = f"{direction}_rnn/layers/{layer}/{direction}"
+            hf_name = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            kernels = (f"{path}/input/kernel", f"{path}/hidden/kernel")
+            rows.append(Weight(kernels, f"{hf_name}/W_0", _gates(config.model_dim)))
+            rows.append(Weight(f"{path}/input/bias", f"{hf_name}/B", _gate_biases(config.hidden_dim)))
+            rows.append(Weight(f"{path}/projection/kernel", f"{hf_name}/W_P_0"))
     return tuple(rows)
 
 
@@ -178,8 +178,8 @@ _WITHOUT_MASK = WeightTransform(lambda table: np.pad(table, ((1, 0), (0, 0))), l
 
 def _filters(width: int, character_dim: int, num_filters: int) -> WeightTransform:
     return WeightTransform(
-        lambda theirs: theirs.reshape(width * character_dim, num_filters),
-        lambda ours: ours.reshape(1, width, character_dim, num_filters),
+        lambda array: array.reshape(width * character_dim, num_filters),
+        lambda array: array.reshape(1, width, character_dim, num_filters),
     )
 
 
@@ -192,8 +192,8 @@ def _swap_middle_gates(gates: np.ndarray) -> np.ndarray:
 def _gates(input_dim: int) -> WeightTransform:
     """Split a kernel into the rows of inputs and of the last output."""
     return WeightTransform(
-        lambda theirs: tuple(np.split(_swap_middle_gates(theirs), [input_dim])),
-        lambda *ours: _swap_middle_gates(np.concatenate(ours)),
+        lambda array: tuple(np.split(_swap_middle_gates(array), [input_dim])),
+        lambda *arrays: _swap_middle_gates(np.concatenate(arrays)),
     )
 
 
@@ -202,7 +202,7 @@ def _gate_biases(hidden_dim: int) -> WeightTransform:
     one = np.zeros(4 * hidden_dim, np.float32)
     one[hidden_dim : 2 * hidden_dim] = 1.0
     return WeightTransform(
-        lambda theirs: _swap_middle_gates(theirs) + one, lambda ours: _swap_middle_gates(ours - one)
+        lambda array: _swap_middle_gates(array) + one, lambda array: _swap_middle_gates(array - one)
     )
 
 

@@ -63,14 +63,14 @@ class FieldTable:
     """Correspondence of a configuration and a Hugging Face ``config.json``.
 
     Attributes:
-      fields: Their field for each of ours.
+      fields: Field of ``config.json`` for each of the configuration's.
       fixed: Fields that are written with this value, and refused with another.
       required: Fields that are refused with another value, and not written.
       ignored: Fields that don't change the model.
       written: Fields that are written with this value, and not read.
       default_task: Task of a file without ``architectures``.
-      read: Returns values of further fields of ours, given their fields and the values read so far.
-      write: Returns further fields of theirs from a configuration; they replace others of the same name.
+      read: Returns values of further fields of the configuration, from those of the file and the values read so far.
+      write: Returns further fields of the file from a configuration; they replace others of the same name.
     """
 
     fields: Mapping[str, Field]
@@ -111,7 +111,7 @@ def published(
         for field_name, value in {**table.fixed, **table.required}.items():
             fields.must_be(field_name, value)
         fields.ignore(*table.ignored)
-        values = {ours: theirs.read(fields) for ours, theirs in table.fields.items()}
+        values = {own: field.read(fields) for own, field in table.fields.items()}
         values |= {"task": task_of(config, classes, table.default_task), **read_labels(config)}
         values |= table.read(fields, values)
         fields.finish()
@@ -125,7 +125,7 @@ def published(
             **label_fields(config.num_labels, config.problem_type),
             **table.fixed,
             **table.written,
-            **{theirs.name: theirs.write(getattr(config, ours)) for ours, theirs in table.fields.items()},
+            **{field.name: field.write(getattr(config, own)) for own, field in table.fields.items()},
             **table.write(config),
         }
 

@@ -112,12 +112,12 @@ def bart_like_weights(config: BartLikeConfig) -> tuple[Weight, ...]:
         ("encoder", "embedding", config.num_encoder_layers),
         ("decoder", "decoder_embedding", config.num_decoder_layers),
     ):
-        theirs = f"model.{stack}."
-        layer = module_rows(_layer_names(stack), f"{theirs}layers.{{layer}}.")
+        hf_name = f"model.{stack}."
+        layer = module_rows(_layer_names(stack), f"{hf_name}layers.{{layer}}.")
         if config.embeddings.positions is not None:
-            rows.append(Weight(f"{embedding}/positions/table", f"{theirs}embed_positions.weight"))
+            rows.append(Weight(f"{embedding}/positions/table", f"{hf_name}embed_positions.weight"))
         if config.embeddings.norm is not None:
-            rows += module_rows({f"{embedding}/norm": "layernorm_embedding"}, theirs)
+            rows += module_rows({f"{embedding}/norm": "layernorm_embedding"}, hf_name)
         rows += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), layer)
     if config.task == "sequence_to_sequence_lm":
         rows.append(Weight("heads/words/bias", "final_logits_bias", one_row.then(words)))
@@ -131,14 +131,14 @@ def _layer_names(stack: str) -> dict[str, str]:
         "feed_forward_residual/final": "final_layer_norm",
     }
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
-    for ours, theirs in attentions.items() if stack == "decoder" else [("self_attention", "self_attn")]:
-        names[f"{ours}_residual/final"] = f"{theirs}_layer_norm"
+    for path, hf_name in attentions.items() if stack == "decoder" else [("self_attention", "self_attn")]:
+        names[f"{path}_residual/final"] = f"{hf_name}_layer_norm"
         for projection, name in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out")):
-            names[f"{ours}/{projection}"] = f"{theirs}.{name}_proj"
+            names[f"{path}/{projection}"] = f"{hf_name}.{name}_proj"
     return names
 
 
-# Fields of a config.json that hold fields of ours.
+# Fields of a config.json that hold fields of a configuration.
 BART_LIKE_FIELDS: dict[str, Field] = {
     "vocab_size": Field("vocab_size"),
     "model_dim": Field("d_model"),

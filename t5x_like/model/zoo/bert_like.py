@@ -173,7 +173,7 @@ def bert_like(
       name: Name of the zoo file, which also begins weight names.
       config_class: The member's configuration.
       classes: Classes of transformers with their tasks; see ``Architecture``.
-      table: The member's own fields, which replace BERT's of the same name of ours.
+      table: The member's own fields, which replace BERT's for the same field of the configuration.
       weights: Returns the weight table.
       activation: Default of ``hidden_act``.
       dropout_rate: Default of ``hidden_dropout_prob``.
@@ -278,17 +278,17 @@ def bert_like_weights(
     rows = [
         Weight("embedding/tokens/table", f"{embeddings}.word_embeddings.weight", words, copies=words_copies),
         *(
-            Weight(f"embedding/{ours}/table", f"{embeddings}.{theirs}.weight")
-            for ours, theirs in small.items()
-            if theirs
+            Weight(f"embedding/{path}/table", f"{embeddings}.{hf_name}.weight")
+            for path, hf_name in small.items()
+            if hf_name
         ),
         *module_rows({"embedding/norm": "LayerNorm"}, f"{embeddings}."),
         *per_layer("encoder/layers/0", numbers, module_rows(names, f"{layers}.{{layer}}.")),
         *module_rows(
             {
-                ours: theirs
-                for ours, theirs in modules.items()
-                if any(ours.startswith(part) for part, is_there in present.items() if is_there)
+                path: hf_name
+                for path, hf_name in modules.items()
+                if any(path.startswith(part) for part, is_there in present.items() if is_there)
             }
         ),
     ]

@@ -52,16 +52,16 @@ def check_size(name: str, size: int) -> None:
 class NameTable(dict[str, str]):
     """Our names by Hugging Face's. Where they have several names for one thing, the first is written."""
 
-    def theirs(self, ours: str) -> str:
+    def hf_name(self, own: str) -> str:
         """Return the name to write.
 
         Raises:
           ValueError: Hugging Face has none.
         """
-        for theirs, name in self.items():
-            if name == ours:
-                return theirs
-        raise ValueError(f"{ours!r} has no name in a config.json; {', '.join(self.values())} have")
+        for hf_name, name in self.items():
+            if name == own:
+                return hf_name
+        raise ValueError(f"{own!r} has no name in a config.json; {', '.join(self.values())} have")
 
 
 ACTIVATION_NAMES = NameTable(
@@ -121,7 +121,7 @@ class ConfigFields:
         return value
 
     def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
-        """Return our name for a field's value; ``names`` has ours by theirs.
+        """Return our name for a field's value; ``names`` has it by the published one.
 
         Raises:
           ValueError: The value is none of ``names``, or is absent without a default.
@@ -156,12 +156,12 @@ class ConfigFields:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a ``config.json`` that holds one field of ours.
+    """One field of a ``config.json`` that holds one field of a configuration.
 
     Attributes:
       name: Hugging Face's name.
       default: Value where the file has none; a field without a default is required.
-      names: Our names for values by theirs, for fields that hold names.
+      names: Our names for values by the published ones, for fields that hold names.
       kind: Type of the value where ``default`` doesn't show it.
     """
 
@@ -178,4 +178,4 @@ class Field:
 
     def write(self, value: Any) -> Any:
         """Return their value."""
-        return value if self.names is None else self.names.theirs(value)
+        return value if self.names is None else self.names.hf_name(value)

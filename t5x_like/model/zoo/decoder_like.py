@@ -210,7 +210,7 @@ def stack_rows(
     ]
 
 
-def fused_qkv_row(theirs: str, split: WeightTransform, part: Literal["kernel", "bias"] = "kernel") -> Weight:
+def fused_qkv_row(hf_name: str, split: WeightTransform, part: Literal["kernel", "bias"] = "kernel") -> Weight:
     """Return the row of an array that fuses queries, keys and values; ``split`` separates them."""
     paths = tuple(f"self_attention/{name}/{part}" for name in ("query", "key", "value"))
-    return Weight(paths, theirs, split)
+    return Weight(paths, hf_name, split)

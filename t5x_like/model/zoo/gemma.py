@@ -72,7 +72,7 @@ def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
 
 def _write(config: GemmaConfig) -> dict[str, Any]:
     exact = config.activation == "gelu"
-    return {"hidden_act": "gelu_python" if exact else ACTIVATION_NAMES.theirs(config.activation)}
+    return {"hidden_act": "gelu_python" if exact else ACTIVATION_NAMES.hf_name(config.activation)}
 
 
 def refuse_bidirectional(fields: ConfigFields) -> None:

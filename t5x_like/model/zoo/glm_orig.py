@@ -90,7 +90,7 @@ def _write(config: GLMOrigConfig) -> dict[str, Any]:
 
 
 def _weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
-    theirs, split = "transformer.layers.{layer}.", split_columns(*[config.model_dim] * 3)
+    hf_name, split = "transformer.layers.{layer}.", split_columns(*[config.model_dim] * 3)
     names = {
         "self_attention/out": "attention.dense",
         "feed_forward/up": "mlp.dense_h_to_4h",
@@ -98,11 +98,11 @@ def _weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
         "self_attention_residual/before": "input_layernorm",
         "feed_forward_residual/before": "post_attention_layernorm",
     }
-    fused = f"{theirs}attention.query_key_value"
+    fused = f"{hf_name}attention.query_key_value"
     layer = [
         fused_qkv_row(f"{fused}.weight", TRANSPOSED.then(split)),
         fused_qkv_row(f"{fused}.bias", split, "bias"),
-        *module_rows(names, theirs),
+        *module_rows(names, hf_name),
     ]
     rows = decoder_weights(
         config.decoder,

@@ -59,8 +59,8 @@ def gpt_table(
       fields: The model's own fields.
       max_position_embeddings: Default of ``n_positions``.
       required: Fields that are refused with another value; see ``FieldTable``.
-      read: Returns values of further fields of ours; see ``FieldTable``.
-      write: Returns further fields of theirs; see ``FieldTable``.
+      read: Returns values of further fields of the configuration; see ``FieldTable``.
+      write: Returns further fields of the file; see ``FieldTable``.
       **others: Further attributes of ``FieldTable``.
     """
 
@@ -109,7 +109,7 @@ def gpt_weights(
       positions: Name of the position embeddings.
       norm_slot: Position of the norms around each layer.
     """
-    theirs, split = "transformer.h.{layer}", split_columns(*[config.model_dim] * 3)
+    hf_name, split = "transformer.h.{layer}", split_columns(*[config.model_dim] * 3)
     kernels = {
         "self_attention/out": "attn.c_proj",
         "feed_forward/up": "mlp.c_fc",
@@ -120,14 +120,14 @@ def gpt_weights(
         f"feed_forward_residual/{norm_slot}": "ln_2",
     }
     layer = [
-        fused_qkv_row(f"{theirs}.attn.c_attn.weight", split),
-        fused_qkv_row(f"{theirs}.attn.c_attn.bias", split, "bias"),
+        fused_qkv_row(f"{hf_name}.attn.c_attn.weight", split),
+        fused_qkv_row(f"{hf_name}.attn.c_attn.bias", split, "bias"),
         *(
-            Weight(f"{ours}/{part}", f"{theirs}.{name}.{whole}")
-            for ours, name in kernels.items()
+            Weight(f"{path}/{part}", f"{hf_name}.{name}.{whole}")
+            for path, name in kernels.items()
             for part, whole in (("kernel", "weight"), ("bias", "bias"))
         ),
-        *module_rows(norms, f"{theirs}."),
+        *module_rows(norms, f"{hf_name}."),
     ]
     return decoder_weights(
         config.decoder,

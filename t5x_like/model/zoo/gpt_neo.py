@@ -90,7 +90,7 @@ def _write(config: GPTNeoConfig) -> dict[str, Any]:
 
 
 def _weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
-    theirs = "transformer.h.{layer}."
+    hf_name = "transformer.h.{layer}."
     projections = {
         f"self_attention/{name}": f"attn.attention.{name[0]}_proj" for name in ("query", "key", "value")
     }
@@ -103,7 +103,7 @@ def _weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
     }
     return decoder_weights(
         config.decoder,
-        [*module_rows(projections, theirs, bias=False), *module_rows(others, theirs)],
+        [*module_rows(projections, hf_name, bias=False), *module_rows(others, hf_name)],
         tokens="transformer.wte",
         positions="transformer.wpe",
         final_norm="transformer.ln_f",

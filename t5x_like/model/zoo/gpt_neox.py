@@ -99,8 +99,8 @@ def _write(config: GPTNeoXConfig) -> dict[str, Any]:
 
 
 def _weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
-    theirs, bias = "gpt_neox.layers.{layer}.", config.attention_bias
-    fused, split = f"{theirs}attention.query_key_value", _split_heads(config.num_heads)
+    hf_name, bias = "gpt_neox.layers.{layer}.", config.attention_bias
+    fused, split = f"{hf_name}attention.query_key_value", _split_heads(config.num_heads)
     others = {
         "feed_forward/up": "mlp.dense_h_to_4h",
         "feed_forward/down": "mlp.dense_4h_to_h",
@@ -110,8 +110,8 @@ def _weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
     layer = [
         fused_qkv_row(f"{fused}.weight", split),
         *([fused_qkv_row(f"{fused}.bias", split, "bias")] if bias else []),
-        *module_rows({"self_attention/out": "attention.dense"}, theirs, bias=bias),
-        *module_rows(others, theirs),
+        *module_rows({"self_attention/out": "attention.dense"}, hf_name, bias=bias),
+        *module_rows(others, hf_name),
     ]
     return decoder_weights(
         config.decoder,

@@ -61,7 +61,7 @@ def llama_like(
     """
     defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(config_class)}
     plain = {**_FIELDS, **{name: name for name in own_fields}}
-    activation_field = Field(activation, ACTIVATION_NAMES.theirs(defaults["activation"]), ACTIVATION_NAMES)
+    activation_field = Field(activation, ACTIVATION_NAMES.hf_name(defaults["activation"]), ACTIVATION_NAMES)
 
     def read_all(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
         common = _read(fields, values, defaults, num_kv_heads)
@@ -75,7 +75,7 @@ def llama_like(
             "num_heads": Field("num_attention_heads"),
             "num_layers": Field("num_hidden_layers"),
             "activation": activation_field,
-            **{ours: Field(theirs, defaults[ours]) for ours, theirs in plain.items()},
+            **{path: Field(hf_name, defaults[path]) for path, hf_name in plain.items()},
         },
         ignored=("attention_dropout",),
         written={"attention_dropout": 0.0, "pad_token_id": 0},
@@ -94,7 +94,7 @@ def llama_like(
         )
         if config.task != "question_answering" or qa_prefix == "model.":
             return rows
-        return tuple(row._replace(theirs=_with_prefix(row.theirs, qa_prefix)) for row in rows)
+        return tuple(row._replace(hf_name=_with_prefix(row.hf_name, qa_prefix)) for row in rows)
 
     return published(
         name,
@@ -140,13 +140,13 @@ def _write(config: LlamaLikeConfig) -> dict[str, Any]:
 
 
 def _attention_rows(config: LlamaLikeConfig) -> list[Weight]:
-    attention, theirs = config.attention(0), "model.layers.{layer}.self_attn."
+    attention, hf_name = config.attention(0), "model.layers.{layer}.self_attn."
     inputs = {f"self_attention/{name}": f"{name[0]}_proj" for name in ("query", "key", "value")}
     norms = {f"self_attention/{name}_norm": f"{name[0]}_norm" for name in ("query", "key")}
     return [
-        *module_rows(inputs, theirs, bias=attention.in_bias),
-        *module_rows({"self_attention/out": "o_proj"}, theirs, bias=attention.out_bias),
-        *(module_rows(norms, theirs, bias=False) if attention.qk_norm else []),
+        *module_rows(inputs, hf_name, bias=attention.in_bias),
+        *module_rows({"self_attention/out": "o_proj"}, hf_name, bias=attention.out_bias),
+        *(module_rows(norms, hf_name, bias=False) if attention.qk_norm else []),
     ]
 
 

@@ -104,10 +104,10 @@ def _weights(config: LongT5Config) -> tuple[Weight, ...]:
     encoder = layer_rows(config, "encoder.block.{layer}", [("self_attention", local)])
     rows = word_rows(config)
     if has_globals:
-        theirs = f"layer.0.{local}.global"
-        norm = f"encoder.block.{{layer}}.{theirs}_input_layer_norm.weight"
+        hf_name = f"layer.0.{local}.global"
+        norm = f"encoder.block.{{layer}}.{hf_name}_input_layer_norm.weight"
         encoder.append(Weight("transient_global/norm/scale", norm))
-        bias = f"encoder.block.0.{theirs}_relative_attention_bias.weight"
+        bias = f"encoder.block.0.{hf_name}_relative_attention_bias.weight"
         rows.append(Weight("encoder/global_bias/table", bias, TRANSPOSED))
     rows += per_layer("encoder/layers/0", tuple(range(config.num_encoder_layers)), encoder)
     rows += _stack_end_rows("encoder", local)

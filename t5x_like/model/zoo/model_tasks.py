@@ -120,7 +120,7 @@ def read_labels(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str, Any]:
     """Return the fields of a ``config.json`` that ``read_labels`` reads."""
-    named = next((name for name, ours in _PROBLEM_TYPES.items() if ours == problem_type), None)
+    named = next((name for name, own in _PROBLEM_TYPES.items() if own == problem_type), None)
     return {"num_labels": num_labels, "problem_type": named}
 
 
@@ -259,7 +259,7 @@ def encoder_decoder_score_rows(heads: HeadsConfig) -> list[Weight]:
     names, rows = {"question_answering": "qa_outputs"}, []
     for head in heads.scores:
         if head.input == "pooled":
-            theirs = "classification_head" if head.name == "sequence_classification" else "choice_head"
-            names[head.name] = f"{theirs}.out_proj"
-            rows += module_rows({f"heads/scores/{head.name}/transform/dense": f"{theirs}.dense"})
+            hf_name = "classification_head" if head.name == "sequence_classification" else "choice_head"
+            names[head.name] = f"{hf_name}.out_proj"
+            rows += module_rows({f"heads/scores/{head.name}/transform/dense": f"{hf_name}.dense"})
     return [*rows, *score_rows(heads, names)]

@@ -214,7 +214,7 @@ def _weights(config: ModernBertConfig) -> tuple[Weight, ...]:
 
 
 def _layer_rows(config: ModernBertConfig, *, is_normed: bool) -> list[Weight]:
-    theirs = "model.layers.{layer}."
+    hf_name = "model.layers.{layer}."
     qkv = TRANSPOSED.then(split_columns(*[config.model_dim] * 3))
     gated = TRANSPOSED.then(split_columns(config.mlp_dim, config.mlp_dim))
     names = {
@@ -223,19 +223,19 @@ def _layer_rows(config: ModernBertConfig, *, is_normed: bool) -> list[Weight]:
         "feed_forward/down": "mlp.Wo",
     }
     return [
-        fused_qkv_row(f"{theirs}attn.Wqkv.weight", qkv),
-        Weight(("feed_forward/gate/kernel", "feed_forward/up/kernel"), f"{theirs}mlp.Wi.weight", gated),
-        *module_rows(names, theirs, bias=False),
+        fused_qkv_row(f"{hf_name}attn.Wqkv.weight", qkv),
+        Weight(("feed_forward/gate/kernel", "feed_forward/up/kernel"), f"{hf_name}mlp.Wi.weight", gated),
+        *module_rows(names, hf_name, bias=False),
         *(
-            module_rows({"self_attention_residual/before": "attn_norm"}, theirs, bias=False)
+            module_rows({"self_attention_residual/before": "attn_norm"}, hf_name, bias=False)
             if is_normed
             else []
         ),
     ]
 
 
-def _transform_names(ours: str) -> dict[str, str]:
-    return {f"{ours}/transform/dense": "head.dense", f"{ours}/transform/norm": "head.norm"}
+def _transform_names(path: str) -> dict[str, str]:
+    return {f"{path}/transform/dense": "head.dense", f"{path}/transform/norm": "head.norm"}
 
 
 MODERNBERT = published(

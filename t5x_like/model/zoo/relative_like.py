@@ -83,6 +83,6 @@ def memory_of(
     return CarriedMemory(setting, without, reuse_length=reuse_length)
 
 
-def reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> WeightTransform:
+def reshaped(published_shape: tuple[int, ...], shape: tuple[int, ...]) -> WeightTransform:
     """Return the conversion between two shapes of the same array."""
-    return WeightTransform(lambda array: array.reshape(ours), lambda array: array.reshape(theirs))
+    return WeightTransform(lambda array: array.reshape(shape), lambda array: array.reshape(published_shape))

@@ -161,7 +161,7 @@ def _stack_rows(config: T5Config, stack: str, num_layers: int) -> list[Weight]:
 
 def _prefixed(row: Weight) -> Weight:
     copies = tuple(_PREFIX + copy for copy in row.copies)
-    return row._replace(theirs=_PREFIX + row.theirs, copies=copies)
+    return row._replace(hf_name=_PREFIX + row.hf_name, copies=copies)
 
 
 def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
@@ -183,10 +183,10 @@ def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
         sublayers.append(("feed_forward", "mlp", "pre_mlp_layer_norm", feed_forward))
         rows = []
         for sublayer, their_sublayer, norm, kernels in sublayers:
-            theirs = f"{stack}/layers_{{layer}}"
-            rows.append(Weight(f"{sublayer}_residual/before/scale", f"{theirs}/{norm}/scale"))
+            hf_name = f"{stack}/layers_{{layer}}"
+            rows.append(Weight(f"{sublayer}_residual/before/scale", f"{hf_name}/{norm}/scale"))
             rows += [
-                Weight(f"{sublayer}/{kernel}/kernel", f"{theirs}/{their_sublayer}/{name}/kernel")
+                Weight(f"{sublayer}/{kernel}/kernel", f"{hf_name}/{their_sublayer}/{name}/kernel")
                 for kernel, name in kernels.items()
             ]
         table += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), rows)

@@ -276,22 +276,22 @@ def word_rows(config: T5LikeConfig) -> list[Weight]:
     return [*rows, *encoder_decoder_score_rows(config.heads)]
 
 
-def layer_rows(config: T5LikeConfig, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:
+def layer_rows(config: T5LikeConfig, hf_name: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:
     """Return the rows of one layer.
 
     Args:
       config: The model.
-      theirs: Begins their names, with ``{layer}``.
+      hf_name: Begins their names, with ``{layer}``.
       attentions: Our and their names of the attention layers, in order; the feed-forward layer follows.
     """
     kernels = {"query": "q", "key": "k", "value": "v", "out": "o"}
-    sublayers = [(ours, name, kernels) for ours, name in attentions]
+    sublayers = [(path, name, kernels) for path, name in attentions]
     sublayers.append(("feed_forward", "DenseReluDense", {"down": "wo"} | up_projections(config)))
     rows = []
-    for number, (ours, name, kernels) in enumerate(sublayers):
-        prefix = f"{theirs}.layer.{number}."
-        names = {f"{ours}/{kernel}": f"{name}.{letter}" for kernel, letter in kernels.items()}
-        rows += module_rows({f"{ours}_residual/before": "layer_norm"} | names, prefix, bias=False)
+    for number, (path, name, kernels) in enumerate(sublayers):
+        prefix = f"{hf_name}.layer.{number}."
+        names = {f"{path}/{kernel}": f"{name}.{letter}" for kernel, letter in kernels.items()}
+        rows += module_rows({f"{path}_residual/before": "layer_norm"} | names, prefix, bias=False)
     return rows
 
 

@@ -34,7 +34,7 @@ def transfo_xl_weights(config: RecurrentConfig) -> tuple[Weight, ...]:
 
 
 def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
-    theirs, (slot,) = "transformer.layers.{layer}.", stack.norm_slots
+    hf_name, (slot,) = "transformer.layers.{layer}.", stack.norm_slots
     bias = reshaped((stack.attention.num_heads, stack.attention.head_dim), (-1,))
     kernels = ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel")
     projections = {"attention/distance": "r_net", "attention/out": "o_net"}
@@ -45,27 +45,27 @@ def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
         f"feed_forward_residual/{slot}": "pos_ff.layer_norm",
     }
     return [
-        Weight(kernels, f"{theirs}dec_attn.qkv_net.weight", _FUSED),
-        *module_rows(projections, f"{theirs}dec_attn.", bias=False),
-        Weight("attention/content_bias", f"{theirs}dec_attn.r_w_bias", bias),
-        Weight("attention/distance_bias", f"{theirs}dec_attn.r_r_bias", bias),
-        *module_rows(modules, theirs),
+        Weight(kernels, f"{hf_name}dec_attn.qkv_net.weight", _FUSED),
+        *module_rows(projections, f"{hf_name}dec_attn.", bias=False),
+        Weight("attention/content_bias", f"{hf_name}dec_attn.r_w_bias", bias),
+        Weight("attention/distance_bias", f"{hf_name}dec_attn.r_r_bias", bias),
+        *module_rows(modules, hf_name),
     ]
 
 
 def _embedding_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
-    table, theirs = [], "transformer.word_emb"
+    table, hf_name = [], "transformer.word_emb"
     projected = words.is_projected(model_dim)
     for number, cluster in enumerate(words.tables):
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
-        ours, name = f"embedding/tables/{number}/table", f"{theirs}.emb_layers.{number}.weight"
+        path, name = f"embedding/tables/{number}/table", f"{hf_name}.emb_layers.{number}.weight"
         copies = (f"crit.out_layers.{number}.weight",) if words.tie_word_embeddings else ()
-        table.append(Weight(ours, name, rows, copies=copies))
+        table.append(Weight(path, name, rows, copies=copies))
         if projected:
             sharing = range(len(words.clusters)) if words.div_val == 1 else (number,)
             copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
-            ours, name = f"embedding/projections/{number}/kernel", f"{theirs}.emb_projs.{number}"
-            table.append(Weight(ours, name, TRANSPOSED, copies=copies))
+            path, name = f"embedding/projections/{number}/kernel", f"{hf_name}.emb_projs.{number}"
+            table.append(Weight(path, name, TRANSPOSED, copies=copies))
     return table
 
 
@@ -73,10 +73,10 @@ def _softmax_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
     table = []
     for number, cluster in enumerate(words.tables):
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
-        theirs = f"crit.out_layers.{number}"
-        table.append(Weight(f"softmax/biases/{number}", f"{theirs}.bias", rows))
+        hf_name = f"crit.out_layers.{number}"
+        table.append(Weight(f"softmax/biases/{number}", f"{hf_name}.bias", rows))
         if not words.tie_word_embeddings:
-            table.append(Weight(f"softmax/tables/{number}/table", f"{theirs}.weight", rows))
+            table.append(Weight(f"softmax/tables/{number}/table", f"{hf_name}.weight", rows))
     if words.is_projected(model_dim):
         table += [
             Weight(f"softmax/projections/{number}/kernel", f"crit.out_projs.{number}")

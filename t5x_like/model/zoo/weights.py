@@ -12,11 +12,11 @@ _MOST_LINES = 20
 
 
 class WeightTransform(NamedTuple):
-    """Conversion of a published array to ours and back. Of stacked layers it converts one at a time.
+    """Conversion of a published array to our own and back. Of stacked layers it converts one at a time.
 
     Attributes:
       read: Returns our array from theirs, or a tuple of arrays where theirs fuses several.
-      write: Returns their array from ours; fused arrays are separate arguments.
+      write: Returns the published array from our own; fused arrays are separate arguments.
     """
 
     read: Callable[[np.ndarray], Any]
@@ -25,7 +25,7 @@ class WeightTransform(NamedTuple):
     def then(self, other: "WeightTransform") -> "WeightTransform":
         """Return the conversion that reads with this one, which must not split arrays, and then with ``other``."""
         return WeightTransform(
-            lambda theirs: other.read(self.read(theirs)), lambda *ours: self.write(other.write(*ours))
+            lambda array: other.read(self.read(array)), lambda *arrays: self.write(other.write(*arrays))
         )
 
 
@@ -55,15 +55,15 @@ class Weight(NamedTuple):
     """One row of a weight table.
 
     Attributes:
-      ours: Path of our parameter, or several paths where theirs fuses them.
-      theirs: Name of the published array. It contains ``{layer}`` where layers are stacked.
+      path: Path of our parameter, or several paths where the published one fuses them.
+      hf_name: Name of the published array. It contains ``{layer}`` where layers are stacked.
       transform: Conversion between both.
       copies: Further names under which files may repeat the array, as they do with tied weights.
       layers: For stacked layers, what replaces ``{layer}`` for each index of our leading axis.
     """
 
-    ours: str | tuple[str, ...]
-    theirs: str
+    path: str | tuple[str, ...]
+    hf_name: str
     transform: WeightTransform = SAME
     copies: tuple[str, ...] = ()
     layers: tuple[int | str, ...] | None = None
@@ -71,7 +71,7 @@ class Weight(NamedTuple):
     @property
     def paths(self) -> tuple[str, ...]:
         """Our paths as a tuple."""
-        return (self.ours,) if isinstance(self.ours, str) else self.ours
+        return (self.path,) if isinstance(self.path, str) else self.path
 
 
 def per_layer(prefix: str, layers: tuple[int | str, ...], rows: Iterable[Weight]) -> list[Weight]:
@@ -82,7 +82,7 @@ def per_layer(prefix: str, layers: tuple[int | str, ...], rows: Iterable[Weight]
       layers: Their numbers, or other parts of names, of the stacked layers.
       rows: Rows of one layer, with ``{layer}`` in their names.
     """
-    return [row._replace(ours=tuple(f"{prefix}/{path}" for path in row.paths), layers=layers) for row in rows]
+    return [row._replace(path=tuple(f"{prefix}/{path}" for path in row.paths), layers=layers) for row in rows]
 
 
 # Last parts of our paths that are norms; all other modules in a table are linear.
@@ -98,12 +98,12 @@ def module_rows(names: Mapping[str, str], prefix: str = "", *, bias: bool = True
       bias: Modules have a bias.
     """
     rows = []
-    for ours, theirs in names.items():
-        is_norm = ours.rpartition("/")[2] in _NORMS
+    for path, hf_name in names.items():
+        is_norm = path.rpartition("/")[2] in _NORMS
         weight, transform = ("scale", SAME) if is_norm else ("kernel", TRANSPOSED)
-        rows.append(Weight(f"{ours}/{weight}", f"{prefix}{theirs}.weight", transform))
+        rows.append(Weight(f"{path}/{weight}", f"{prefix}{hf_name}.weight", transform))
         if bias:
-            rows.append(Weight(f"{ours}/bias", f"{prefix}{theirs}.bias"))
+            rows.append(Weight(f"{path}/bias", f"{prefix}{hf_name}.bias"))
     return rows
 
 
@@ -185,23 +185,25 @@ def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, n
 def their_names(weight: Weight) -> list[str]:
     """Return the names of published arrays in one row, in order of layers."""
     if weight.layers is None:
-        return [weight.theirs]
-    return [weight.theirs.format(layer=layer) for layer in weight.layers]
+        return [weight.hf_name]
+    return [weight.hf_name.format(layer=layer) for layer in weight.layers]
 
 
 def _their_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    ours = [shapes[path] if weight.layers is None else shapes[path][1:] for path in weight.paths]
+    own = [shapes[path] if weight.layers is None else shapes[path][1:] for path in weight.paths]
     # Views of one number, which take no memory unless the transform joins them.
-    return weight.transform.write(*(np.broadcast_to(np.float32(0), shape) for shape in ours)).shape
+    return weight.transform.write(*(np.broadcast_to(np.float32(0), shape) for shape in own)).shape
 
 
 def _choose_names(table: tuple[Weight, ...], source: WeightSource) -> dict[str, str]:
     """Return the name that each weight with copies is read under: the first that exists."""
     chosen = {}
     for weight in table:
-        if weight.copies and weight.theirs not in source.shapes:
+        if weight.copies and weight.hf_name not in source.shapes:
             chosen |= {
-                weight.theirs: next((copy for copy in weight.copies if copy in source.shapes), weight.theirs)
+                weight.hf_name: next(
+                    (copy for copy in weight.copies if copy in source.shapes), weight.hf_name
+                )
             }
     return chosen
 
@@ -234,7 +236,7 @@ def _refuse_differences(
 
 def _refuse_unlike_copies(table: tuple[Weight, ...], source: WeightSource, chosen: dict[str, str]) -> None:
     for weight in table:
-        name = chosen.get(weight.theirs, weight.theirs)
+        name = chosen.get(weight.hf_name, weight.hf_name)
         for copy in weight.copies:
             if copy == name or copy not in source.shapes:
                 continue
@@ -251,12 +253,12 @@ def _unread(
     """Return one parameter of a row as a lazy array: number ``part`` where theirs is fused."""
 
     def read_one(name: str) -> np.ndarray:
-        ours = weight.transform.read(source.read(name))
-        return ours[part] if isinstance(ours, tuple) else ours
+        array = weight.transform.read(source.read(name))
+        return array[part] if isinstance(array, tuple) else array
 
     def read(index: Index) -> np.ndarray:
         if weight.layers is None:
-            name = chosen.get(weight.theirs, weight.theirs)
+            name = chosen.get(weight.hf_name, weight.hf_name)
             return np.asarray(read_one(name)[index], np.float32, order="C")
         names, inner = their_names(weight)[index[0]], index[1:]
         sizes = [len(range(*cut.indices(size))) for cut, size in zip(inner, shape[1:], strict=True)]

@@ -174,7 +174,7 @@ def _weights(config: XLNetConfig) -> tuple[Weight, ...]:
 
 def _layer_rows(config: XLNetConfig) -> list[Weight]:
     """Return the rows of one layer. Their projections are [model, heads, head], the output projection too."""
-    theirs, heads = "transformer.layer.{layer}.", (config.num_heads, config.head_dim)
+    hf_name, heads = "transformer.layer.{layer}.", (config.num_heads, config.head_dim)
     project, bias = reshaped((config.model_dim, *heads), (config.model_dim, -1)), reshaped(heads, (-1,))
     arrays = {
         "query/kernel": ("q", project),
@@ -195,10 +195,10 @@ def _layer_rows(config: XLNetConfig) -> list[Weight]:
     }
     return [
         *(
-            Weight(f"attention/{ours}", f"{theirs}rel_attn.{name}", transform)
-            for ours, (name, transform) in arrays.items()
+            Weight(f"attention/{path}", f"{hf_name}rel_attn.{name}", transform)
+            for path, (name, transform) in arrays.items()
         ),
-        *module_rows(modules, theirs),
+        *module_rows(modules, hf_name),
     ]
 
 

@@ -126,7 +126,7 @@ def _counts_positions(config: Any) -> bool:
 
 def _compute(pretrained: Pretrained, model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     config, family = pretrained.config, pretrained.checkpoint.family
-    read = {name: inputs[theirs] for name, theirs in _INPUTS.items() if theirs in inputs}
+    read = {name: inputs[hf_name] for name, hf_name in _INPUTS.items() if hf_name in inputs}
     if family == "encoder" and _counts_positions(config):
         read["position_ids"] = count_positions(read["input_ids"] != pretrained.special_ids.pad)
     computed = CALLS[family].compute(model, config, read)

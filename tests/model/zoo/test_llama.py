@@ -143,7 +143,7 @@ def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> N
 def test_classes_are_read_from_the_last_real_token() -> None:
     classes = {"architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
     config = LLAMA.from_hugging_face({**FIELDS, **classes})
-    names = {row.theirs: row.ours for row in LLAMA.hugging_face_weights(config)}
+    names = {row.hf_name: row.path for row in LLAMA.hugging_face_weights(config)}
     assert names["score.weight"] == "heads/scores/sequence_classification/projection/kernel"
     assert "lm_head.weight" not in names
     model = config.build(jax.random.key(0))
@@ -160,7 +160,7 @@ def test_classes_are_read_from_the_last_real_token() -> None:
 
 def test_biases_have_their_names() -> None:
     config = LLAMA.from_hugging_face({**FIELDS, "attention_bias": True, "mlp_bias": True})
-    names = {row.theirs.removeprefix("model.layers.{layer}.") for row in LLAMA.hugging_face_weights(config)}
+    names = {row.hf_name.removeprefix("model.layers.{layer}.") for row in LLAMA.hugging_face_weights(config)}
     assert {f"self_attn.{name}_proj.bias" for name in "qkvo"} <= names
     assert {f"mlp.{name}_proj.bias" for name in ("gate", "up", "down")} <= names
     paths = {path for row in LLAMA.hugging_face_weights(config) for path in row.paths}

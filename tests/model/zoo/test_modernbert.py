@@ -105,7 +105,7 @@ def test_what_is_read_is_written() -> None:
     )
     assert MODERNBERT.from_hugging_face(MODERNBERT.to_hugging_face(config)) == config
     names = {
-        row.theirs for row in MODERNBERT.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
+        row.hf_name for row in MODERNBERT.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
     }
     assert "decoder.weight" in names
 

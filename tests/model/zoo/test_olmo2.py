@@ -91,7 +91,7 @@ def test_every_field_is_written_and_read_again() -> None:
     config = OLMO2.from_hugging_face({**FIELDS, **rope, "attention_bias": True, "num_key_value_heads": 1})
     assert config.rope_scaling == LinearScaling(factor=2.0)
     assert OLMO2.from_hugging_face(OLMO2.to_hugging_face(config)) == config
-    names = {row.theirs.rpartition("self_attn.")[2] for row in OLMO2.hugging_face_weights(config)}
+    names = {row.hf_name.rpartition("self_attn.")[2] for row in OLMO2.hugging_face_weights(config)}
     assert {"q_proj.bias", "o_proj.bias", "q_norm.weight", "k_norm.weight"} <= names
 
 

@@ -112,7 +112,7 @@ def test_export_leaves_the_head_behind_and_says_so(tmp_path: Any) -> None:
 
 
 def test_what_is_exported_is_all_of_bert() -> None:
-    names = [row.theirs for row in SPANBERT.hugging_face_weights(CONFIG)]
-    assert names == [row.theirs for row in BERT.hugging_face_weights(CONFIG.bert)]
+    names = [row.hf_name for row in SPANBERT.hugging_face_weights(CONFIG)]
+    assert names == [row.hf_name for row in BERT.hugging_face_weights(CONFIG.bert)]
     fine_tuned = replace(CONFIG, task="question_answering")
     assert SPANBERT.to_hugging_face(fine_tuned)["architectures"] == ["BertForQuestionAnswering"]

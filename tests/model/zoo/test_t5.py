@@ -130,7 +130,7 @@ def test_a_class_of_transformers_is_a_task(architecture: str, task: str, written
 
 def test_names_of_a_classifier_have_a_prefix() -> None:
     config = dataclasses.replace(TINY, task="sequence_classification")
-    names = {row.theirs for row in T5.hugging_face_weights(config)}
+    names = {row.hf_name for row in T5.hugging_face_weights(config)}
     assert {"transformer.shared.weight", "classification_head.out_proj.bias"} <= names
 
 
