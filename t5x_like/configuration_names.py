@@ -81,8 +81,8 @@ def find_named(name: str) -> Any:
         raise ValueError(f"{name} is not a part of a configuration")
     if not (is_importable(module) or is_of_program(module)):
         raise ValueError(
-            f"{name} is not in a module of t5x_like, nor in one of yours that is imported; if you trust it, add "
-            f"--module {module} to the command, or in Python import it, and call "
+            f"{name} is not in a module of t5x_like, nor in one of yours that is imported; if you trust it, give "
+            f"module={module}, or in Python import it, and call "
             f't5x_like.configuration_names.trust_module("{module}") if it is installed'
         )
     try:

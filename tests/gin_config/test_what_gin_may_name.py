@@ -170,6 +170,7 @@ def test_few_functions_are_configuration() -> None:
         "benchmark_task",
         "benchmark_tasks",
         "corpus_tasks",
+        "initial_inputs",
         "padded_vocab_size",
         "recorded_value",
         "start_from",

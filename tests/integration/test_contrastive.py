@@ -16,7 +16,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.methods.contrastive import Contrastive, contrastive_losses
+from t5x_like.training.methods.contrastive_learning import Contrastive, contrastive_losses
 from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from tests.training.experiments import experiment_of

@@ -180,6 +180,6 @@ def test_without_the_module_each_command_says_which_flag_to_add(own_parts):
         "convert --from own --to exported --export hf",
     )
     printed = call(*commands, modules=False, code=2)
-    assert printed.count("add --module my_parts.") == len(commands)
+    assert printed.count("give --module=my_parts.") == len(commands)
     assert "Traceback" not in printed
     assert not (folder / "exported").exists()

@@ -65,7 +65,7 @@ def test_a_model_is_recorded_by_the_name_of_its_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("my_models:MyConfig", "add --module my_models to the command"),
+        ("my_models:MyConfig", "give module=my_models"),
         ("os:system", "os:system is not a part of a configuration"),
         ("t5x_like.io.files:write_json", "is not a part of a configuration"),
         ("t5x_like.text.registry:register", "is not a part of a configuration"),

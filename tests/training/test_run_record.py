@@ -29,11 +29,11 @@ from t5x_like.training.run_record import (
     write_experiment,
 )
 from tests.integration.tiny_run import experiment as tiny_experiment
-from tests.recipes.built_recipes import recipe_names
+from benchmarks.recipe_names import recipe_names
 from tests.recipes.test_recipes import as_shipped
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", recipe_names("**/*.gin"))
 def test_the_configuration_of_a_recipe_comes_back(name: str, tmp_path: Path) -> None:
     value: Any = as_shipped(name).value
     if not isinstance(value, Experiment):
@@ -84,7 +84,7 @@ def test_a_function_with_arguments_comes_back() -> None:
         ({"$class": "t5x_like.no_such_module:Config"}, "there is no t5x_like.no_such_module:Config here"),
         (
             {"$class": "no_such_module:Config"},
-            "nor in one of yours that is imported; if you trust it, add --module no_such_module to the command",
+            "nor in one of yours that is imported; if you trust it, give module=no_such_module, or in Python import it",
         ),
         ({"$reference": "numpy:save"}, "numpy:save is not in a module of t5x_like, nor in one of yours"),
         ({"$reference": "t5x_like.io.files:write_text"}, "write_text is not a part of a configuration"),
@@ -106,13 +106,13 @@ def test_a_record_imports_no_module_that_nobody_trusts(
 ) -> None:
     (tmp_path / "traps.py").write_text("raise SystemExit('the record ran this')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match="add --module traps to the command"):
+    with pytest.raises(ValueError, match="give module=traps, or in Python import it"):
         from_data({"$class": "traps:Trap"})
 
 
 def test_a_function_of_a_library_is_recorded_and_asks_for_trust_when_it_is_read() -> None:
     data = to_data(pytest.importorskip)
-    with pytest.raises(ValueError, match=r"if you trust it, add --module _pytest\."):
+    with pytest.raises(ValueError, match=r"if you trust it, give module=_pytest\."):
         from_data(data)
 
 

@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.fields import placeholder_url
 from t5x_like.corpora.pages.html_text import Extractor, Html
 from t5x_like.corpora.pages.page_encoding import decode_body, log_replaced
+from t5x_like.corpora.pages.page_fields import placeholder_url
 from t5x_like.corpora.pages.plain_text import content_of_page
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Chunk

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage
-from t5x_like.corpora.pages.fields import Fields, page_of
+from t5x_like.corpora.pages.page_fields import Fields, page_of
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
 

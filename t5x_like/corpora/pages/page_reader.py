@@ -8,11 +8,11 @@ from typing import IO
 
 from t5x_like.config_class import refuse_unused
 from t5x_like.corpora.pages.crawled_page import LocatedPage
-from t5x_like.corpora.pages.fields import Fields
 from t5x_like.corpora.pages.file_kinds import KINDS, Kind, find_kind, kind_from_name
 from t5x_like.corpora.pages.html_files import read_html
 from t5x_like.corpora.pages.html_text import Html
 from t5x_like.corpora.pages.jsonl import read_jsonl
+from t5x_like.corpora.pages.page_fields import Fields
 from t5x_like.corpora.pages.parquet import read_parquet
 from t5x_like.corpora.pages.plain_text import read_lines, read_text
 from t5x_like.corpora.pages.reading_log import FileLog, OnCorruption, ReadLog

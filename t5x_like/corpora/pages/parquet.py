@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage
-from t5x_like.corpora.pages.fields import Fields, page_of
+from t5x_like.corpora.pages.page_fields import Fields, page_of
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import DecompressionLimits
 

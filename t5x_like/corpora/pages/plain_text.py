@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.fields import placeholder_url
+from t5x_like.corpora.pages.page_fields import placeholder_url
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
 

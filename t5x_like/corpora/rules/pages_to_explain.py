@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from t5x_like.corpora.pages.crawled_page import Page
-from t5x_like.corpora.pages.fields import Fields
 from t5x_like.corpora.pages.file_kinds import Kind, kind_from_content, kind_from_name
+from t5x_like.corpora.pages.page_fields import Fields
 from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.rules.bad_words import BadWords
 from t5x_like.corpora.rules.languages import Languages
