@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.recipe_names import recipe_names
 from t5x_like.ancestors.initial_features import CheckpointFeatures
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model.zoo.modernbert import ModernBertConfig
@@ -29,7 +30,6 @@ from t5x_like.training.run_record import (
     write_experiment,
 )
 from tests.integration.tiny_run import experiment as tiny_experiment
-from benchmarks.recipe_names import recipe_names
 from tests.recipes.test_recipes import as_shipped
 
 
