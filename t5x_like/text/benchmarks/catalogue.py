@@ -76,6 +76,7 @@ def benchmark_task(
     num_sentinels: int = 100,
     files: Mapping[str, str | Sequence[str]] | None = None,
     framing: InputFraming | None = None,
+    streams: Mapping[str, str] | None = None,
     max_examples: int | None = None,
     head: HeadFormat | None = None,
 ) -> BenchmarkTask:
@@ -92,6 +93,7 @@ def benchmark_task(
       num_sentinels: Sentinel ids that are added to the vocabulary.
       files: Files in another place.
       framing: Special tokens around the texts that a head reads; None for those of the vocabulary.
+      streams: Numbers of each row that a training method reads: name of the stream, and column.
       max_examples: Train on the first so many rows; None for all.
       head: Another head format than the benchmark's, such as ``ReferentRanking``.
 
@@ -107,6 +109,7 @@ def benchmark_task(
         num_sentinels=num_sentinels,
         files=files or {},
         framing=framing,
+        streams=streams or {},
         max_examples=max_examples,
         head=head,
         remake=benchmark_task,
