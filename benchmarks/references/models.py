@@ -120,7 +120,7 @@ class ModelFolder:
         @jax.grad
         def differentiate(params: Any, inputs: Any) -> Any:
             model = parameters.merge(graphdef, params)
-            return call.compute(model, pretrained.config, inputs, False)["loss"]
+            return call.compute(model, pretrained.config, inputs)["loss"]
 
         table = architecture_for(pretrained.fields, self.name).hugging_face_weights(pretrained.config)
         return dict(write_weights(table, differentiate(params, inputs)))
