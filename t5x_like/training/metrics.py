@@ -52,7 +52,8 @@ def summarize(
 ) -> dict[str, Any]:
     """Return means per target token (losses in nats) and per step (gradient norm), and counts.
 
-    Cross entropies of a model's own have a perplexity each.
+    Cross entropies of a model's own have a perplexity each. Where neither tokens nor labels are learned, the means are
+    those of the method alone, which may be called ``loss`` and ``accuracy``.
 
     Args:
       totals: Sums over some steps.
@@ -84,6 +85,13 @@ def summarize(
         summary["gradient_norm"] = float(sums.gradient_norm) / float(sums.steps)
         if sums.balance_loss > 0:
             summary["balance_loss"] = float(sums.balance_loss) / float(sums.steps)
+    if (
+        sums.target_tokens == 0
+        and sums.sequences == 0
+        and any(each.count > 0 for each in sums.measures.values())
+    ):
+        for name in ("loss", "cross_entropy", "z_loss", "accuracy"):  # of nothing; a method has its own
+            del summary[name]
     for name, measure in sums.measures.items():
         if measure.count > 0:
             summary[name] = float(measure.total) / float(measure.count)

@@ -11,6 +11,7 @@ from t5x_like.io.files import read_jsonl
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
+from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import MultipleChoice
@@ -92,8 +93,10 @@ def run(folder: Path, definition: TextTask, method: Contrastive, **changes: Any)
 @pytest.mark.parametrize("num_microbatches", [1, 2])
 def test_a_text_finds_its_own_answer_after_training(tmp_path: Path, num_microbatches: int) -> None:
     lines = run(tmp_path, task(tmp_path), Contrastive(weight="weight"), num_microbatches=num_microbatches)
-    assert lines[-1]["contrastive_loss"] < lines[0]["contrastive_loss"]
-    assert lines[-1]["contrastive_accuracy"] > max(0.5, lines[0]["contrastive_accuracy"])
+    assert lines[-1]["loss"] < lines[0]["loss"]
+    vectors = from_pretrained(str(tmp_path / "run")).embed(["one", "ONE 1", "two"], pooling="mean")
+    assert vectors[0] @ vectors[1] > vectors[2] @ vectors[1]
+    assert lines[-1]["accuracy"] > max(0.5, lines[0]["accuracy"])
 
 
 def test_data_without_pairs_or_weights_are_refused(tmp_path: Path) -> None:

@@ -97,6 +97,12 @@ def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any],
     return given | rows, {"num_choices": np.zeros(shape[1])}
 
 
+def one_choice(input_ids: Any, arguments: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return rows [B, L] as examples of one choice each, [B, 1, L]."""
+    choices = {name: np.asarray(value)[:, None] for name, value in arguments.items() if name in _OF_CHOICES}
+    return np.asarray(input_ids)[:, None], arguments | choices
+
+
 def choices_of(num_choices: dict[str, np.ndarray]) -> int:
     """Return the rows of an example, from the second part of what ``choices_as_rows`` returns."""
     return len(num_choices["num_choices"]) if num_choices else 1

@@ -39,6 +39,7 @@ from t5x_like.pretrained.transformers_api.generation import (
     search_settings,
 )
 from t5x_like.pretrained.transformers_api.generation_defaults import read_generation_file, with_defaults
+from t5x_like.pretrained.transformers_api.head_outputs import one_choice
 from t5x_like.pretrained.transformers_api.logits_settings import NAMES as LOGITS_SETTINGS
 from t5x_like.pretrained.transformers_api.logits_settings import LogitsSettings, read_processors
 from t5x_like.pretrained.transformers_api.open_model import OpenModel
@@ -222,9 +223,11 @@ class Pretrained(OpenModel):
             return vectors[0] if isinstance(input_ids, str) else vectors
         if attention_mask is not None:
             arguments["attention_mask"] = attention_mask
-        outputs = self(
-            input_ids, **(self._decoder_start(input_ids) | arguments)
-        )  # an encoder-decoder embeds by its encoder
+        # An encoder-decoder embeds by its encoder. To a model of choices each text is the only one of its example.
+        arguments = self._decoder_start(input_ids) | arguments
+        if self.config.task == "multiple_choice":
+            input_ids, arguments = one_choice(input_ids, arguments)
+        outputs = self(input_ids, **arguments)
         states = outputs.get("encoder_last_hidden_state")
         states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0

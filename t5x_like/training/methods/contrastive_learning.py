@@ -34,7 +34,7 @@ class Contrastive(TrainingMethod):
     temperature: float = 0.05
     weight: str | None = None
 
-    measures: ClassVar[tuple[str, ...]] = ("contrastive_loss", "contrastive_accuracy")
+    measures: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
     learns_unlabeled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -78,8 +78,8 @@ class Contrastive(TrainingMethod):
         loss = ExtraLoss(jnp.sum(losses * weights), 1.0, divisor, divisor * context.normalizers.parts)
         accuracy = Measure(jnp.sum(is_nearest * weights), divisor)
         own = predictions._replace(
-            extra_losses={**(predictions.extra_losses or {}), "contrastive_loss": loss},
-            measures={**(predictions.measures or {}), "contrastive_accuracy": accuracy},
+            extra_losses={**(predictions.extra_losses or {}), "loss": loss},
+            measures={**(predictions.measures or {}), "accuracy": accuracy},
         )
         total, totals = self.total(own, microbatch, context, label_weight=0.0)
         return total, (totals, {MODEL: predictions.memory})
