@@ -19,12 +19,12 @@ def entries(docstring: str) -> Iterator[tuple[int, str, str]]:
       docstring: Docstring without the indent of its definition.
     """
     in_section = False
-    for number, line in enumerate(docstring.splitlines()):
+    for index, line in enumerate(docstring.splitlines()):
         if line and not line.startswith(" "):
             in_section = line in ("Args:", "Attributes:")
         entry = re.fullmatch(r"  (\*{0,2}\w+): (.+)", line)
         if in_section and entry:
-            yield number, entry[1], entry[2]
+            yield index, entry[1], entry[2]
 
 
 def fragments(root: Path) -> list[str]:

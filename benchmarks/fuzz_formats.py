@@ -179,9 +179,9 @@ def _read_gin(home: Path) -> None:
 
 def _records(scratch: Path) -> list[bytes]:
     found = []
-    for number, each in enumerate(_recipe_texts()):
-        write_experiment(scratch / f"run{number}", each.value)
-        found.append((scratch / f"run{number}" / "experiment.json").read_bytes())
+    for index, each in enumerate(_recipe_texts()):
+        write_experiment(scratch / f"run{index}", each.value)
+        found.append((scratch / f"run{index}" / "experiment.json").read_bytes())
     return found
 
 
@@ -198,10 +198,10 @@ def _read_config(home: Path) -> None:
 
 def _run_models(scratch: Path) -> list[bytes]:
     found = []
-    for number, config in enumerate((_llama(), *(each.value.model for each in _recipe_texts()))):
+    for index, config in enumerate((_llama(), *(each.value.model for each in _recipe_texts()))):
         if hasattr(config, "vocab_size"):  # not a checkpoint's
-            write_model_config(scratch / f"model{number}", config)
-            found.append((scratch / f"model{number}" / "model.json").read_bytes())
+            write_model_config(scratch / f"model{index}", config)
+            found.append((scratch / f"model{index}" / "model.json").read_bytes())
     return found
 
 

@@ -74,11 +74,11 @@ def reader(checkpoint: Any) -> Reader:
             chosen = [row[:_MAX_TOKENS] for row in rows[start : start + _BATCH_SIZE]]
             length = bucket_length(max(map(len, chosen)), _MAX_TOKENS)
             tokens = np.zeros((_BATCH_SIZE, length), np.int32)
-            for number, row in enumerate(chosen):
-                tokens[number, : len(row)] = row
+            for index, row in enumerate(chosen):
+                tokens[index, : len(row)] = row
             hidden = np.asarray(run(checkpoint.params, jnp.asarray(tokens)), np.float32)
-            for number, row in enumerate(chosen):
-                yield hidden[:, number, : len(row)]
+            for index, row in enumerate(chosen):
+                yield hidden[:, index, : len(row)]
 
     return read
 
@@ -111,8 +111,8 @@ def definitions(tokenizer: Any, split: str, limit: int) -> Examples:
 
 def _cells(data_set: str, split: str, limit: int) -> Iterator[dict[str, str]]:
     with Path("data", data_set, f"{split}.tsv").open(encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)):
-            if number == limit:
+        for index, row in enumerate(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)):
+            if index == limit:
                 return
             yield row
 

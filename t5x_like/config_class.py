@@ -80,8 +80,8 @@ def check_fields(config: Any, path: str) -> None:
       ConfigTypeError: a field has a value of another type.
     """
     if isinstance(config, tuple | list):
-        for number, each in enumerate(config):
-            check_fields(each, f"{path}.{number}")
+        for index, each in enumerate(config):
+            check_fields(each, f"{path}.{index}")
         return
     if not is_dataclass(config) or isinstance(config, type) or type(config) in _CHECKED:
         return

@@ -89,8 +89,8 @@ def layer_numbers(num_rows: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         repeats = max(stack.values())
         leading = [slot for slot in sorted(stack) if stack[slot] < repeats]
         repeated = [slot for slot in sorted(stack) if stack[slot] == repeats]
-        for number, slot in enumerate(leading):
-            numbers[folder, slot] = [number]
+        for index, slot in enumerate(leading):
+            numbers[folder, slot] = [index]
         for place, slot in enumerate(repeated):
             numbers[folder, slot] = [len(leading) + turn * len(repeated) + place for turn in range(repeats)]
     return {

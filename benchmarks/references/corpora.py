@@ -38,14 +38,14 @@ def deduplicate(
 ) -> dict[str, Page | Dropped]:
     """Return by URL the page after the rule, or ``Dropped``; stages of a build do the same with files."""
     counts = Counter() if counts is None else counts
-    keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
+    keys = np.concatenate([keys_of_page(rule, page, index) for index, page in enumerate(pages)])
     hashes = keys["hash_high"] % np.uint64(_NUM_PARTITIONS)
     matched = np.concatenate([rule.match(keys[hashes == part]) for part in range(_NUM_PARTITIONS)])
     gone = rule.resolve(matched)
     results = {}
-    for number, page in enumerate(pages):
-        is_of_page = (gone["page"] == number // _NUM_PARTITIONS) & (
-            gone["partition"] == number % _NUM_PARTITIONS
+    for index, page in enumerate(pages):
+        is_of_page = (gone["page"] == index // _NUM_PARTITIONS) & (
+            gone["partition"] == index % _NUM_PARTITIONS
         )
         parts = np.sort(gone[is_of_page]["part"].astype(np.int64))
         result = results[page.url] = rule.remove(page, parts, counts)

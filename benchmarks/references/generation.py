@@ -43,8 +43,8 @@ def _check_runs(folder: Any) -> None:
         answers = folder.pretrained.generate(prompts * mask, mask, **options, return_dict_in_generate=True)
         rows_of_prompt = options.get("num_return_sequences", 1)
         got = [
-            _written(row, mask[number // rows_of_prompt], options["eos_token_id"], folder)
-            for number, row in enumerate(answers.sequences)
+            _written(row, mask[index // rows_of_prompt], options["eos_token_id"], folder)
+            for index, row in enumerate(answers.sequences)
         ]
         wanted = [row[row != -1].tolist() for row in folder.io[f"gen_{run}"]]
         scores = folder.io.get(f"gen_{run}_scores")

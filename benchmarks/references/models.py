@@ -153,10 +153,10 @@ class ModelFolder:
             raise DifferenceError(
                 f"weights with gradients differ: {set(gradients) ^ (set(recorded) - constants)}"
             )
-        for number, name in enumerate(recorded):
+        for index, name in enumerate(recorded):
             if name in constants:
                 continue
-            norm, sample = self.io["grad_norms"][number], self.io["grad_samples"][number]
+            norm, sample = self.io["grad_norms"][index], self.io["grad_samples"][index]
             # A bias of keys has none: adding a number to all scores changes no softmax, so there is only rounding.
             rounding = float(3e-7 * self.io["grad_global_norm"])
             values = np.asarray(gradients[name], np.float32).reshape(-1)

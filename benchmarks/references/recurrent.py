@@ -88,8 +88,8 @@ def _in_our_layout(arrays: dict[str, np.ndarray], kind: str, path: str) -> dict[
 def _states_of(arrays: dict[str, np.ndarray], kind: str) -> tuple[RNNState, ...]:
     hidden, cell = arrays[f"{kind}_hidden"], arrays.get(f"{kind}_cell")
     return tuple(
-        RNNState(jnp.asarray(part), None if cell is None else jnp.asarray(cell[number]))
-        for number, part in enumerate(hidden)
+        RNNState(jnp.asarray(part), None if cell is None else jnp.asarray(cell[index]))
+        for index, part in enumerate(hidden)
     )
 
 
@@ -125,7 +125,7 @@ def _check(got: Any, wanted: Any, name: str) -> None:
 
 
 def _check_states(got: tuple[RNNState, ...], wanted: tuple[RNNState, ...], name: str) -> None:
-    for number, (own, recorded) in enumerate(zip(got, wanted, strict=True)):
+    for index, (own, recorded) in enumerate(zip(got, wanted, strict=True)):
         for part, values in own._asdict().items():
             if values is not None:
-                _check(values, getattr(recorded, part), f"{name} {number} {part}")
+                _check(values, getattr(recorded, part), f"{name} {index} {part}")

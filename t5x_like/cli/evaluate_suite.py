@@ -238,9 +238,8 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
             f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
         )
     given.setdefault("tasks", recipe and suite_named(recipe).tasks_of(split))
-    home = arguments.checkpoint.rstrip("/").removesuffix(
-        ".gguf"
-    )  # a file, beside which there is a directory then
+    # The directory of a file's scores is next to it.
+    home = arguments.checkpoint.rstrip("/").removesuffix(".gguf")
     default = f"{home}/evaluation-{recipe or 'tasks'}-{split}"
     given.setdefault("output_dir", default)
     # This imports JAX.

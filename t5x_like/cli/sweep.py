@@ -207,10 +207,10 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint, then_overrides: S
             hint="give it evaluations, or compare a validation loss: --metric validation/TASK/loss --lowest",
         )
     described = {
-        ("then." if number else "") + name: value
-        for number, (_, experiment) in enumerate(stages)
+        ("then." if index else "") + name: value
+        for index, (_, experiment) in enumerate(stages)
         for name, value in describe(experiment).items()
-        if name != "model_dir" and not (number and name == "start_from")
+        if name != "model_dir" and not (index and name == "start_from")
     }
     return SweepRun(point, home, tuple(stage for stage, _ in stages), described, num_parameters(stages[0][1]))
 

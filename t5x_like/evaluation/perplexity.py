@@ -171,13 +171,13 @@ def _measure_in_order(
 
 def _windows(model: Checkpoint, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_TextWindow]:
     begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
-    for number, text in enumerate(texts):
+    for index, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
         count = len(ids) - 1  # each input has the next token as its target
         bytes_per_token = _num_bytes(text) / max(count, 1)
         for window in windows(count, length=length, stride=stride):
             yield _TextWindow(
-                number,
+                index,
                 ids[window.start : window.end],
                 ids[window.start + 1 : window.end + 1],
                 window.scored_from - window.start,

@@ -276,7 +276,7 @@ def load_seqio_questions(
     questions = Questions(
         task=task,
         split=split,
-        rows=tuple(Question(number, *row) for number, row in enumerate(zip(*columns, strict=True))),
+        rows=tuple(Question(index, *row) for index, row in enumerate(zip(*columns, strict=True))),
         metrics=found.metrics,
         likelihood_metrics=found.likelihood_metrics,
         postprocess=found.postprocess,

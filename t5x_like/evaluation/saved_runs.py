@@ -119,7 +119,7 @@ def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh, tasks: Sequence[Task
         return opened
     require_alike(members, joined="in an ensemble with")
     config = EnsembleConfig(members=tuple(each.config for each in members), mean=run.ensemble_mean)
-    params = {"by_number": {f"{number:03d}": each.params for number, each in enumerate(members)}}
+    params = {"by_number": {f"{index:03d}": each.params for index, each in enumerate(members)}}
     return replace(opened, config=config, graphdef=parameters.abstract(config)[0], params=params)
 
 

@@ -252,13 +252,13 @@ def max_context_masks(windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
     """
     size = max((offset + length for offset, length in windows), default=0)
     best, owner = np.full(size, -np.inf), np.zeros(size, np.int64)
-    for number, (offset, length) in enumerate(windows):
+    for index, (offset, length) in enumerate(windows):
         left = np.arange(length)
         around = np.minimum(left, left[::-1]) + 0.01 * length
         inside = slice(offset, offset + length)
-        owner[inside] = np.where(around > best[inside], number, owner[inside])
+        owner[inside] = np.where(around > best[inside], index, owner[inside])
         best[inside] = np.maximum(around, best[inside])
-    return [owner[offset : offset + length] == number for number, (offset, length) in enumerate(windows)]
+    return [owner[offset : offset + length] == index for index, (offset, length) in enumerate(windows)]
 
 
 def _pairs(starts: np.ndarray, ends: np.ndarray, max_length: int) -> np.ndarray:

@@ -178,10 +178,10 @@ def _write_parts(
 ) -> None:
     num_before = parts.num_parts
     with Progress("predicting", None, "rows") as progress:
-        for number, (values, rows) in enumerate(read):
-            if number < num_before:
+        for index, (values, rows) in enumerate(read):
+            if index < num_before:
                 pieces.name_columns(values)
-                if number == num_before - 1 and pieces.checksum != parts.checksum:
+                if index == num_before - 1 and pieces.checksum != parts.checksum:
                     raise parts.refusal("from other rows")
                 progress.skip(pieces.policy.num_rows)
                 continue

@@ -282,9 +282,9 @@ class Heads(nnx.Module):
         self.scores = nnx.Dict(
             {
                 head.name: ScoreHead(
-                    head, widths[head.input], key=jax.random.fold_in(scores_key, number), init=init
+                    head, widths[head.input], key=jax.random.fold_in(scores_key, index), init=init
                 )
-                for number, head in enumerate(config.scores)
+                for index, head in enumerate(config.scores)
             }
         )
 

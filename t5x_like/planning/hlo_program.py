@@ -264,7 +264,7 @@ def _instruction(name: str, text: str) -> Instruction:
 
 
 def _element(computation: Computation, name: str) -> Instruction:
-    """Return the ``get-tuple-element`` that an operand such as "loop#1" stands for."""
+    """Return the ``get-tuple-element`` that an operand such as "loop#1" names."""
     source, _, index = name.partition("#")
     shapes = computation.instructions[source].shapes if source in computation.instructions else ()
     return Instruction(

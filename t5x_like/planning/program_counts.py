@@ -313,9 +313,9 @@ class _Counter:
     ) -> float:
         """Return the bytes that a fusion reads of each operand and writes."""
         read = sum(
-            self._bytes_read(fused.name, number)
-            for number, _ in enumerate(computation.operands(instruction))
-            if number in fused.parameters
+            self._bytes_read(fused.name, index)
+            for index, _ in enumerate(computation.operands(instruction))
+            if index in fused.parameters
         )
         return read + self._bytes_written(fused, fused.instructions[fused.root])
 

@@ -48,8 +48,8 @@ def classes_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
 def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
     """``id2label`` and ``label2id`` of a ``config.json``."""
     return {
-        "id2label": {str(number): name for number, name in enumerate(classes)},
-        "label2id": {name: number for number, name in enumerate(classes)},
+        "id2label": {str(index): name for index, name in enumerate(classes)},
+        "label2id": {name: index for index, name in enumerate(classes)},
     }
 
 

@@ -75,8 +75,8 @@ class SentenceEmbedding:
         kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
         kinds += [("2_Normalize", "Normalize")] if self.normalized else []
         modules = [
-            {"idx": number, "name": str(number), "path": path, "type": f"{_PACKAGE}.{kind}"}
-            for number, (path, kind) in enumerate(kinds)
+            {"idx": index, "name": str(index), "path": path, "type": f"{_PACKAGE}.{kind}"}
+            for index, (path, kind) in enumerate(kinds)
         ]
         modes = {field: name == self.pooling for name, field in _POOLING_FIELDS.items()}
         files: dict[str, Any] = {

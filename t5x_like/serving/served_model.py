@@ -100,10 +100,10 @@ class ServedModel:
             self._check_room(len(ids), fields["max_tokens"])
         seed = secrets.randbits(31) if fields["seed"] is None else fields["seed"]
         found: list[Completion] = []
-        for number, (ids, num_special) in enumerate(prompts):
+        for index, (ids, num_special) in enumerate(prompts):
             if is_cancelled():
                 raise RequestError("the request took too long", status=503)
-            rows = self._generate(ids, fields, seed=(seed + number) % 2**31)
+            rows = self._generate(ids, fields, seed=(seed + index) % 2**31)
             found += [self._completion(ids, num_special, row, fields) for row in rows]
         return found, sum(len(ids) for ids, _ in prompts)
 

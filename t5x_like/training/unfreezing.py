@@ -193,15 +193,15 @@ class StagedOptimizer:
     def init(self, trained: parameters.Parameters) -> dict[str, Any]:
         """Return the state of all trained weights."""
         return {
-            str(number): rule.init(self._part(trained, stage.group, self._trained))
-            for number, (stage, rule) in enumerate(zip(self._stages, self._rules, strict=True))
+            str(index): rule.init(self._part(trained, stage.group, self._trained))
+            for index, (stage, rule) in enumerate(zip(self._stages, self._rules, strict=True))
         }
 
     def state_axes(self, abstract_state: dict[str, Any]) -> dict[str, Any]:
         """Return axis names of every array of the state."""
         return {
-            str(number): self._optimizer.state_axes(abstract_state[str(number)], axes)
-            for number, axes in enumerate(self._axes)
+            str(index): self._optimizer.state_axes(abstract_state[str(index)], axes)
+            for index, axes in enumerate(self._axes)
         }
 
     def update(

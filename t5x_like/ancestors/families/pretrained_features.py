@@ -109,8 +109,8 @@ class PretrainedFeatures(nnx.Module):
         ids, rate = batch.encoder_segment_ids, self.config.mix.dropout_rate
         real = None if ids is None else ids > 0
         mixed = {
-            place: dropout(mix(hidden, real), rate, fold(dropout_key, number))
-            for number, (place, mix) in enumerate(self.mixes.items())
+            place: dropout(mix(hidden, real), rate, fold(dropout_key, index))
+            for index, (place, mix) in enumerate(self.mixes.items())
         }
         penalty = sum((mix.penalty() for mix in self.mixes.values()), start=jnp.zeros(()))
         return Features(mixed.get("inputs"), mixed.get("outputs"), penalty)

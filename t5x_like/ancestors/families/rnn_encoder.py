@@ -126,8 +126,8 @@ class CrossViews(nnx.Module):
             "past": jnp.pad(backward, ((0, 0), (0, 1), (0, 0)))[:, 1:],
         }
         return {
-            name: self.scores[name](read[name], dropout_key=fold(dropout_key, number))
-            for number, name in enumerate(_VIEWS)
+            name: self.scores[name](read[name], dropout_key=fold(dropout_key, index))
+            for index, name in enumerate(_VIEWS)
         }
 
 

@@ -269,9 +269,9 @@ class RNNStack(nnx.Module):
                     next(before),
                     segments[name],
                     reverse=name == "backward",
-                    dropout_key=fold(key, _DIRECTIONS_SITE + number),
+                    dropout_key=fold(key, _DIRECTIONS_SITE + index),
                 )
-                for number, name in enumerate(config.directions)
+                for index, name in enumerate(config.directions)
             ]
             y = jnp.concatenate([output for output, _ in read], axis=-1)
             x = x + y if config.residual and layer > 0 else y
@@ -297,11 +297,11 @@ class RNNStack(nnx.Module):
             raise ValueError(
                 f"{len(states)} states are given, and {len(wanted)} are needed: one for each layer and direction"
             )
-        for number, (state, zeros) in enumerate(zip(states, wanted, strict=True)):
+        for index, (state, zeros) in enumerate(zip(states, wanted, strict=True)):
             given, needed = (jax.tree.map(jnp.shape, each) for each in (state, zeros))
             if given != needed:
                 raise ValueError(
-                    f"state {number} has shapes {_shapes(state)}, and a batch of {num_rows} rows needs "
+                    f"state {index} has shapes {_shapes(state)}, and a batch of {num_rows} rows needs "
                     f"{_shapes(zeros)}; begin a batch of another size with states=None"
                 )
         return jax.tree.map(lambda part: part.astype(jnp.float32), states)

@@ -137,19 +137,19 @@ def _results(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> Any:
 
 def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
     steps = []
-    for number, step in enumerate(plan.recipe.steps):
-        dropped = tally.dropped[number]
+    for index, step in enumerate(plan.recipe.steps):
+        dropped = tally.dropped[index]
         steps.append(
             {
                 "name": step.NAME,
                 "rule": describe_step(step),
                 "version": step.VERSION,
                 "looks at": "all pages" if is_duplicate_rule(step) else "a page",
-                "in": tally.passed[number] + dropped.total(),
-                "kept": tally.passed[number],
+                "in": tally.passed[index] + dropped.total(),
+                "kept": tally.passed[index],
                 "dropped": _sorted(dropped),
-                "seen": _sorted(tally.seen[number]),
-                "repeated": tally.repeated[number].most(_REPEATED),
+                "seen": _sorted(tally.seen[index]),
+                "repeated": tally.repeated[index].most(_REPEATED),
             }
         )
     return steps

@@ -41,12 +41,12 @@ def compute_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, Any]:
     keys = [np.zeros(0, KEY)]
 
     def pages() -> Iterator[RemainingPage]:
-        for number, remaining in enumerate(remaining_pages(plan, partition, step, tally)):
+        for index, remaining in enumerate(remaining_pages(plan, partition, step, tally)):
             try:
                 computed = rule.keys(remaining.page, remaining.place)
             except Exception as error:
                 raise rule_failed(rule.NAME, remaining.page, error) from error
-            computed["partition"], computed["page"] = partition, number
+            computed["partition"], computed["page"] = partition, index
             keys.append(computed)
             yield remaining
 
@@ -93,8 +93,8 @@ def _after_removal(
     pages = read_remaining_pages(plan.path(stage_name("pages", step), partition, "pages"))
     all_parts = removals["part"].astype(np.int64)
     starts = np.searchsorted(removals["page"], np.arange(int(removals["page"].max(initial=0)) + 2)).tolist()
-    for number, remaining in enumerate(pages):
-        first, end = starts[number : number + 2] if number + 1 < len(starts) else (0, 0)
+    for index, remaining in enumerate(pages):
+        first, end = starts[index : index + 2] if index + 1 < len(starts) else (0, 0)
         counts: Counter[str] = Counter()
         parts = all_parts[first:end]
         try:

@@ -83,7 +83,7 @@ class CorpusRecipe:
     @property
     def duplicate_rules(self) -> tuple[int, ...]:
         """Indices of the steps that compare all pages."""
-        return tuple(number for number, step in enumerate(self.steps) if is_duplicate_rule(step))
+        return tuple(index for index, step in enumerate(self.steps) if is_duplicate_rule(step))
 
     def page_rules(self, start: int, end: int) -> tuple[tuple[int, PageRule], ...]:
         """Return the rules for single pages among the steps ``start`` to ``end`` (exclusive), with their indices."""

@@ -141,11 +141,11 @@ def _costs(stages: Sequence[Stage], total: int, sizes: Sequence[int]) -> dict[st
     """Return each task's share of the progress, in bytes of input."""
     weights = sum(stage.weight for stage in stages)
     costs = {}
-    for number, stage in enumerate(stages):
+    for index, stage in enumerate(stages):
         share = stage.weight / weights
         costs[stage.name] = (
             [size * share for size in sizes]
-            if number == 0
+            if index == 0
             else [total * share / stage.num_tasks] * stage.num_tasks
         )
     return costs

@@ -54,7 +54,7 @@ class DuplicateLines:
         """Return the page without the removed lines if enough sentences remain."""
         lines = page.text.split("\n")
         removed = set(parts.tolist())
-        kept = [line for number, line in enumerate(lines) if number not in removed]
+        kept = [line for index, line in enumerate(lines) if index not in removed]
         if removed:
             _count(lines, kept, removed, counts)
         if kept:

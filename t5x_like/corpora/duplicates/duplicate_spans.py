@@ -74,7 +74,7 @@ class DuplicateSpans:
         removed = {start + offset for start in parts.tolist() for offset in range(self.num_sentences)}
         counts["sentence-passed"] -= len(removed)
         counts["sentence-filtered:duplicate_span"] += len(removed)
-        kept = [sentence for number, sentence in enumerate(sentences) if number not in removed]
+        kept = [sentence for index, sentence in enumerate(sentences) if index not in removed]
         return self._rest(page, ("" if self.split_sentences else "\n").join(kept).lstrip())
 
     def texts(self, page: Page, parts: np.ndarray) -> list[str]:

@@ -145,7 +145,7 @@ def _page(record: _Record, log: FileLog) -> Page | None:
 
 def _heads_and_text(record: str) -> tuple[list[str], str]:
     lines = list(filter(None, map(str.strip, record.replace("\r", "\n").split("\n"))))
-    first = next((number for number, line in enumerate(lines) if not line.startswith(_HEADS)), len(lines))
+    first = next((index for index, line in enumerate(lines) if not line.startswith(_HEADS)), len(lines))
     heads, text = lines[:first], "\n".join(lines[first:])
     if not any(head in text for head in _HEAD_INSIDE):
         return heads, text

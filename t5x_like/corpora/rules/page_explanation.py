@@ -64,10 +64,10 @@ def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
     """
     lines = tuple(LineVerdict(line, PASSED, line) for line in page.text.splitlines())
     cleaned: str | None = page.text
-    cleaning = [number for number, rule in enumerate(rules) if isinstance(rule, _LineRule)]
+    cleaning = [index for index, rule in enumerate(rules) if isinstance(rule, _LineRule)]
     verdicts: list[RuleVerdict] = []
     reason, is_gone = None, False
-    for number, rule in enumerate(rules):
+    for index, rule in enumerate(rules):
         if is_gone:
             verdicts.append(RuleVerdict(rule.NAME, NOT_REACHED, {}))
             continue
@@ -79,6 +79,6 @@ def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
             lines = rule.explain(page).lines
             cleaned = None if isinstance(result, Dropped) else result.text
         reason = reason or dropped
-        is_gone = dropped is not None and not any(later > number for later in cleaning)
+        is_gone = dropped is not None and not any(later > index for later in cleaning)
         page = page if isinstance(result, Dropped) else result
     return ExplainedPage(cleaned, reason, tuple(verdicts), lines)

@@ -51,7 +51,7 @@ class Ensemble(nnx.Module):
     """Models whose predictions of tokens are averaged; with a cache each, they generate one text together."""
 
     def __init__(self, members: Sequence[Any], *, mean: Mean = "probabilities"):
-        self.by_number = nnx.Dict({f"{number:03d}": member for number, member in enumerate(members)})
+        self.by_number = nnx.Dict({f"{index:03d}": member for index, member in enumerate(members)})
         self.mean: Mean = mean
 
     @property

@@ -76,8 +76,8 @@ class AdaptiveConfig:
         """Clusters, from the most frequent words on."""
         borders = (0, *self.cutoffs, self.vocab_size)
         return tuple(
-            Cluster(start, stop, self.embed_dim // self.div_val**number)
-            for number, (start, stop) in enumerate(pairwise(borders))
+            Cluster(start, stop, self.embed_dim // self.div_val**index)
+            for index, (start, stop) in enumerate(pairwise(borders))
         )
 
     @property
@@ -101,14 +101,14 @@ class AdaptiveConfig:
 
 def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
     return {
-        str(number): Embedding(
+        str(index): Embedding(
             table.stop - table.start,
             table.dim,
-            key=jax.random.fold_in(key, number),
+            key=jax.random.fold_in(key, index),
             stddev=config.stddev,
             multiple=config.pad_vocab_to_multiple_of,
         )
-        for number, table in enumerate(config.tables)
+        for index, table in enumerate(config.tables)
     }
 
 
@@ -119,12 +119,12 @@ class AdaptiveEmbedding(nnx.Module):
         tables_key, projections_key = jax.random.split(key)
         self.tables = nnx.Dict(_tables(config, tables_key))
         self.projections = nnx.Dict()
-        for number, table in enumerate(config.tables if config.is_projected(model_dim) else ()):
-            self.projections[str(number)] = Linear(
+        for index, table in enumerate(config.tables if config.is_projected(model_dim) else ()):
+            self.projections[str(index)] = Linear(
                 table.dim,
                 model_dim,
                 axes=("embed_factor", "embed"),
-                key=jax.random.fold_in(projections_key, number),
+                key=jax.random.fold_in(projections_key, index),
                 init=Normal(config.projection_stddev),
             )
         self.config = config
@@ -132,10 +132,10 @@ class AdaptiveEmbedding(nnx.Module):
     def __call__(self, ids: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L D"]:
         """Return embeddings in ``dtype``; an id outside the vocabulary gives not-a-number."""
         total = None
-        for number, table in enumerate(self.config.tables):
+        for index, table in enumerate(self.config.tables):
             inside = (ids >= table.start) & (ids < table.stop)
-            vectors = self.tables[str(number)](jnp.where(inside, ids - table.start, 0), dtype)
-            vectors = self.projections[str(number)](vectors) if self.projections else vectors
+            vectors = self.tables[str(index)](jnp.where(inside, ids - table.start, 0), dtype)
+            vectors = self.projections[str(index)](vectors) if self.projections else vectors
             vectors = jnp.where(inside[..., None], vectors, jnp.zeros((), dtype))
             total = vectors if total is None else total + vectors
         assert total is not None
@@ -155,18 +155,18 @@ class AdaptiveSoftmax(nnx.Module):
         self.tables = None if config.tie_word_embeddings else nnx.Dict(_tables(config, tables_key))
         self.biases = nnx.Dict(
             {
-                str(number): nnx.Param(jnp.zeros((config.num_rows(table),)), axes=("vocab",))
-                for number, table in enumerate(config.tables)
+                str(index): nnx.Param(jnp.zeros((config.num_rows(table),)), axes=("vocab",))
+                for index, table in enumerate(config.tables)
             }
         )
         self.projections = nnx.Dict()
-        for number, cluster in enumerate(config.clusters if config.is_projected(model_dim) else ()):
-            if not config.is_tied(number):
-                self.projections[str(number)] = Linear(
+        for index, cluster in enumerate(config.clusters if config.is_projected(model_dim) else ()):
+            if not config.is_tied(index):
+                self.projections[str(index)] = Linear(
                     model_dim,
                     cluster.dim,
                     axes=("embed", "embed_factor"),
-                    key=jax.random.fold_in(projections_key, number),
+                    key=jax.random.fold_in(projections_key, index),
                     init=Normal(config.projection_stddev),
                 )
         self.clusters = (

@@ -214,6 +214,6 @@ def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:
     if key is None:
         return
     linears = [module for _, module in nnx.iter_modules(block) if isinstance(module, Linear)]
-    for number, linear in enumerate(linears):
+    for index, linear in enumerate(linears):
         if linear.adapter is not None:
-            getattr(linear, linear.adapter).set_dropout_key(jax.random.fold_in(key, _ADAPTER_SITES + number))
+            getattr(linear, linear.adapter).set_dropout_key(jax.random.fold_in(key, _ADAPTER_SITES + index))

@@ -288,8 +288,8 @@ def layer_rows(config: T5LikeConfig, hf_name: str, attentions: Iterable[tuple[st
     sublayers = [(path, name, kernels) for path, name in attentions]
     sublayers.append(("feed_forward", "DenseReluDense", {"down": "wo"} | up_projections(config)))
     rows = []
-    for number, (path, name, kernels) in enumerate(sublayers):
-        prefix = f"{hf_name}.layer.{number}."
+    for index, (path, name, kernels) in enumerate(sublayers):
+        prefix = f"{hf_name}.layer.{index}."
         names = {f"{path}/{kernel}": f"{name}.{letter}" for kernel, letter in kernels.items()}
         rows += module_rows({f"{path}_residual/before": "layer_norm"} | names, prefix, bias=False)
     return rows

@@ -56,15 +56,15 @@ def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
 def _embedding_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
     table, hf_name = [], "transformer.word_emb"
     projected = words.is_projected(model_dim)
-    for number, cluster in enumerate(words.tables):
+    for index, cluster in enumerate(words.tables):
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
-        path, name = f"embedding/tables/{number}/table", f"{hf_name}.emb_layers.{number}.weight"
-        copies = (f"crit.out_layers.{number}.weight",) if words.tie_word_embeddings else ()
+        path, name = f"embedding/tables/{index}/table", f"{hf_name}.emb_layers.{index}.weight"
+        copies = (f"crit.out_layers.{index}.weight",) if words.tie_word_embeddings else ()
         table.append(Weight(path, name, rows, copies=copies))
         if projected:
-            sharing = range(len(words.clusters)) if words.div_val == 1 else (number,)
+            sharing = range(len(words.clusters)) if words.div_val == 1 else (index,)
             copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
-            path, name = f"embedding/projections/{number}/kernel", f"{hf_name}.emb_projs.{number}"
+            path, name = f"embedding/projections/{index}/kernel", f"{hf_name}.emb_projs.{index}"
             table.append(Weight(path, name, TRANSPOSED, copies=copies))
     return table
 

@@ -181,9 +181,9 @@ class OpenModel:
         mask = np.zeros((len(rows), length), np.int32)
         if padding_side is None:
             padding_side = "left" if self._opened.family == "decoder" else "right"
-        for number, row in enumerate(rows):
+        for index, row in enumerate(rows):
             places = slice(length - len(row), length) if padding_side == "left" else slice(len(row))
-            ids[number, places], mask[number, places] = row, 1
+            ids[index, places], mask[index, places] = row, 1
         if "attention_mask" in self._call.ARGUMENTS:
             return {"input_ids": ids, "attention_mask": mask}
         if not mask.all():

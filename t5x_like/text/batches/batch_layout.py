@@ -230,6 +230,6 @@ def _length(example: Example) -> int:
 def _task_ids(rows: Rows, segment_ids: np.ndarray) -> np.ndarray:
     most = max((len(row) for row in rows), default=0)
     tasks = np.zeros((len(rows), most + 1), np.int32)
-    for number, row in enumerate(rows):
-        tasks[number, 1 : len(row) + 1] = [example.task for example in row]
+    for index, row in enumerate(rows):
+        tasks[index, 1 : len(row) + 1] = [example.task for example in row]
     return np.take_along_axis(tasks, segment_ids, axis=1)

@@ -82,8 +82,8 @@ def first_task_examples(
     source = open_stored(task, stored, tokenizer, config).source
     examples = source.examples(0, range(min(num_examples, source.remaining(0, 0))))
     return [
-        _shown(task, example, rows[number] if number < len(rows) else None)
-        for number, example in enumerate(examples)
+        _shown(task, example, rows[index] if index < len(rows) else None)
+        for index, example in enumerate(examples)
     ]
 
 

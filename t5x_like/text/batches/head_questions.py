@@ -175,7 +175,7 @@ class HeadQuestions:
 
     @property
     def _labeled(self) -> list[int]:
-        return [number for number, each in enumerate(self.read) if self.head_format.is_labeled(each.row)]
+        return [index for index, each in enumerate(self.read) if self.head_format.is_labeled(each.row)]
 
     @property
     def targets(self) -> list[Any]:

@@ -125,7 +125,7 @@ def pack_rows(lengths: np.ndarray, limits: Sequence[int], *, open_rows: int | No
     free = np.zeros((len(lengths), len(limits)), np.int64)
     smallest = lengths.min(axis=0, initial=max(limits, default=0))
     first = 0  # rows before it are full
-    for number, needed in enumerate(lengths):
+    for index, needed in enumerate(lengths):
         if open_rows is not None:
             first = max(len(rows) - open_rows, 0)
         while first < len(rows) and (free[first] < smallest).any():
@@ -135,7 +135,7 @@ def pack_rows(lengths: np.ndarray, limits: Sequence[int], *, open_rows: int | No
         if row == len(rows):
             rows.append([])
             free[row] = limits
-        rows[row].append(number)
+        rows[row].append(index)
         free[row] -= needed
     return rows
 

@@ -84,8 +84,8 @@ def read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
       ValueError: The file is not JSON, or not TriviaQA's.
     """
     questions = list_at_top(file, "Data", data_set="TriviaQA")
-    for number, question in enumerate(questions):
-        place = f"{file}:Data[{number}]"
+    for index, question in enumerate(questions):
+        place = f"{file}:Data[{index}]"
         try:
             answer = question.get("Answer") if split.startswith("test") else question["Answer"]
             found = {"value": UNLABELED, "aliases": []}

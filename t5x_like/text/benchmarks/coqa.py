@@ -21,8 +21,8 @@ def read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """
     del split
     stories = list_at_top(file, "data", data_set="CoQA")
-    for number, story in enumerate(stories):
-        place = f"{file}:data[{number}]"
+    for index, story in enumerate(stories):
+        place = f"{file}:data[{index}]"
         try:
             rows = _rows(story)
         except KeyError as error:

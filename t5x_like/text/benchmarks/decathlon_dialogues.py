@@ -32,13 +32,13 @@ def read_dialogues(file: str, split: str) -> Iterator[RawRow | BadRow]:
         raise ValueError(f"{file} is not JSON: {error}") from None
     if not isinstance(dialogues, list):
         raise ValueError(f"{file} has no list at its top, which WOZ's JSON is; is it another file?")
-    for number, dialogue in enumerate(dialogues):
+    for index, dialogue in enumerate(dialogues):
         known: Sequence[Sequence[str]] = ()
-        place = f"{file}:[{number}]"
+        place = f"{file}:[{index}]"
         try:
             for turn, said in enumerate(dialogue["dialogue"]):
                 row, known = _turn(said, known)
-                yield RawRow({"dialogue": number, "turn": turn, **row}, f"{place}.dialogue[{turn}]")
+                yield RawRow({"dialogue": index, "turn": turn, **row}, f"{place}.dialogue[{turn}]")
         except KeyError as error:
             yield BadRow(f"the dialogue or one of its turns has no {error}", place)
         except (TypeError, AttributeError, IndexError):

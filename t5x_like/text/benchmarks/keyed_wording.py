@@ -153,7 +153,7 @@ def label_examples(
       has_index: Number the rows in a column ``idx``.
     """
     found = []
-    for number, (texts, label, inputs, targets) in enumerate(cases):
+    for index, (texts, label, inputs, targets) in enumerate(cases):
         row = {**dict(zip(columns, texts, strict=True)), "label": label}
-        found.append(example(row | ({"idx": number} if has_index else {}), inputs, targets))
+        found.append(example(row | ({"idx": index} if has_index else {}), inputs, targets))
     return tuple(found)

@@ -32,7 +32,7 @@ class ParaphraseFiles:
         folder = os.path.dirname(file)
         listed = None if split == "test" else _pairs(find_file(os.path.join(folder, LISTED)))
         texts = file if split == "test" else find_file(os.path.join(folder, TRAIN))
-        for number, row in enumerate(read_rows(texts, "tsv")):
+        for index, row in enumerate(read_rows(texts, "tsv")):
             if isinstance(row, BadRow):
                 yield row
                 continue
@@ -42,7 +42,7 @@ class ParaphraseFiles:
                 raise ValueError(f"{texts}: no column {missing[0]!r}; the columns are {', '.join(cells)}")
             if listed is not None and ((cells["#1 ID"], cells["#2 ID"]) in listed) != (split == "validation"):
                 continue
-            yield self._raw(row, number, is_test=listed is None)
+            yield self._raw(row, index, is_test=listed is None)
 
     def _raw(self, row: Row, number: int, *, is_test: bool) -> RawRow | BadRow:
         cells = row.cells

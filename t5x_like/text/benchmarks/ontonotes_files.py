@@ -111,7 +111,7 @@ class NamesFile:
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """Read rows; see ``source.Reader``."""
         del split
-        numbers = {tag: number for number, tag in enumerate(self.classes)}
+        numbers = {tag: index for index, tag in enumerate(self.classes)}
         for document in _documents(file):
             if isinstance(document, BadRow):
                 yield document

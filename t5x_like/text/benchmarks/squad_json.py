@@ -40,10 +40,10 @@ def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
 def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
     articles = list_at_top(file, "data", data_set="SQuAD")
     try:
-        for number, article in enumerate(articles):
+        for index, article in enumerate(articles):
             for part, paragraph in enumerate(article["paragraphs"]):
                 for position, question in enumerate(paragraph["qas"]):
-                    place = f"{file}:data[{number}].paragraphs[{part}].qas[{position}]"
+                    place = f"{file}:data[{index}].paragraphs[{part}].qas[{position}]"
                     yield place, article.get("title", ""), paragraph["context"], question
     except KeyError as error:
         raise ValueError(f"{file}: an article or paragraph without {error}; is it SQuAD's JSON?") from None

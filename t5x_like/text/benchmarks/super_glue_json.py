@@ -89,7 +89,7 @@ def class_of(label: Any, classes: Sequence[str]) -> int:
     if isinstance(label, bool):
         label = str(label) if str(label) in classes else int(label)
     if isinstance(label, str):
-        known = {word.lower(): number for number, word in enumerate(classes)}
+        known = {word.lower(): index for index, word in enumerate(classes)}
         if label.lower() in known:
             return known[label.lower()]
     elif label in (0, 1, -1):

@@ -51,8 +51,8 @@ def read_tacred(file: str, split: str) -> Iterator[RawRow | BadRow]:
         raise ValueError(f"{file} is not JSON: {error}") from None
     if not isinstance(sentences, list):
         raise ValueError(f"{file} has no list at its top, which TACRED's JSON is; is it another file?")
-    for number, sentence in enumerate(sentences):
-        place = f"{file}:[{number}]"
+    for index, sentence in enumerate(sentences):
+        place = f"{file}:[{index}]"
         try:
             yield RawRow(_row(sentence), place)
         except KeyError as error:

@@ -193,7 +193,7 @@ def hub_tags(theirs: str, ours: str, names: Sequence[str] = (), classes: Sequenc
                 f"{len(tokens)} words, but {len(tags)} {theirs}; there must be one for each word"
             )
         if names:
-            numbers = {number: classes.index(name) for number, name in enumerate(names) if name in classes}
+            numbers = {index: classes.index(name) for index, name in enumerate(names) if name in classes}
             kept = [(token, numbers[tag]) for token, tag in zip(tokens, tags, strict=True) if tag in numbers]
             tokens, tags = [token for token, _ in kept], [tag for _, tag in kept]
         yield {"tokens": tokens, ours: tags}

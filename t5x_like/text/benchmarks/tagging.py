@@ -77,9 +77,9 @@ def tag_accuracy(targets: Sequence[Sequence[str]], predictions: Sequence[Sequenc
       ValueError: A sentence has different numbers of predicted and true tags.
     """
     require_pairs(targets, predictions)
-    for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
+    for index, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
         if len(truth) != len(guess):
-            raise ValueError(f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones")
+            raise ValueError(f"sentence {index} has {len(truth)} tags but {len(guess)} predicted ones")
     pairs = zip(targets, predictions, strict=True)
     right = [left == other for truth, guess in pairs for left, other in zip(truth, guess, strict=True)]
     return {"accuracy": 100.0 * float(np.mean(right))}

@@ -47,13 +47,13 @@ class Table:
         """
         is_test = split.startswith("test")
         broken: list[str] = []
-        for number, row in enumerate(read_rows(file, "tsv", columns=self.headerless.get(split, ()))):
-            if isinstance(row, Row) and not number:
+        for index, row in enumerate(read_rows(file, "tsv", columns=self.headerless.get(split, ()))):
+            if isinstance(row, Row) and not index:
                 self._check_columns(file, row, is_test)
             if self.leaves_out_broken and self._is_broken(row, is_test):
                 broken.append(row.place)
             else:
-                yield self._raw(row, number, is_test) if isinstance(row, Row) else row
+                yield self._raw(row, index, is_test) if isinstance(row, Row) else row
         if broken:
             _log.warning(
                 "%s: %d broken rows are left out, as they always are (%s)", file, len(broken), broken[0]
@@ -117,7 +117,7 @@ def class_number(label: str | None, classes: Sequence[str], place: str) -> int |
         return classes.index(label)
     if label in _numbers(len(classes)):
         return int(label)
-    listed = ", ".join(f"{number} or {word}" for number, word in enumerate(classes))
+    listed = ", ".join(f"{index} or {word}" for index, word in enumerate(classes))
     return BadRow(f"the label {label!r} is outside the set: {listed}", place)
 
 

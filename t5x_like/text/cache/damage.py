@@ -81,9 +81,9 @@ def find_damage(directory: str, manifest: Manifest) -> Damage:
         Progress(f"checking {directory}", len(manifest.shards), "shards") as progress,
     ):
         is_any, lost = False, [np.zeros(0, np.int64)]
-        for number, found in enumerate(pool.map(lambda shard: _in_shard(directory, shard), manifest.shards)):
+        for index, found in enumerate(pool.map(lambda shard: _in_shard(directory, shard), manifest.shards)):
             is_any |= found.is_any
-            lost.append(found.examples + first[number])
+            lost.append(found.examples + first[index])
             progress.add(1)
     return Damage(is_any, np.concatenate(lost))
 

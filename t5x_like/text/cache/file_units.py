@@ -95,7 +95,7 @@ class BytesRead:
 
     def __init__(self, files: Sequence[str]) -> None:
         self._sizes = [as_path(file).stat().length for file in files]
-        self._numbers = {file: number for number, file in enumerate(files)}
+        self._numbers = {file: index for index, file in enumerate(files)}
         self.total = sum(self._sizes)
         self._current, self._before, self._inside = 0, 0, 0
 
@@ -143,6 +143,6 @@ def file_units(definition: FileTask[Any], split: str) -> list[FileUnit]:
     """Return one unit of work for each file of a split."""
     features = features_of(definition)
     return [
-        FileUnit(definition=definition, file=file, number=number, features=features)
-        for number, file in enumerate(find_files(definition.files[split]))
+        FileUnit(definition=definition, file=file, number=index, features=features)
+        for index, file in enumerate(find_files(definition.files[split]))
     ]

@@ -44,9 +44,9 @@ def _of_files(task: FileTask[Any], split: str) -> dict[str, str]:
     lines = {"files": str(len(found))}
     total = sum(stat.length for stat in stats)
     with Progress(f"checksums of {task.name} {split}", total, "bytes") as progress:
-        for number, (file, stat) in enumerate(zip(found, stats, strict=True)):
-            lines[f"file {number}, bytes"] = str(stat.length)
-            lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, _changed(file))
+        for index, (file, stat) in enumerate(zip(found, stats, strict=True)):
+            lines[f"file {index}, bytes"] = str(stat.length)
+            lines[f"file {index}, crc32c"] = _checksum(_absolute(file), stat.length, _changed(file))
             progress.add(stat.length)
     return lines
 

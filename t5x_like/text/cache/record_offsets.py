@@ -37,14 +37,14 @@ def record_offsets(content: memoryview, sizes: Sequence[int] | np.ndarray) -> np
     """
     place = _after(_skip_signature(content), 0)
     offsets = np.empty(len(sizes) + 1, np.int64)
-    for number, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         header = _header(content, place)
         if (header.kind, header.num_records, header.record_size) != (_RECORDS, 1, size):
             raise ValueError(
-                f"record {number} of {size} bytes is not at byte {place} ({header}); this version of array_record "
+                f"record {index} of {size} bytes is not at byte {place} ({header}); this version of array_record "
                 "writes another layout than 0.8 does"
             )
-        offsets[number] = place
+        offsets[index] = place
         place = _after(place, _CHUNK_HEADER + header.data_size)
     offsets[-1] = place
     return offsets

@@ -56,8 +56,8 @@ def _problem(directory: str, manifest: Manifest) -> str | None:
         except ValueError as error:
             return str(error)
     with Progress(f"checking {directory}", len(manifest.shards), "shards") as progress:
-        for number, shard in enumerate(manifest.shards):
-            if finished_shard(directory, number, manifest.contents.features) != shard:
+        for index, shard in enumerate(manifest.shards):
+            if finished_shard(directory, index, manifest.contents.features) != shard:
                 return f"{shard.file} is not as it was written"
             progress.add(1)
     return None

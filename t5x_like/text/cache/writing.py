@@ -168,11 +168,11 @@ def _stream(
 
         def rows() -> Iterator[file_units.SourceRow]:
             to_skip = sum(shard.examples for shard in shards)
-            for number, row in enumerate(task.read(contents.split, policy)):
+            for index, row in enumerate(task.read(contents.split, policy)):
                 read.take(row)
-                if number % 1000 == 0:
+                if index % 1000 == 0:
                     progress.reach(read.done)
-                if number >= to_skip:
+                if index >= to_skip:
                     yield row
 
         encoded = (piece for _, piece in pool.in_order(file_units.batch_rows(rows())))

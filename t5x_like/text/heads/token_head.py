@@ -114,8 +114,8 @@ class TokenClassification(HeadFormat):
         """Return the most likely class of each word's first token; words that were cut off get class "O"."""
         outside = self.classes.index("O") if "O" in self.classes else 0
         found: list[Answer] = []
-        for number, (row, each) in enumerate(zip(rows, scores, strict=True)):
-            classes = np.argmax(each[word_starts(number)], axis=-1).tolist()
+        for index, (row, each) in enumerate(zip(rows, scores, strict=True)):
+            classes = np.argmax(each[word_starts(index)], axis=-1).tolist()
             found.append(classes + [outside] * (len(row.words) - len(classes)))
         return found
 
@@ -127,7 +127,7 @@ class TokenClassification(HeadFormat):
         return {"chunk_f1": chunk_f1, "sequence_accuracy": _of_sentences, **named}
 
     def _of_words(self, metric: MetricFunction) -> MetricFunction:
-        numbers = {name: number for number, name in enumerate(self.classes)}
+        numbers = {name: index for index, name in enumerate(self.classes)}
 
         def of_all_words(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> Scores:
             truths, guesses = _labeled(targets, predictions)
@@ -147,8 +147,8 @@ class TokenClassification(HeadFormat):
         del labels
         outside = self.classes.index("O") if "O" in self.classes else 0
         found = []
-        for number, (row, each) in enumerate(zip(rows, scores, strict=True)):
-            shares = [softmax(word) for word in each[word_starts(number)]]
+        for index, (row, each) in enumerate(zip(rows, scores, strict=True)):
+            shares = [softmax(word) for word in each[word_starts(index)]]
             cut = [float(place == outside) for place in range(len(self.classes))]
             shares += [cut] * (len(row.words) - len(shares))
             by_class = [dict(zip(self.classes, word, strict=True)) for word in shares]

@@ -51,7 +51,7 @@ def encode_words(tokenizer: Any, rows: Sequence[Sequence[str]], unknown: int) ->
       rows: Words of each row; all but the first are tokenized as after a space.
       unknown: Id of a word without tokens.
     """
-    spaced = [word if number == 0 else f" {word}" for row in rows for number, word in enumerate(row)]
+    spaced = [word if index == 0 else f" {word}" for row in rows for index, word in enumerate(row)]
     encoded = iter(tokenizer.encode_all(spaced))
     return [[next(encoded) or [unknown] for _ in row] for row in rows]
 

@@ -80,9 +80,9 @@ def intervals(
 def units_of(targets: Sequence[Any]) -> list[list[int]]:
     """Group the row numbers that are drawn together, in the order of their first rows."""
     units: dict[str, list[int]] = {}
-    for number, target in enumerate(targets):
+    for index, target in enumerate(targets):
         grouped = isinstance(target, Mapping) and "group" in target
-        units.setdefault(repr(target["group"]) if grouped else f"row {number}", []).append(number)
+        units.setdefault(repr(target["group"]) if grouped else f"row {index}", []).append(index)
     return list(units.values())
 
 
@@ -161,8 +161,8 @@ def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resam
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True, effective_order=True)
     streams = [list(targets)] if isinstance(targets[0], str) else [list(stream) for stream in targets]
     rows = [
-        scorer.sentence_score(guess, [stream[number] for stream in streams])
-        for number, guess in enumerate(predictions)
+        scorer.sentence_score(guess, [stream[index] for stream in streams])
+        for index, guess in enumerate(predictions)
     ]
     counts = np.array([[*row.counts, *row.totals, row.sys_len, row.ref_len] for row in rows])
 

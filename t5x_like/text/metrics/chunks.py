@@ -43,10 +43,10 @@ def chunk_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) 
     counts = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* seems not to be NE tag")  # a prediction may be any text
-        for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
+        for index, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
             if len(truth) != len(guess):
                 raise ValueError(
-                    f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
+                    f"sentence {index} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
                 )
             truth, guess = labeled_tags(truth, guess)
             true, predicted = (set(get_entities(list(tags))) for tags in (truth, guess))
@@ -95,10 +95,10 @@ def argument_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]
     """Count right, predicted and true arguments of each sentence, [sentences, 3]."""
     require_pairs(targets, predictions)
     counts = []
-    for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
+    for index, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
         if len(truth) != len(guess):
             raise ValueError(
-                f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
+                f"sentence {index} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
             )
         true, predicted = map(_arguments, labeled_tags(truth, guess))
         counts.append((len(true & predicted), len(predicted), len(true)))

@@ -78,7 +78,7 @@ def _links(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float
     A cluster that the other side cuts into p parts keeps ``size - p`` links. Mentions that the other side lacks are
     parts of their own.
     """
-    place = {mention: number for number, cluster in enumerate(guess) for mention in cluster}
+    place = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
     found = 0
     for cluster in truth:
         parts = {place[mention] for mention in cluster if mention in place}
@@ -88,7 +88,7 @@ def _links(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float
 
 def _shares(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float]:
     """Return B³'s sum over mentions of the share of its true cluster that it is with, and the number of mentions."""
-    place = {mention: number for number, cluster in enumerate(guess) for mention in cluster}
+    place = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
     total = 0.0
     for cluster in truth:
         sizes: dict[int, int] = {}

@@ -23,7 +23,7 @@ def label_set_metrics(classes: tuple[str, ...]) -> Mapping[str, Callable[[LabelS
     Args:
       classes: Names of all classes.
     """
-    class_numbers = {name: number for number, name in enumerate(classes)}
+    class_numbers = {name: index for index, name in enumerate(classes)}
 
     def indicators(rows: LabelSets) -> np.ndarray:
         indicator = np.zeros((len(rows), len(classes)), np.int64)

@@ -169,10 +169,10 @@ def _require_answers(targets: Sequence[Answers], predictions: Sequence[str]) -> 
       ValueError: Their numbers differ, or a question has no answer.
     """
     require_as_many(targets, predictions)
-    for number, answers in enumerate(targets):
+    for index, answers in enumerate(targets):
         if not isinstance(answers, str) and not len(answers):
             raise ValueError(
-                f"question {number} (from 0) has no right answer; give '' as the answer of a question without one"
+                f"question {index} (from 0) has no right answer; give '' as the answer of a question without one"
             )
 
 

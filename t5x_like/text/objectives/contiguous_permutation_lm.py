@@ -118,8 +118,8 @@ class ContiguousPermutationLM:
         is_target &= np.arange(is_target.shape[1]) < counts[:, None]
         ranks = ranks_of(is_target, seeds + _OF_REUSED)
         return [
-            _joined(reused, is_target[number, : len(reused)], ranks[number, : len(reused)], example)
-            for number, ((reused, _), example) in enumerate(zip(split, rest, strict=True))
+            _joined(reused, is_target[index, : len(reused)], ranks[index, : len(reused)], example)
+            for index, ((reused, _), example) in enumerate(zip(split, rest, strict=True))
         ]
 
     def _room(self, lengths: Lengths) -> int:

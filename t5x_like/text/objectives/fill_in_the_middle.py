@@ -87,7 +87,7 @@ class FillInTheMiddle:
                 f"{least} or more"
             )
         given = (self.special.prefix, self.special.suffix, self.special.middle)
-        needed = max((number for number, mark in enumerate(given, 1) if mark is None), default=0)
+        needed = max((index for index, mark in enumerate(given, 1) if mark is None), default=0)
         if needed > ids.num_sentinels:
             raise ValueError(
                 f"the vocabulary has {ids.num_sentinels} sentinels, {needed} are needed to mark prefix, suffix and "
@@ -150,7 +150,7 @@ class FillInTheMiddle:
         """Return the ids of prefix, suffix and middle."""
         given = (self.special.prefix, self.special.suffix, self.special.middle)
         first, second, third = (
-            ids.first_sentinel - number if mark is None else mark for number, mark in enumerate(given)
+            ids.first_sentinel - index if mark is None else mark for index, mark in enumerate(given)
         )
         return first, second, third
 

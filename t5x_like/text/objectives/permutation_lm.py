@@ -127,17 +127,17 @@ def _rows(texts: Sequence[Text], ids: VocabularyIds) -> _Rows:
     ends = [len(text.tokens) + 2 + two for text, two in zip(texts, has_two, strict=True)]
     shape = (len(texts), max(ends, default=0))
     rows = _Rows(np.full(shape, ids.cls, np.int32), np.zeros(shape, np.int32), np.zeros(shape, bool), ends)
-    for number, (text, two, end) in enumerate(zip(texts, has_two, ends, strict=True)):
+    for index, (text, two, end) in enumerate(zip(texts, has_two, ends, strict=True)):
         first = text.second
-        rows.tokens[number, :first] = text.tokens[:first]
-        rows.tokens[number, first] = ids.sep
-        rows.is_text[number, :first] = True
+        rows.tokens[index, :first] = text.tokens[:first]
+        rows.tokens[index, first] = ids.sep
+        rows.is_text[index, :first] = True
         if two:
-            rows.tokens[number, first + 1 : end - 2] = text.tokens[first:]
-            rows.tokens[number, end - 2] = ids.sep
-            rows.is_text[number, first + 1 : end - 2] = True
-            rows.types[number, first + 1 : end - 1] = 1
-        rows.types[number, end - 1] = 2
+            rows.tokens[index, first + 1 : end - 2] = text.tokens[first:]
+            rows.tokens[index, end - 2] = ids.sep
+            rows.is_text[index, first + 1 : end - 2] = True
+            rows.types[index, first + 1 : end - 1] = 1
+        rows.types[index, end - 1] = 2
     return rows
 
 

@@ -82,14 +82,12 @@ class PrincipalSentences:
         stays = random_fractions(seeds, most, use=_KEEP) < self.keep_rate
         share = self.least_share + (1.0 - self.least_share) * random_fractions(seeds, 1, use=_RATE)[:, 0]
         made = []
-        for number, (text, bounds) in enumerate(zip(texts, edges, strict=True)):
+        for index, (text, bounds) in enumerate(zip(texts, edges, strict=True)):
             count = len(bounds) - 1
-            scores = (
-                sentence_scores(text.tokens, bounds, counts_once=self.counts_once) * noise[number, :count]
-            )
-            wanted = max(int(self.gap_rate * share[number] * count), 1)
+            scores = sentence_scores(text.tokens, bounds, counts_once=self.counts_once) * noise[index, :count]
+            wanted = max(int(self.gap_rate * share[index] * count), 1)
             chosen = _choose(scores, np.diff(bounds), wanted, lengths.targets - 1)
-            made.append(_example(text.tokens, bounds, chosen, stays[number], lengths, ids))
+            made.append(_example(text.tokens, bounds, chosen, stays[index], lengths, ids))
         return made
 
 

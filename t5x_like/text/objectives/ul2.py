@@ -136,8 +136,8 @@ class UL2:
         )
         ends = window.ends[np.minimum(last, len(window.ends) - 1)]
         found = []
-        for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-            seeds = seeds_of_rows(key, np.array([number]))
+        for index, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            seeds = seeds_of_rows(key, np.array([index]))
             drawn = self._draw(random_fractions(seeds, -(-(end - start) // sizes.min()))[0])
             run_ends = np.minimum(start + np.cumsum(sizes[drawn]), end)
             is_run = np.diff(run_ends, prepend=start) > 0

@@ -44,8 +44,8 @@ def first_seqio_examples(
     columns = (row if isinstance(row, dict) else {"line": row} for row in rows)
     raw = [{key: _plain(value) for key, value in row.items()} for row in columns]
     return [
-        _shown(task, example, raw[number] if number < len(raw) else None)
-        for number, example in enumerate(numpy_examples(dataset.take(num_examples)))
+        _shown(task, example, raw[index] if index < len(raw) else None)
+        for index, example in enumerate(numpy_examples(dataset.take(num_examples)))
     ]
 
 

@@ -29,8 +29,8 @@ def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
     if split not in task.splits:
         raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
     lines = {"kind": "seqio", "source": _source(task.source, split)}
-    for number, step in enumerate(cached_steps(task)):
-        lines[f"step {number}"] = _describe(step)
+    for index, step in enumerate(cached_steps(task)):
+        lines[f"step {index}"] = _describe(step)
     for name, feature in task.output_features.items():
         lines[f"vocabulary of {name}"] = vocabulary_fingerprint(feature.vocabulary)
     return lines
@@ -39,7 +39,7 @@ def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
 def cached_steps(task: seqio.Task) -> list[Any]:
     """Return the steps whose result is cached: those before the CacheDatasetPlaceholder, or all without one."""
     steps = list(task.preprocessors)
-    places = [number for number, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
+    places = [index for index, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
     return steps[: places[0]] if places else steps
 
 

@@ -168,13 +168,13 @@ def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):
         raise ValueError('[{"role": …, "content": …}, …] is expected')
-    for number, message in enumerate(listed):
+    for index, message in enumerate(listed):
         for key in ("role", "content"):
             if not isinstance(message.get(key), str):
-                raise ValueError(f"message {number} needs a {key!r} that is text, got {message.get(key)!r}")
+                raise ValueError(f"message {index} needs a {key!r} that is text, got {message.get(key)!r}")
         if message["role"] not in template.turns:
             raise ValueError(
-                f"the template has no turn for {message['role']!r} of message {number}, only for "
+                f"the template has no turn for {message['role']!r} of message {index}, only for "
                 f"{', '.join(template.roles)}"
             )
     if all(message["role"] != template.answering_role for message in listed):

@@ -1,4 +1,4 @@
-"""Tasks of a mixture as values: what a name of the registry stands for."""
+"""Tasks of a mixture as values, by the names that a registry has for them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

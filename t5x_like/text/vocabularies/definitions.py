@@ -20,7 +20,7 @@ def word_piece(
       lower_case: Convert text to lower case and remove accents. None follows ``do_lower_case`` of the configuration,
         or is True if no piece has a capital letter.
     """
-    numbers = {piece: number for number, piece in enumerate(pieces) if piece}
+    numbers = {piece: index for index, piece in enumerate(pieces) if piece}
     lower_case = configuration.get("do_lower_case") if lower_case is None else lower_case
     unknown = str(_content(configuration.get("unk_token")) or "[UNK]")
     return {
@@ -144,7 +144,7 @@ def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -
         "model": {
             "type": "WordLevel",
             "unk_token": pieces[2],
-            "vocab": {piece: number for number, piece in enumerate(pieces)},
+            "vocab": {piece: index for index, piece in enumerate(pieces)},
         },
     }
 

@@ -47,7 +47,7 @@ class TokenizerFields(NamedTuple):
     @property
     def numbers(self) -> dict[str, int]:
         """Id of each token."""
-        return {token.text: number for number, token in enumerate(self.tokens)}
+        return {token.text: index for index, token in enumerate(self.tokens)}
 
     def text_of(self, name: str) -> str | None:
         """Return the token of a special id; ``None`` if there is no such id."""
@@ -55,7 +55,7 @@ class TokenizerFields(NamedTuple):
 
     def of_kind(self, *kinds: TokenKind) -> list[int]:
         """Return the ids of tokens of some kinds."""
-        return [number for number, token in enumerate(self.tokens) if token.kind in kinds]
+        return [index for index, token in enumerate(self.tokens) if token.kind in kinds]
 
 
 def tokenizer_fields(values: Mapping[str, Any]) -> TokenizerFields:
@@ -89,13 +89,13 @@ def _tokens(values: Mapping[str, Any]) -> list[GgufToken]:
     for name, column in columns.items():
         if not isinstance(column, list) or len(column) < len(texts):
             raise ValueError(f"tokenizer.ggml.{name} has not a value for each of {len(texts):,} tokens")
-    named = [text or f"[EMPTY_{number}]" for number, text in enumerate(texts)]
+    named = [text or f"[EMPTY_{index}]" for index, text in enumerate(texts)]
     tokens = [GgufToken(*row) for row in zip(named, *columns.values(), strict=False)]
     while tokens and tokens[-1].kind == TokenKind.UNUSED and tokens[-1].text == f"[PAD{len(tokens) - 1}]":
         tokens.pop()
     seen: set[str] = set()
-    for number, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.text in seen:
-            raise ValueError(f"the token {token.text!r} is there twice, id {number} again")
+            raise ValueError(f"the token {token.text!r} is there twice, id {index} again")
         seen.add(token.text)
     return tokens

@@ -151,7 +151,7 @@ def own_ids(name: str, definition: Definition) -> dict[str, int]:
         numbers = (
             dict(vocabulary)
             if isinstance(vocabulary, Mapping)
-            else {piece: number for number, (piece, _) in enumerate(vocabulary)}
+            else {piece: index for index, (piece, _) in enumerate(vocabulary)}
         )
         numbers |= {token["content"]: token["id"] for token in definition["added_tokens"]}
     except (KeyError, TypeError, ValueError) as error:

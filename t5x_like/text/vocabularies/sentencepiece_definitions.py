@@ -56,7 +56,7 @@ def spelled_as_bytes(special: Sequence[str], *, unknown: str) -> Definition:
       unknown: Special piece for unknown text, which these bytes never need.
     """
     pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
-    numbers = {piece: number for number, piece in enumerate(pieces)}
+    numbers = {piece: index for index, piece in enumerate(pieces)}
     definition = sentencepiece_byte_pair(numbers, [], unknown=unknown, prefix_space=False)
     decoders = [{"type": "ByteFallback"}, {"type": "Fuse"}]
     return {**definition, "normalizer": None, "decoder": {"type": "Sequence", "decoders": decoders}}

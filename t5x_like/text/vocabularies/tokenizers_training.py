@@ -114,7 +114,7 @@ def learn_byte_pair(
     """
     from tokenizers import pre_tokenizers, trainers
 
-    numbers = {piece: number for number, piece in enumerate(T5_SPECIAL)}
+    numbers = {piece: index for index, piece in enumerate(T5_SPECIAL)}
     special = list(T5_SPECIAL)
     options: dict[str, Any] = {
         "vocab_size": size,
