@@ -113,7 +113,7 @@ class Example(NamedTuple):
     task: int = 0
 
     def value_of(self, field: DataField) -> Any:
-        """Return the example's value of a stream; None or the padding if it has none."""
+        """Return the example's value of a stream; None if it has none."""
         name = field.example_field
         return getattr(self, name) if field.name in FIELDS else self.declared.get(name)
 
