@@ -263,17 +263,17 @@ class TextModel:
         limits = sorted({*most}) if config.num_beams > 1 else [config.max_new_tokens]
         texts = [""] * len(prompts)
         for length in limits:
-            numbers = [number for number, left in enumerate(most) if config.num_beams == 1 or left == length]
+            indices = [index for index, left in enumerate(most) if config.num_beams == 1 or left == length]
             ids = self._generator(
                 params,
-                [prompts[number] for number in numbers],
+                [prompts[index] for index in indices],
                 replace(config, max_new_tokens=length),
                 end_ids=(*self.end_ids, *stop_ids),
                 batch_size=batch_size,
                 limit=limit,
             )
-            for number, row in zip(numbers, ids, strict=True):
-                texts[number] = self.tokenizer.decode(row[: most[number]])
+            for index, row in zip(indices, ids, strict=True):
+                texts[index] = self.tokenizer.decode(row[: most[index]])
         return texts
 
     def score(

@@ -141,7 +141,7 @@ def lay_out(
     Args:
       rows: Sequences of each row, int32 [L].
       length: Length of the stream.
-      zero_is_padding: See ``BatchLayout``.
+      zero_is_padding: Whether id 0 is always padding.
     """
     tokens, segment_ids, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
     count = np.arange(length, dtype=np.int32)

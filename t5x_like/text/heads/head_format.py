@@ -117,7 +117,7 @@ class HeadExample(NamedTuple):
       starts: First character of each token of the context, int32.
       ends: Character after each token of the context, int32.
       offset: Start of the window in the context, in tokens.
-      declared: See ``HeadRow``.
+      declared: Numbers of the row for the task's streams, by name.
     """
 
     rows: tuple[EncoderInput, ...]
