@@ -24,7 +24,7 @@ from t5x_like.planning.roofline import operation_seconds
 from t5x_like.planning.traced_flops import computed_once, traced_flops
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.supervised import Supervised
-from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
+from t5x_like.training.state import StateLayout, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
 _LOSS = LossConfig()
@@ -76,7 +76,7 @@ class CompiledStep(NamedTuple):
       compile_seconds: the time to compile it.
     """
 
-    plan: StatePlan
+    plan: StateLayout
     program: Any
     batch: Batch
     model_flops: float
@@ -95,7 +95,7 @@ def compile_step(
 ) -> CompiledStep:
     """Compile the train step of a model's configuration."""
 
-    def step_of(model: Any) -> tuple[StatePlan, Any]:
+    def step_of(model: Any) -> tuple[StateLayout, Any]:
         plan = plan_state(model, optimizer, mesh, num_tasks=num_tasks, batch_size=len(batch.loss_weights))
         return plan, train_step(plan, Supervised(loss=loss), seed=0, num_microbatches=num_microbatches)
 

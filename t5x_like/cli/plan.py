@@ -80,17 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "--search compares train steps; leave --decode out, or plan each mesh of generation by --mesh"
         )
-    from t5x_like.planning.recipe_plan import PlanRequest, recipe_plan  # imports JAX
+    from t5x_like.planning.recipe_plan import recipe_plan  # imports JAX
 
-    request = PlanRequest(
+    text = recipe_plan(
+        lambda: _experiment(arguments),
         files=arguments.gin_file,
-        topology=arguments.topology,
+        topology_name=arguments.topology,
         mesh=mesh_sizes(arguments.mesh) if arguments.mesh else None,
         num_new_tokens=arguments.decode,
         max_programs=arguments.max_programs if arguments.search else 0,
         as_json=arguments.json,
     )
-    print(recipe_plan(request, lambda: _experiment(arguments)))
+    print(text)
     return 0
 
 

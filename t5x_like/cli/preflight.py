@@ -28,7 +28,7 @@ from t5x_like.training.model_checks import check_model, check_split, check_vocab
 from t5x_like.training.opening_lines import epoch_lines
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.run_directory import refuse_another_run
-from t5x_like.training.state import StatePlan
+from t5x_like.training.state import StateLayout
 from t5x_like.training.training_data import ResolvedTasks
 
 # Tasks with more tokens than these are read up to here only.
@@ -137,7 +137,7 @@ class _ExperimentChecks:
         weights = (plan.abstract["params"], plan.abstract["frozen"])
         self.num_parameters = parameters.count(weights)
 
-    def _plan(self, steps_per_epoch: Callable[[], float]) -> StatePlan:
+    def _plan(self, steps_per_epoch: Callable[[], float]) -> StateLayout:
         return plan_experiment(self.experiment, _one_device(), num_tasks=1, steps_per_epoch=steps_per_epoch)
 
     def _check_weights(self) -> None:

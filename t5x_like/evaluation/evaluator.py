@@ -10,14 +10,14 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.config_class import config_class, refuse_unused
-from t5x_like.evaluation.head_plan import HeadPlan
+from t5x_like.evaluation.head_evaluator import HeadEvaluator
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prediction_log import replace_rows
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
 from t5x_like.evaluation.span_answers import SpanSearch
-from t5x_like.evaluation.text_answers import TextPlan
+from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.evaluation.text_model import TextCodec, TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.progress import Progress
@@ -33,8 +33,8 @@ from t5x_like.text.tasks.task_set import Task, TaskSet
 _log = logging.getLogger(__name__)
 
 
-class TaskPlan(Protocol):
-    """Rows of one task and the method that predicts them: ``TextPlan``, ``HeadPlan`` or ``PerplexityPlan``."""
+class TaskEvaluator(Protocol):
+    """Rows of one task, and the method that predicts and scores them."""
 
     @property
     def inputs(self) -> Mapping[int, str]:
@@ -97,7 +97,7 @@ class Evaluator:
       facts: Further fields of each task's entry in ``scores.json``.
     """
 
-    def __init__(self, plans: Mapping[str, TaskPlan], facts: Mapping[str, Entry]):
+    def __init__(self, plans: Mapping[str, TaskEvaluator], facts: Mapping[str, Entry]):
         self._plans, self._facts = plans, facts
 
     def run(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, TaskResult]:
@@ -177,7 +177,7 @@ class TaskEvaluation:
 
     def _plan(
         self, task: Task, config: Any, model_with: Callable[[TextCodec], TextModel]
-    ) -> tuple[TextPlan, Entry]:
+    ) -> tuple[TextEvaluator, Entry]:
         skipped = RowPolicy().described()
         if isinstance(task, ForeignTask):
             lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}
@@ -195,7 +195,7 @@ class TaskEvaluation:
         model.check_length(
             config, prompt=prompt_length, answer=answer, what=f"task {task.name!r}, with its answers,"
         )
-        plan = TextPlan(
+        plan = TextEvaluator(
             model=model,
             questions=questions,
             prompter=Prompter(task=task.name, style=PromptStyle()),
@@ -272,10 +272,10 @@ class HeadEvaluation:
             plans[name], facts[name] = self._plan(task, predictor)
         return Evaluator(plans, facts)
 
-    def _plan(self, task: Task, predictor: HeadPredictor) -> tuple[HeadPlan, Entry]:
+    def _plan(self, task: Task, predictor: HeadPredictor) -> tuple[HeadEvaluator, Entry]:
         definition: Any = task  # a head reads it
         policy = RowPolicy(definition.on_bad_row)
-        plan = HeadPlan(
+        plan = HeadEvaluator(
             definition=definition,
             split=self.split,
             read=read_questions(definition, self.split, limit=self.limit, policy=policy),

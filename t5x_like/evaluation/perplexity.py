@@ -19,7 +19,7 @@ _DEFAULT_LENGTH = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerplexityPlan:
+class PerplexityEvaluator:
     """Texts of a task whose perplexity is measured.
 
     Attributes:
@@ -68,7 +68,7 @@ class PerplexityPlan:
             place += len(costs)
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
-        """Return the task's entry in ``scores.json``; see ``TaskPlan.score``."""
+        """Return the task's entry in ``scores.json``; see ``TaskEvaluator.score``."""
         costs = [TextCost(*(row[name] for name in TextCost._fields)) for row in rows]
         entry = score(self.questions.metrics, list(self.inputs.values()), costs, resamples=resamples)
         return (

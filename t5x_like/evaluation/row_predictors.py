@@ -10,7 +10,7 @@ from t5x_like.evaluation.head_predictor import HeadPredictor, head_predictions
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import Question, Questions
 from t5x_like.evaluation.span_answers import SpanSearch
-from t5x_like.evaluation.text_answers import TextPlan
+from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
@@ -284,7 +284,7 @@ class TextRowPredictor:
 
     def predict(self, rows: Sequence[str]) -> list[RowPrediction]:
         """Implement ``RowPredictor``."""
-        plan = TextPlan(
+        plan = TextEvaluator(
             model=self.model,
             questions=Questions(
                 task=self.task,

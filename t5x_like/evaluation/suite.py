@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 
-from t5x_like.evaluation.evaluator import TaskPlan, describe_model
-from t5x_like.evaluation.head_plan import HeadPlan
+from t5x_like.evaluation.evaluator import TaskEvaluator, describe_model
+from t5x_like.evaluation.head_evaluator import HeadEvaluator
 from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, list_heads
-from t5x_like.evaluation.perplexity import PerplexityPlan
+from t5x_like.evaluation.perplexity import PerplexityEvaluator
 from t5x_like.evaluation.prediction_log import PredictionLog, check_results_directory, claim_results_directory
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
 from t5x_like.evaluation.questions import (
@@ -26,7 +26,7 @@ from t5x_like.evaluation.scores_file import Entry, build_scores, write_scores
 from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite_settings import Method, SuiteEvaluation, method_for
 from t5x_like.evaluation.task_selection import check_head, select_answerable, select_by_files
-from t5x_like.evaluation.text_answers import TextPlan, answer_length
+from t5x_like.evaluation.text_evaluator import TextEvaluator, answer_length
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.progress import Progress
@@ -148,7 +148,7 @@ def evaluate_adapters(
 
 
 def _evaluate_tasks(
-    planned: dict[str, tuple[TaskPlan, Entry]],
+    planned: dict[str, tuple[TaskEvaluator, Entry]],
     weights: Mapping[str, parameters.Parameters],
     suite: SuiteEvaluation,
     *,
@@ -209,7 +209,7 @@ class _Planner:
         """Return the methods that tasks are answered by, each once."""
         return [*{self._method(each): None for each in definitions}]
 
-    def plan(self, definition: Any) -> tuple[TaskPlan, Entry]:
+    def plan(self, definition: Any) -> tuple[TaskEvaluator, Entry]:
         """Read a task's rows; return its plan and further fields of its entry in ``scores.json``.
 
         Raises:
@@ -246,12 +246,12 @@ class _Planner:
             checkpoint=suite.checkpoint,
         )
 
-    def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadPlan, Entry]:
+    def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadEvaluator, Entry]:
         suite, mixture = self._suite, self._trained_on
         order = class_order(
             suite.classes or self._checkpoint.class_names, definition.head_format(), trained_task=mixture
         )
-        plan = HeadPlan(
+        plan = HeadEvaluator(
             definition=definition,
             split=suite.split,
             read=read_questions(definition, suite.split, limit=suite.limit, policy=policy),
@@ -264,17 +264,19 @@ class _Planner:
         own = {definition.name, training_task_of(definition).name} & {mixture, *_tasks_in(mixture)}
         return plan, notes if own or not mixture else notes | {"head_of": mixture}
 
-    def _text_plan(self, definition: Any, method: Method, policy: RowPolicy) -> TextPlan | PerplexityPlan:
+    def _text_plan(
+        self, definition: Any, method: Method, policy: RowPolicy
+    ) -> TextEvaluator | PerplexityEvaluator:
         suite, model = self._suite, self._text_model
         questions = load_questions(definition, suite.split, limit=suite.limit, policy=policy)
         if method == "measure":
-            return PerplexityPlan(
+            return PerplexityEvaluator(
                 model=self._checkpoint, questions=questions, length=self.length, batch_size=suite.batch_size
             )
         assert model is not None, "encoders write nothing"
         longest = suite.max_new_tokens or answer_length(model, questions)
         needs_marker = model.is_decoder and not definition.continues_inputs
-        return TextPlan(
+        return TextEvaluator(
             model=model,
             questions=questions,
             prompter=Prompter(

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import is_perplexity_task
-from t5x_like.evaluation.text_answers import Normalization
+from t5x_like.evaluation.text_evaluator import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import Kind
 from t5x_like.text.benchmarks.suites import SUITES

@@ -23,7 +23,7 @@ from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import check_split
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
-from t5x_like.training.state import StatePlan
+from t5x_like.training.state import StateLayout
 from t5x_like.training.train import compiled_steps
 
 
@@ -167,7 +167,7 @@ def compilable(experiment: Experiment, topology: Topology) -> Experiment:
     return replace(experiment, model=replace(model, attention_implementation="blockwise"))
 
 
-def state_plan(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> StatePlan:
+def state_plan(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> StateLayout:
     """Return the shapes and shardings of the training state on a mesh."""
     return plan_experiment(
         experiment,
@@ -213,7 +213,7 @@ def bytes_per_device(tree: Any) -> int:
     )
 
 
-def _bytes_of_parts(plan: StatePlan, batch: Batch) -> dict[str, int]:
+def _bytes_of_parts(plan: StateLayout, batch: Batch) -> dict[str, int]:
     names = {
         "params": "parameters",
         "frozen": "frozen parameters",

@@ -9,7 +9,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import named_activations, parameters
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.hooks import Hook, RunProgress
-from t5x_like.training.state import State, StatePlan
+from t5x_like.training.state import State, StateLayout
 
 _REMEDIES = (
     "Try a lower LEARNING_RATE, more WARMUP_STEPS, COMPUTE_DTYPE='float32' or other data, in another MODEL_DIR "
@@ -23,7 +23,7 @@ class StopOnSkippedSteps(Hook):
     The number is read from the device every ``limit // 2`` steps, and at each step once one was skipped.
     """
 
-    def __init__(self, plan: StatePlan, limit: int) -> None:
+    def __init__(self, plan: StateLayout, limit: int) -> None:
         self._plan, self._limit = plan, limit
         self._num_skipped = 0
 
@@ -51,7 +51,7 @@ class StopOnSkippedSteps(Hook):
             )
 
 
-def first_not_finite(plan: StatePlan, state: State, batch: Batch | None) -> str:
+def first_not_finite(plan: StateLayout, state: State, batch: Batch | None) -> str:
     """Return the first part of the forward pass, without dropout, that is not finite, in words."""
     weights = plan.weights(state)
     for path, leaf in parameters.flatten(weights).items():

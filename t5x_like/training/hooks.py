@@ -18,7 +18,7 @@ from t5x_like.text.batches.loader import Loader
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.metrics import summarize
 from t5x_like.training.preemption import Preemption, StopRequestedError
-from t5x_like.training.state import State, StatePlan, empty
+from t5x_like.training.state import State, StateLayout, empty
 from t5x_like.training.step_timer import StepTimer
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers
@@ -194,7 +194,7 @@ class Every(Hook):
 class TrainLog:
     """Logs the means of the steps since it was last called, and starts new sums."""
 
-    def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
+    def __init__(self, plan: StateLayout, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
         self._plan, self._loader = plan, loader
         learning_rate = optimizer.learning_rate
         self._schedule = None if learning_rate is None else as_schedule(learning_rate)
@@ -231,7 +231,7 @@ class Evaluation:
 
     def __init__(
         self,
-        plan: StatePlan,
+        plan: StateLayout,
         validators: Sequence[Validator],
         evaluators: Sequence[Any],
         *,

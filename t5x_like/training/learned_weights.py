@@ -3,7 +3,7 @@
 from typing import Any
 
 from t5x_like.model import parameters
-from t5x_like.training.state import State, StatePlan
+from t5x_like.training.state import State, StateLayout
 from t5x_like.training.unfreezing import StagedOptimizer
 
 
@@ -15,7 +15,7 @@ class LearnedWeights:
       stage: Number of the stage of gradual unfreezing; ignored without stages.
     """
 
-    def __init__(self, plan: StatePlan, stage: int) -> None:
+    def __init__(self, plan: StateLayout, stage: int) -> None:
         self._plan, self._stage = plan, range(len(plan.stages))[stage] if plan.stages else None
         self._selection = plan.trained if self._stage is None else plan.stages[self._stage].thawed
         shapes = plan.weights(plan.abstract)

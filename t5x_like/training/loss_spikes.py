@@ -6,7 +6,7 @@ from typing import Any, Literal
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.training.hooks import Hook, RunProgress
-from t5x_like.training.state import StatePlan, has_memory, saved_part
+from t5x_like.training.state import StateLayout, has_memory, saved_part
 
 _FEWEST_LINES = 10
 
@@ -51,7 +51,7 @@ class WatchLossSpikes(Hook):
       ValueError: The run should return, and its model has a memory of the batch before, which would not fit.
     """
 
-    def __init__(self, config: LossSpikes, checkpoints: Checkpoints, plan: StatePlan) -> None:
+    def __init__(self, config: LossSpikes, checkpoints: Checkpoints, plan: StateLayout) -> None:
         if config.action == "return" and has_memory(plan.abstract):
             raise ValueError(
                 "loss_spikes.action is 'return', and this model has a memory of earlier segments, which other batches "

@@ -8,12 +8,12 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import unrecorded_fields
-from t5x_like.training.state import StatePlan
+from t5x_like.training.state import StateLayout
 
 _USEFUL_EPOCHS = 4  # Muennighoff et al. 2023, https://arxiv.org/abs/2305.16264, §6
 
 
-def thawing_lines(plan: StatePlan) -> list[str]:
+def thawing_lines(plan: StateLayout) -> list[str]:
     """Return the steps at which weights begin to train, with their number, to print before training."""
     if not plan.stages:
         return []
@@ -52,7 +52,7 @@ def epoch_lines(epochs: Mapping[str, float]) -> list[str]:
 
 
 def opening_lines(
-    experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int, epochs: Mapping[str, float]
+    experiment: Experiment, plan: StateLayout, mesh: Mesh, start_step: int, epochs: Mapping[str, float]
 ) -> str:
     """Return the size of the model, the devices, the origin of the weights, and repeated text.
 

@@ -12,7 +12,7 @@ from t5x_like.pretrained.initial_weights import CheckpointModel, with_lm_head
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.companions import Companion
 from t5x_like.training.experiment import Experiment
-from t5x_like.training.state import StatePlan, plan_state
+from t5x_like.training.state import StateLayout, plan_state
 
 
 def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
@@ -44,7 +44,7 @@ def plan_experiment(
     num_tasks: int,
     steps_per_epoch: Callable[[], float],
     companions: Mapping[str, Companion] = {},
-) -> StatePlan:
+) -> StateLayout:
     """Plan shapes and shardings of a resolved experiment's state.
 
     Args:

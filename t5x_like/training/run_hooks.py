@@ -9,13 +9,13 @@ from t5x_like.training.experiment import Experiment
 from t5x_like.training.hooks import Evaluation, Every, Hook, Profile, TrainLog
 from t5x_like.training.loss_spikes import WatchLossSpikes
 from t5x_like.training.saving import Save
-from t5x_like.training.state import StatePlan
+from t5x_like.training.state import StateLayout
 from t5x_like.training.watchdog import EndIfHung
 
 
 def hooks_of_run(
     experiment: Experiment,
-    plan: StatePlan,
+    plan: StateLayout,
     loader: Loader | RampLoader,
     checkpoints: Checkpoints,
     evaluate: Evaluation,

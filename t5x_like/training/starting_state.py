@@ -19,14 +19,14 @@ from t5x_like.text.batches.loader import Loader
 from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.start.start import StartingWeights
-from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_state, saved_part
+from t5x_like.training.state import State, StateLayout, fine_tuning_state, new_state, saved_part
 
 log = logging.getLogger(__name__)
 
 
 def starting_state(
     experiment: Experiment,
-    plan: StatePlan,
+    plan: StateLayout,
     mesh: Mesh,
     checkpoints: Checkpoints,
     loader: Loader | RampLoader,

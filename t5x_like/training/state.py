@@ -28,7 +28,7 @@ State = dict[str, Any]
 _MEMORY = "memory"
 
 
-class StatePlan(NamedTuple):
+class StateLayout(NamedTuple):
     """Structure, shapes and shardings of the training state, known before an array exists.
 
     Attributes:
@@ -79,7 +79,7 @@ def plan_state(
     average: WeightAverage | None = None,
     measures: Sequence[str] = (),
     companions: Mapping[str, Companion] = {},
-) -> StatePlan:
+) -> StateLayout:
     """Plan shapes and shardings of the whole state, using no memory.
 
     Args:
@@ -141,7 +141,7 @@ def plan_state(
             {name: plan_memory(*each, mesh, num_rows=batch_size) for name, each in models.items()}
         )
     notes = tuple(sharding_notes(axes, params, mesh))
-    return StatePlan(graphdef, axes, transformation, abstract, notes, selection, stages, average)
+    return StateLayout(graphdef, axes, transformation, abstract, notes, selection, stages, average)
 
 
 def memories_of(state: State) -> Memories:
@@ -196,7 +196,7 @@ def shardings_of(abstract: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf.sharding, abstract)
 
 
-def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
+def new_state(plan: StateLayout, model_config: Any, *, seed: int) -> State:
     """Return the state at step 0 with fresh weights, each drawn on the devices that hold it.
 
     Args:
@@ -212,7 +212,7 @@ def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
     return jax.jit(initialize, out_shardings=shardings_of(plan.abstract))(jax.random.key(seed))
 
 
-def state_from_params(plan: StatePlan, params: Any) -> State:
+def state_from_params(plan: StateLayout, params: Any) -> State:
     """Return the state at step 0 with a model's whole weights and a fresh optimizer."""
     divided = plan.divide(params)
     state: State = {
@@ -228,7 +228,7 @@ def state_from_params(plan: StatePlan, params: Any) -> State:
     return state | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), rest)
 
 
-def fine_tuning_state(plan: StatePlan, params: Any, noise: NoisyTune | None = None) -> State:
+def fine_tuning_state(plan: StateLayout, params: Any, noise: NoisyTune | None = None) -> State:
     """Return ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start.
 
     Args:

@@ -16,11 +16,11 @@ from t5x_like.training.finite_guard import keep_if_finite
 from t5x_like.training.learned_weights import LearnedWeights
 from t5x_like.training.methods.method import LossContext, TrainingMethod
 from t5x_like.training.microbatches import Microbatch, accumulate
-from t5x_like.training.state import State, StatePlan, memories_of, memory_entries
+from t5x_like.training.state import State, StateLayout, memories_of, memory_entries
 
 
 def train_step(
-    plan: StatePlan,
+    plan: StateLayout,
     method: TrainingMethod,
     *,
     seed: int,

@@ -18,7 +18,7 @@ from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
 from t5x_like.training.run_hooks import hooks_of_run
 from t5x_like.training.starting_state import starting_state
-from t5x_like.training.state import StatePlan, has_memory, shardings_of
+from t5x_like.training.state import StateLayout, has_memory, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers, logged_lines
@@ -109,7 +109,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
 
 
 def compiled_steps(
-    experiment: Experiment, plan: StatePlan, companions: Mapping[str, Companion] = {}
+    experiment: Experiment, plan: StateLayout, companions: Mapping[str, Companion] = {}
 ) -> dict[int, TrainStep]:
     """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
 

@@ -20,7 +20,7 @@ from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import Totals, add, summarize, zero_totals
-from t5x_like.training.state import StatePlan, empty, plan_memory
+from t5x_like.training.state import StateLayout, empty, plan_memory
 from t5x_like.training.training_data import open_share
 
 
@@ -31,7 +31,7 @@ class Validator:
         self,
         config: LoaderConfig,
         tasks: TaskSet,
-        plan: StatePlan,
+        plan: StateLayout,
         loss: LossConfig,
         mesh: Mesh,
         *,
@@ -83,7 +83,7 @@ class Validator:
 
 
 def validation_step(
-    plan: StatePlan, loss: LossConfig
+    plan: StateLayout, loss: LossConfig
 ) -> Callable[[Any, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
     """Return the function that adds a batch's teacher-forced loss, without dropout.
 

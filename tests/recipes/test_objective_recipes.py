@@ -15,7 +15,7 @@ from t5x_like.model import parameters
 from t5x_like.text.batches.loader import build_loader, empty_row
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.experiment import Experiment
-from t5x_like.training.state import StatePlan, plan_state
+from t5x_like.training.state import StateLayout, plan_state
 from t5x_like.training.step import train_step
 from t5x_like.training.train import train
 
@@ -35,7 +35,7 @@ def shapes(batch: Batch, rows: int | None = None) -> dict[str, object]:
     }
 
 
-def planned(experiment: Experiment, mesh: jax.sharding.Mesh) -> StatePlan:
+def planned(experiment: Experiment, mesh: jax.sharding.Mesh) -> StateLayout:
     rows = experiment.data.train.batch_size
     return plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=1, batch_size=rows)
 
@@ -82,7 +82,7 @@ def test_a_memory_keeps_what_the_next_rows_continue(tmp_path: Path) -> None:
         train(dataclasses.replace(experiment, model=other))
 
 
-def heads_of(plan: StatePlan, params, batch: Batch) -> dict[str, jax.Array]:
+def heads_of(plan: StateLayout, params, batch: Batch) -> dict[str, jax.Array]:
     return parameters.merge(plan.graphdef, params)(batch).heads or {}
 
 

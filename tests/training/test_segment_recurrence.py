@@ -21,7 +21,7 @@ from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.state import (
     State,
-    StatePlan,
+    StateLayout,
     empty,
     fine_tuning_state,
     new_state,
@@ -72,7 +72,7 @@ class Run:
         self.model = model
         self.mesh = (mesh or MeshConfig()).build(jax.devices()[:num_devices])
         optimizer = AdamW(learning_rate=Constant(value=0.01))
-        self.plan: StatePlan = plan_state(model, optimizer, self.mesh, num_tasks=1, batch_size=ROWS)
+        self.plan: StateLayout = plan_state(model, optimizer, self.mesh, num_tasks=1, batch_size=ROWS)
         self.step: Callable[[State, Batch], State] = jax.jit(
             train_step(self.plan, Supervised(loss=LOSS), seed=1, num_microbatches=num_microbatches),
             out_shardings=shardings_of(self.plan.abstract),

@@ -15,14 +15,14 @@ from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.methods.supervised import Supervised
-from t5x_like.training.state import StatePlan, new_state, plan_state, saved_part, shardings_of
+from t5x_like.training.state import StateLayout, new_state, plan_state, saved_part, shardings_of
 from t5x_like.training.step import train_step
 from tests.training.test_step import MODEL, random_batch
 
 DECODER = ("decoder/*", "heads/*")
 
 
-def planned(trainable=("*",), optimizer=None, mesh=None) -> StatePlan:
+def planned(trainable=("*",), optimizer=None, mesh=None) -> StateLayout:
     mesh = mesh or MeshConfig().build(jax.devices()[:1])
     return plan_state(MODEL, optimizer or Adafactor(), mesh, num_tasks=2, trainable=trainable)
 
@@ -40,7 +40,7 @@ def count_products(jaxpr: Any) -> int:
     return total
 
 
-def matrix_products(plan: StatePlan, stage: int = -1) -> int:
+def matrix_products(plan: StateLayout, stage: int = -1) -> int:
     """Multiplications in the matrix products of a training step."""
     step = train_step(plan, Supervised(), seed=0, stage=stage)
     return count_products(jax.make_jaxpr(step)(plan.abstract, random_batch(0)).jaxpr)

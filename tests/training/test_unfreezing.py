@@ -16,7 +16,7 @@ from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.batch_ramp import BatchSizeRamp
 from t5x_like.training.methods.supervised import Supervised
-from t5x_like.training.state import StatePlan, new_state, plan_state, shardings_of
+from t5x_like.training.state import StateLayout, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.unfreezing import GradualUnfreezing
 from tests.training.experiments import experiment_of
@@ -36,7 +36,7 @@ RATE = LinearWarmupLinearDecay(peak=0.1, warmup_steps=10, total_steps=100)
 T5 = GradualUnfreezing(every_steps=2, throughout=("embedding/*", "*/final_norm/*", "*/layers[-1]/*"))
 
 
-def planned(unfreezing, *, model=MODEL, optimizer=None, devices=1, total_steps=20, **options) -> StatePlan:
+def planned(unfreezing, *, model=MODEL, optimizer=None, devices=1, total_steps=20, **options) -> StateLayout:
     config = MeshConfig(data=2, fsdp=2, model=2) if devices == 8 else MeshConfig()
     mesh = config.build(jax.devices()[:devices])
     return plan_state(
@@ -50,7 +50,7 @@ def planned(unfreezing, *, model=MODEL, optimizer=None, devices=1, total_steps=2
     )
 
 
-def groups(plan: StatePlan) -> list[set[str]]:
+def groups(plan: StateLayout) -> list[set[str]]:
     """Folders of the weights that thaw in each stage, with the layers' numbers."""
     found = []
     for stage in plan.stages:

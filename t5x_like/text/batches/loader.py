@@ -10,11 +10,11 @@ from t5x_like.batch import Batch
 from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text import registry
 from t5x_like.text.batches.data_fingerprint import compare, describe
+from t5x_like.text.batches.example_order import ExampleOrder, ExampleReference, LoaderPosition
 from t5x_like.text.batches.example_sources import OpenedTasks
 from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
-from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
 from t5x_like.text.heads.input_format import num_input_ids
@@ -83,7 +83,7 @@ class Loader:
         self._sources, self._shares = opened.sources, opened.shares
         if config.alternate_tasks:
             _check_turns(config, opened, pack=self._make.pack)
-        self._planner = Planner(
+        self._order = ExampleOrder(
             opened.sources,
             opened.shares,
             seed=config.seed,
@@ -102,9 +102,9 @@ class Loader:
             default=opened.ids.vocab_size,
         )
         self._cuts = self.head is not None and process_count == 1
-        self._workers: WorkerPool[list[PlannedExample], Batch] | None = None
+        self._workers: WorkerPool[list[ExampleReference], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and all positions, since the start
-        self._place = self._planner.first
+        self._place = self._order.first
         self._start(row=0)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -249,9 +249,9 @@ class Loader:
     def _made_windows(self, place: LoaderPosition, row: int) -> Iterator[_Window]:
         waiting: deque[tuple[LoaderPosition, int, np.ndarray]] = deque()
 
-        def wanted() -> Iterator[list[PlannedExample]]:
+        def wanted() -> Iterator[list[ExampleReference]]:
             begun = -row  # number of the window's first row, counted over batches
-            for here, planned in self._planner.windows(place):
+            for here, planned in self._order.windows(place):
                 if self.config.group_by_length:
                     key = self.config.seed, "groups", here.window
                     planned = self._make.grouped(planned, self.config.batch_size, key)
@@ -270,7 +270,7 @@ class Loader:
             else:
                 yield _Window(here, num_planned, rows, numbers)
 
-    def _made(self, wanted: Iterator[list[PlannedExample]]) -> Iterator[Batch]:
+    def _made(self, wanted: Iterator[list[ExampleReference]]) -> Iterator[Batch]:
         if self.config.num_workers:
             self._workers = WorkerPool(
                 self._make, self.config.num_workers, owner="the loader", flag="num_workers"

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.text.batches.example_order import WINDOW_EXAMPLES
 from t5x_like.text.batches.example_sources import ExampleMaker, StoredSource
 from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.order import key_of, shuffled
-from t5x_like.text.batches.planner import WINDOW_EXAMPLES
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, MAX_CHUNK, lay_window, texts_of
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, Text
 from t5x_like.text.objectives.random_bits import seeds_of_rows

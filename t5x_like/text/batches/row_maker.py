@@ -7,10 +7,10 @@ import numpy as np
 
 from t5x_like.batch import Batch, bucket_length, map_streams
 from t5x_like.text.batches.batch_layout import BatchLayout
+from t5x_like.text.batches.example_order import ExampleReference
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.order import key_of, permuted
-from t5x_like.text.batches.planner import PlannedExample
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 
 # Streams whose limits count for packing: 0 the encoder's, 1 the decoder's.
@@ -34,7 +34,7 @@ class RowMaker(NamedTuple):
     pack: bool
     zero_is_padding: bool
 
-    def __call__(self, planned: Sequence[PlannedExample]) -> Batch:
+    def __call__(self, planned: Sequence[ExampleReference]) -> Batch:
         """Return as many rows as the examples need."""
         examples = self._examples(planned)
         numbers = [[number] for number in range(len(examples))]
@@ -49,8 +49,8 @@ class RowMaker(NamedTuple):
         return BatchLayout(self.spec, self.lengths, self.pack, self.zero_is_padding).batch(rows)
 
     def grouped(
-        self, planned: Sequence[PlannedExample], batch_size: int, key: tuple[object, ...]
-    ) -> list[PlannedExample]:
+        self, planned: Sequence[ExampleReference], batch_size: int, key: tuple[object, ...]
+    ) -> list[ExampleReference]:
         """Order examples in groups of similar length.
 
         Args:
@@ -58,7 +58,7 @@ class RowMaker(NamedTuple):
           batch_size: Examples of a group.
           key: Random key of the order of the groups.
         """
-        found: list[PlannedExample] = []
+        found: list[ExampleReference] = []
         epochs = sorted({each.epoch for each in planned}) if len(self.sources) == 1 else [None]
         for epoch in epochs:
             rows = [each for each in planned if epoch in (None, each.epoch)]
@@ -67,19 +67,19 @@ class RowMaker(NamedTuple):
             found += [rows[number] for number in order]
         return found
 
-    def _size(self, planned: PlannedExample) -> int:
+    def _size(self, planned: ExampleReference) -> int:
         """Return the row length of an example for an encoder head."""
         source = self.sources[planned.task]
         assert isinstance(source, HeadSource)
         return int(source.sizes(planned.epoch, [planned.position])[0])
 
-    def release(self, planned: Sequence[PlannedExample]) -> None:
+    def release(self, planned: Sequence[ExampleReference]) -> None:
         """Let sources free the memory of these examples and all before them."""
         last = {example.task: (example.epoch, example.position + 1) for example in planned}
         for task, place in last.items():
             self.sources[task].release(*place)
 
-    def _examples(self, planned: Sequence[PlannedExample]) -> list[Example]:
+    def _examples(self, planned: Sequence[ExampleReference]) -> list[Example]:
         """Make examples, grouped by task and epoch."""
         numbers: dict[tuple[int, int], list[int]] = {}
         for number, example in enumerate(planned):

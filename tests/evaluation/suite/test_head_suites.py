@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.evaluation import head_plan
+from t5x_like.evaluation import head_evaluator
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
@@ -113,7 +113,7 @@ def test_a_killed_evaluation_continues_and_ends_as_if_never_killed(data, tmp_pat
     evaluate_suite(run_of(bert, data, tmp_path), shown=False)
     path = tmp_path / "out/glue_rte_v002/predictions.jsonl"
     whole = path.read_bytes()
-    monkeypatch.setattr(head_plan, "_BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(head_evaluator, "_BATCHES_AT_ONCE", 1)
     calls = []
     scores = HeadPredictor.scores
 

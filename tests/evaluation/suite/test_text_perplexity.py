@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation import perplexity
-from t5x_like.evaluation.perplexity import PerplexityPlan, measure_texts
+from t5x_like.evaluation.perplexity import PerplexityEvaluator, measure_texts
 from t5x_like.evaluation.questions import Question, Questions
 from t5x_like.io.progress import Progress
 from t5x_like.partitioning.mesh import MeshConfig
@@ -69,7 +69,7 @@ def test_what_cannot_be_measured_is_reported(t5, model):
 def test_rows_are_given_as_soon_as_their_texts_are_measured(model, monkeypatch, capsys):
     texts = ["One text.", "Another.", TEXT, TEXT + "The end.", "A last one."]
     rows = tuple(Question(number, "", text, {}) for number, text in enumerate(texts))
-    plan = PerplexityPlan(
+    plan = PerplexityEvaluator(
         model=model, questions=Questions(task="texts", split="test", rows=rows), length=32, batch_size=8
     )
     parts = [part for part in plan.answer(model.params) if part]

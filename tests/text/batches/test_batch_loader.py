@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
 from t5x_like.text import registry
-from t5x_like.text.batches import planner
+from t5x_like.text.batches import example_order
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.order import draw_tasks, key_of, permuted, shuffled
@@ -74,7 +74,7 @@ def test_a_restored_loader_gives_the_same_batches_bit_for_bit(mixture, pack, aft
 
 def test_a_streamed_task_resumes_bit_for_bit_and_gives_every_example(make_text_task, monkeypatch):
     # Epochs are read anew for every window: of a thousand examples they would be 34.
-    monkeypatch.setattr(planner, "WINDOW_EXAMPLES", 32)
+    monkeypatch.setattr(example_order, "WINDOW_EXAMPLES", 32)
     name = make_text_task(30)
     settings = config(name, max_tokens_in_memory=1)
     first = build_loader(settings)

@@ -32,7 +32,7 @@ def answer_length(model: TextModel, questions: Questions) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextPlan:
+class TextEvaluator:
     """Rows of one task and the text model that predicts them.
 
     Attributes:
@@ -89,7 +89,7 @@ class TextPlan:
         return self.model.encode_prompts(self.prompter, prompts, length=self.prompt_length)
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
-        """Yield rows of ``predictions.jsonl``, one list for each batch; see ``TaskPlan.answer``.
+        """Yield rows of ``predictions.jsonl``, one list for each batch; see ``TaskEvaluator.answer``.
 
         Batches hold inputs of similar length and don't depend on interruptions.
         """
@@ -107,7 +107,7 @@ class TextPlan:
             ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
-        """Return the task's entry in ``scores.json``; see ``TaskPlan.score``."""
+        """Return the task's entry in ``scores.json``; see ``TaskEvaluator.score``."""
         return score_questions(self.questions, rows, resamples=resamples)
 
     def _record(self, row: Question, answer: Row) -> Row:

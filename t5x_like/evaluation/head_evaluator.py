@@ -21,7 +21,7 @@ _BATCHES_AT_ONCE = 8  # batches whose predictions are written together
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadPlan:
+class HeadEvaluator:
     """Rows of one task and the head that predicts them.
 
     Attributes:
@@ -60,7 +60,7 @@ class HeadPlan:
         return [each.raw.values for each in self.read]
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
-        """Yield rows of ``predictions.jsonl``, the longest first; see ``TaskPlan.answer``.
+        """Yield rows of ``predictions.jsonl``, the longest first; see ``TaskEvaluator.answer``.
 
         Raises:
           ValueError: The model lacks the head that the task needs, or a score is not a number.
@@ -84,7 +84,7 @@ class HeadPlan:
         ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
-        """Return the task's entry in ``scores.json``; see ``TaskPlan.score``."""
+        """Return the task's entry in ``scores.json``; see ``TaskEvaluator.score``."""
         questions = self.questions
         labeled = [number for number, row in enumerate(rows) if row["target"] is not None]
         given = [rows[number]["answer"] for number in labeled]

@@ -8,10 +8,10 @@ import numpy as np
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.order import draw_tasks, key_of, take_turns
 
-WINDOW_EXAMPLES = 1024  # examples planned, made and packed together
+WINDOW_EXAMPLES = 1024  # examples ordered, made and packed together
 
 
-class PlannedExample(NamedTuple):
+class ExampleReference(NamedTuple):
     """Reference to an example.
 
     Attributes:
@@ -54,7 +54,7 @@ class LoaderPosition(NamedTuple):
         return cls(int(written["window"]), tasks, tuple(float(written["shares"][name]) for name in names))
 
 
-class Planner:
+class ExampleOrder:
     """Infinite sequence of training examples, or one pass over every task in turn, by windows.
 
     The task of example ``k`` depends only on ``k`` and the shares, so any position can be reached directly.
@@ -85,13 +85,13 @@ class Planner:
         """Start of the sequence."""
         return LoaderPosition(0, ((0, 0),) * len(self._sources), self._shares)
 
-    def windows(self, place: LoaderPosition) -> Iterator[tuple[LoaderPosition, list[PlannedExample]]]:
+    def windows(self, place: LoaderPosition) -> Iterator[tuple[LoaderPosition, list[ExampleReference]]]:
         """Yield windows from a position on, with their own positions; the first uses the shares of ``place``."""
         while planned := self._plan(place):
             yield place, planned
             place = LoaderPosition(place.window + 1, tuple(self._frontier), self._shares)
 
-    def _plan(self, place: LoaderPosition) -> list[PlannedExample]:
+    def _plan(self, place: LoaderPosition) -> list[ExampleReference]:
         self._frontier = list(place.tasks)
         if not self._repeat:
             return self._in_turn()
@@ -104,8 +104,8 @@ class Planner:
         per_task = [iter(self._advance(task, int(count))) for task, count in enumerate(counts)]
         return [next(per_task[task]) for task in drawn]
 
-    def _in_turn(self) -> list[PlannedExample]:
-        planned: list[PlannedExample] = []
+    def _in_turn(self) -> list[ExampleReference]:
+        planned: list[ExampleReference] = []
         for task, source in enumerate(self._sources):
             while (place := self._frontier[task])[0] == 0 and len(planned) < WINDOW_EXAMPLES:
                 if (remaining := source.remaining(*place)) > 0:
@@ -114,16 +114,18 @@ class Planner:
                     self._frontier[task] = source.following(*place)
         return planned
 
-    def _advance(self, task: int, num_examples: int) -> list[PlannedExample]:
+    def _advance(self, task: int, num_examples: int) -> list[ExampleReference]:
         """Return the task's next examples, over as many epochs as necessary."""
         source = self._sources[task]
-        planned: list[PlannedExample] = []
+        planned: list[ExampleReference] = []
         began = self._frontier[task][0]
         while len(planned) < num_examples:
             epoch, position = self._frontier[task]
             count = min(num_examples - len(planned), source.remaining(epoch, position))
             if count > 0:  # may be negative if a changed objective cuts a window into fewer texts
-                planned += [PlannedExample(task, epoch, place) for place in range(position, position + count)]
+                planned += [
+                    ExampleReference(task, epoch, place) for place in range(position, position + count)
+                ]
                 self._frontier[task] = (epoch, position + count)
                 continue
             self._frontier[task] = source.following(epoch, position)
