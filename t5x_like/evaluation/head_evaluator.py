@@ -15,7 +15,8 @@ from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
 from t5x_like.inference.length_batches import length_batches
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
-from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
+from t5x_like.text.heads.head_format import LabeledRow
+from t5x_like.text.tasks.pairs import PairsTask
 
 _BATCHES_AT_ONCE = 8  # batches whose predictions are written together
 
@@ -52,12 +53,12 @@ class HeadEvaluator:
     @property
     def inputs(self) -> dict[int, str]:
         """Input texts by row number."""
-        return {each.number: each.row.input_text for each in self.read}
+        return {each.number: each.input_text for each in self.read}
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
         """Fields of the rows as their files have them, including the test set's index ("idx")."""
-        return [each.raw.values for each in self.read]
+        return [each.values for each in self.read]
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
         """Yield rows of ``predictions.jsonl``, the longest first; see ``TaskEvaluator.answer``.
@@ -77,7 +78,7 @@ class HeadEvaluator:
         scores = self.predictor.scores(params, part)
         if self.refuses_nan:
             self._require_numbers(part, scores)
-        found = head_predictions(part, self.order.applied(scores), self.spans).rows(part)
+        found = part.rows(*head_predictions(part, self.order.applied(scores), self.spans))
         return [
             {"task": part.task, "number": each.number, **row, "cut": int(place in part.examples.cut)}
             for place, (each, row) in enumerate(zip(part.read, found, strict=True))
@@ -88,7 +89,7 @@ class HeadEvaluator:
         questions = self.questions
         labeled = [number for number, row in enumerate(rows) if row["target"] is not None]
         given = [rows[number]["answer"] for number in labeled]
-        entry = score(questions.answers.metrics, questions.targets, given, resamples=resamples)
+        entry = score(questions.metrics, questions.targets, given, resamples=resamples)
         if labeled:
             entry["baseline"] = finite_or_none(self._baseline)
         if thresholds := best_thresholds(rows):
@@ -98,9 +99,7 @@ class HeadEvaluator:
             entry
             | row_counts(self.split, rows, num_labeled=len(labeled))
             | {"invalid": 0, "labels": labels}
-            | class_scores(
-                questions.answers.labels or labels, rows, are_sets=questions.head_format.has_label_sets
-            )
+            | class_scores(questions.labels or labels, rows, are_sets=questions.head_format.has_label_sets)
         )
 
     @functools.cached_property

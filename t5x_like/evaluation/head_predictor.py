@@ -37,22 +37,6 @@ class ClassOrder(NamedTuple):
         return list(scores) if self.places is None else [row[..., list(self.places)] for row in scores]
 
 
-class HeadPredictions(NamedTuple):
-    """Predictions for a list of rows.
-
-    Attributes:
-      answers: The prediction for each row.
-      details: Further fields of each row in ``predictions.jsonl``.
-    """
-
-    answers: list[Answer]
-    details: list[dict[str, Any]]
-
-    def rows(self, questions: HeadQuestions) -> list[dict[str, Any]]:
-        """Return the rows of ``predictions.jsonl``."""
-        return [row | more for row, more in zip(questions.rows(self.answers), self.details, strict=True)]
-
-
 class HeadPredictor:
     """Head of a model, compiled once for each batch shape.
 
@@ -108,8 +92,8 @@ class HeadPredictor:
 
 def head_predictions(
     questions: HeadQuestions, scores: Sequence[np.ndarray], spans: SpanSearch | None = None
-) -> HeadPredictions:
-    """Decode the head's outputs into a prediction for each row.
+) -> tuple[list[Answer], list[dict[str, Any]]]:
+    """Return the prediction for each row, and further fields of its line in ``predictions.jsonl``.
 
     Args:
       questions: Tokenized rows of a task.
@@ -120,13 +104,13 @@ def head_predictions(
     if isinstance(questions.head_format, QuestionAnswering):
         found = span_answers(questions, scores, spans)
         answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in found]
-        return HeadPredictions(answers, [each.described() for each in found])
+        return answers, [each.described() for each in found]
     answers = questions.head_format.answers_of(
-        [each.row for each in questions.read],
+        questions.read,
         scores,
         lambda number: questions.examples.character_offsets(number)[0],
     )
-    return HeadPredictions(answers, [{} for _ in questions.read])
+    return answers, [{} for _ in questions.read]
 
 
 def require_head(model: Any, questions: HeadQuestions) -> None:

@@ -15,10 +15,9 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
 from t5x_like.text.cells import text_of
-from t5x_like.text.heads.head_format import softmax
+from t5x_like.text.heads.head_format import LabeledRow, softmax
 from t5x_like.text.heads.row_cells import column_of
-from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
-from t5x_like.text.tasks.rows import RawRow
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 TEXT = "text"  # column of models that read one text as it is
@@ -167,7 +166,7 @@ class HeadRowPredictor:
 
     def input_text(self, row: LabeledRow) -> str:
         """Implement ``RowPredictor``."""
-        return row.row.input_text
+        return row.input_text
 
     def predict(self, rows: Sequence[LabeledRow]) -> list[RowPrediction]:
         """Implement ``RowPredictor``."""
@@ -175,13 +174,13 @@ class HeadRowPredictor:
             self.definition, list(rows), inputs_length=self.inputs_length, tokenizer=self.tokenizer
         )
         scores = self.predictor.scores(self.params, questions)
-        found = head_predictions(questions, scores, self.spans)
-        written = [questions.answers.written(answer) for answer in found.answers]
+        answers, details = head_predictions(questions, scores, self.spans)
+        written = [questions.written(answer) for answer in answers]
         is_cut = [number in questions.examples.cut for number in range(len(rows))]
-        if any("n_best" in details for details in found.details):
+        if any("n_best" in each for each in details):
             return [
-                _span_prediction(text, details["n_best"], cut)
-                for text, details, cut in zip(written, found.details, is_cut, strict=True)
+                _span_prediction(text, each["n_best"], cut)
+                for text, each, cut in zip(written, details, is_cut, strict=True)
             ]
         return [
             RowPrediction(prediction, *shares, is_cut=cut, separator=questions.head_format.label_separator)
@@ -189,17 +188,17 @@ class HeadRowPredictor:
         ]
 
     def _labeled(self, values: Mapping[str, Any]) -> LabeledRow:
-        return LabeledRow(self.definition.head_format().read(values), RawRow(values, "a line"))
+        return self.definition.head_format().read(values)._replace(values=values)
 
 
 def _shares(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[tuple[Any, Any]]:
     """Return probability and scores of each row."""
     head_format = questions.head_format
     found = head_format.probabilities(
-        [each.row for each in questions.read],
+        questions.read,
         scores,
         lambda number: questions.examples.character_offsets(number)[0],
-        questions.answers.labels,
+        questions.labels,
     )
     if found is None:
         return [(None, None)] * len(questions)

@@ -157,7 +157,7 @@ def _answers_from_windows(
     search: SpanSearch,
 ) -> SpanAnswers:
     assert isinstance(questions.head_format, QuestionAnswering)
-    examples, context = questions.examples, questions.read[row].row.texts[0][1]
+    examples, context = questions.examples, questions.read[row].texts[0][1]
     sizes = [
         (int(examples.offsets[number]), len(examples.character_offsets(number)[0])) for number in numbers
     ]

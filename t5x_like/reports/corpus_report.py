@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from t5x_like.corpora.building.corpus_manifest import SAMPLES, read_manifest
 from t5x_like.io.files import as_path, read_jsonl, write_text
 from t5x_like.reports.corpus_words import count_in_words, decision_in_words, reason_in_words
-from t5x_like.reports.rendering import Headline, number, plural, printable, render, share
+from t5x_like.reports.rendering import Tile, number, plural, printable, render, share
 
 PathLike = str | os.PathLike[str]
 Manifest = Mapping[str, Any]
@@ -85,21 +85,21 @@ def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> s
     )
 
 
-def _headlines(manifest: Manifest) -> list[Headline]:
+def _headlines(manifest: Manifest) -> list[Tile]:
     read, splits = manifest["input"], manifest["splits"]
     pages = sum(split["pages"] for split in splits.values())
     chars = sum(split["chars"] for split in splits.values())
     kept = f"{share(pages, read['pages'])} of {read['pages']:,}; {splits['validation']['pages']:,} for validation"
     text = f"{share(chars, read['chars'])} of {_abbreviated(read['chars'])} characters"
     headlines = [
-        Headline("pages kept", f"{pages:,}", kept, pages > 0),
-        Headline("text kept", _abbreviated(chars), text, chars > 0),
+        Tile("pages kept", f"{pages:,}", kept, pages > 0),
+        Tile("text kept", _abbreviated(chars), text, chars > 0),
     ]
     if duplicates := _duplicates(manifest):
-        headlines.append(Headline("duplicates removed", *duplicates, good=True))
+        headlines.append(Tile("duplicates removed", *duplicates, good=True))
     damaged = manifest["reading"]["damaged"]
     left_out = "times, left out" if damaged else "all of it was read"
-    return [*headlines, Headline("damage in the input", f"{damaged:,}", left_out, not damaged)]
+    return [*headlines, Tile("damage in the input", f"{damaged:,}", left_out, not damaged)]
 
 
 def _duplicates(manifest: Manifest) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from t5x_like.evaluation.scores_file import is_right, read_predictions, read_scores
 from t5x_like.io.files import write_text
 from t5x_like.reports.published_scores import published_for
-from t5x_like.reports.rendering import Headline, number, render, words
+from t5x_like.reports.rendering import Tile, number, render, words
 from t5x_like.text.benchmarks.suites import SUITES
 
 PathLike = str | os.PathLike[str]
@@ -117,10 +117,10 @@ def _introduction(found: Mapping[str, Any]) -> str:
     )
 
 
-def _headlines(found: Mapping[str, Any]) -> list[Headline]:
+def _headlines(found: Mapping[str, Any]) -> list[Tile]:
     """Return the averages, and the first metric of each task next to its baseline."""
     tiles = [
-        Headline(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
+        Tile(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
         for name, each in found["averages"].items()
         if each["score"] is not None
     ]
@@ -134,7 +134,7 @@ def _headlines(found: Mapping[str, Any]) -> list[Headline]:
             )
             against = f"{entry['baseline_name']} {number(baseline)}"
             label = f"{words(short)}: {words(metric)}"
-            tiles.append(Headline(label, number(value), against, value > baseline))
+            tiles.append(Tile(label, number(value), against, value > baseline))
     return tiles[:12]
 
 

@@ -15,8 +15,8 @@ _UNPRINTABLE = re.compile(
 )
 
 
-class Headline(NamedTuple):
-    """Tile at a report's top.
+class Tile(NamedTuple):
+    """Number at the top of a report.
 
     Attributes:
       label: Name of the number.

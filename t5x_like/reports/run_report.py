@@ -11,7 +11,7 @@ from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
-from t5x_like.reports.rendering import Headline, number, render, words
+from t5x_like.reports.rendering import Tile, number, render, words
 from t5x_like.reports.run_facts import run_facts
 from t5x_like.reports.score_tables import lower_is_better
 
@@ -152,7 +152,7 @@ def _values_of(run: ReportedRun) -> dict[str, Any]:
     if entropy is not None:
         loss = next(curve.losses[-1] for curve in curves if curve.held_out)
         label = f"{run.title}: validation loss"
-        headline = Headline(label, f"{loss:.2f}", f"unigram entropy {entropy:.2f}", loss < entropy)
+        headline = Tile(label, f"{loss:.2f}", f"unigram entropy {entropy:.2f}", loss < entropy)
     return {
         "title": run.title,
         "about": run.about,
@@ -172,15 +172,15 @@ def _comparable_entropy(run: ReportedRun, curves: Sequence[Curve]) -> float | No
     return run.unigram_entropy if run.unigram_entropy is not None or not logged else logged[-1]
 
 
-def _score_headlines(scores: Sequence[ReportedScore]) -> list[Headline]:
+def _score_headlines(scores: Sequence[ReportedScore]) -> list[Tile]:
     """Return a headline for the first metric of each task that has a baseline."""
-    first: dict[str, Headline] = {}
+    first: dict[str, Tile] = {}
     for score in scores:
         if score.baseline is None or score.task in first:
             continue
         label = f"{words(score.task)}: {words(score.metric)}"
         against = f"{score.baseline_name} {number(score.baseline)}"
-        first[score.task] = Headline(label, number(score.value), against, bool(score.beats_baseline))
+        first[score.task] = Tile(label, number(score.value), against, bool(score.beats_baseline))
     return list(first.values())
 
 

@@ -91,7 +91,7 @@ def test_a_limit_takes_the_same_rows_of_the_whole_split_each_time(make_task):
         questions = load_questions(task, "validation", limit=12)
         of_head = read_questions(task, "validation", limit=12)
         texts = [row.inputs for row in questions.rows]
-        assert [each.raw.values["inputs"] for each in of_head] == texts
+        assert [each.values["inputs"] for each in of_head] == texts
         numbers = [int(text.split()[1]) for text in texts]
         assert numbers == [3, 12, 15, 25, 32, 35, 40, 43, 46, 48, 52, 56]
         assert [row.number for row in questions.rows] == [each.number for each in of_head] == numbers

@@ -12,8 +12,8 @@ from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import Ensemble
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
+from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.heads import (
     CandidateRanking,
@@ -25,8 +25,6 @@ from t5x_like.text.heads import (
 )
 from t5x_like.text.heads.span_head import squad_or_none
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.pairs import LabeledRow
-from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 CONTEXT = "a b c, d e f g h"
@@ -41,17 +39,15 @@ def tokenizer(tmp_path_factory):
 
 
 def questions_of(tokenizer, form, rows, *, length=16, stride=3):
-    read = [LabeledRow(form.read(values), RawRow(values, "here")) for values in rows]
-    examples = make_examples(form, [each.row for each in read], tokenizer, length=length, stride=stride)
+    read = [form.read(values)._replace(values=values) for values in rows]
+    examples = make_examples(form, read, tokenizer, length=length, stride=stride)
     return HeadQuestions(
         task="task",
         read=read,
         examples=examples,
         lengths=Lengths(length, 2),
         zero_is_padding=True,
-        answers=HeadAnswers(
-            head_format=form, metrics=form.metrics(()), benchmark=None, num_choices=examples.num_choices
-        ),
+        metrics=form.metrics(()),
     )
 
 
@@ -77,7 +73,7 @@ def test_the_answer_is_found_in_the_window_that_holds_it(tokenizer):
     rows = [question("c, d", CONTEXT.index("c")), question("g h", CONTEXT.index("g")), question("b", 2)]
     questions = questions_of(tokenizer, QuestionAnswering(), rows, length=10)
     assert len(questions.examples) > len(rows)
-    answers = head_predictions(questions, perfect_scores(questions), SpanSearch(max_answer_length=5)).answers
+    answers, _ = head_predictions(questions, perfect_scores(questions), SpanSearch(max_answer_length=5))
     assert answers == ["c, d", "g h", "b"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.rows(answers)[0]["target"] == ["c, d"]
@@ -91,7 +87,7 @@ def test_no_answer_is_predicted_only_where_there_may_be_none(tokenizer):
     def answers(threshold):
         return head_predictions(
             questions, scores, SpanSearch(max_answer_length=5, null_score_diff_threshold=threshold)
-        ).answers
+        )[0]
 
     assert answers(0.0) == ["g h", ""]
     assert answers(-9.5) == ["", ""]
@@ -107,8 +103,8 @@ def test_no_answer_is_given_where_it_scores_more_by_over_the_threshold(tokenizer
     scores[4, 0] = scores[4, 1] = 1.0  # the context's first token
     for threshold, answer in ((1.4, ""), (1.5, "a"), (1.6, "a")):
         predictions = head_predictions(questions, [scores], SpanSearch(null_score_diff_threshold=threshold))
-        assert predictions.answers == [answer]
-    (row,) = predictions.rows(questions)
+        assert predictions[0] == [answer]
+    (row,) = questions.rows(*predictions)
     assert row["null_score_diff"] == 1.5
     assert [each["text"] for each in row["n_best"][:2]] == ["", "a"]
     assert row["n_best"][0]["score"] == 3.5
@@ -144,11 +140,11 @@ def test_the_best_answers_are_kept_each_text_once(tokenizer):
     questions = questions_of(tokenizer, QuestionAnswering(), [row], length=32)
     scores = np.full((32, 2), -9.0, np.float32)
     scores[4:8, 0] = scores[4:8, 1] = 3.0, 1.0, 2.0, 0.0
-    predictions = head_predictions(questions, [scores], SpanSearch(n_best=3, max_answer_length=2))
-    (found,) = (each["n_best"] for each in predictions.rows(questions))
+    answers, details = head_predictions(questions, [scores], SpanSearch(n_best=3, max_answer_length=2))
+    (found,) = (each["n_best"] for each in questions.rows(answers, details))
     assert [(each["text"], each["score"]) for each in found] == [("a", 6.0), ("a b", 4.0), ("b a", 3.0)]
-    assert predictions.answers == ["a"]
-    assert "null_score_diff" not in predictions.details[0]
+    assert answers == ["a"]
+    assert "null_score_diff" not in details[0]
 
 
 def test_a_token_begins_an_answer_only_in_the_window_that_has_most_around_it(tokenizer):
@@ -160,8 +156,9 @@ def test_a_token_begins_an_answer_only_in_the_window_that_has_most_around_it(tok
     scores = [np.zeros((10, 2), np.float32) for _ in windows]
     scores[0][8] = 9.0, 9.0  # "d" is at the end of the first window,
     scores[1][5] = 5.0, 5.0  # and has a token before it in the second
-    assert head_predictions(questions, scores, SpanSearch(max_answer_length=1)).answers == ["d"]
-    (best, *_) = head_predictions(questions, scores, SpanSearch(max_answer_length=1)).details[0]["n_best"]
+    answers, details = head_predictions(questions, scores, SpanSearch(max_answer_length=1))
+    assert answers == ["d"]
+    (best, *_) = details[0]["n_best"]
     assert best["score"] == 10.0
 
 
@@ -179,7 +176,7 @@ def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
     scores = np.zeros((9, 2), np.float32)
     scores[:, 1] = 1.0  # all outside, but for the first tokens of "ab" and "def"
     scores[[1, 4], 0] = 2.0
-    (found,) = head_predictions(questions, [scores]).answers
+    ((found,), _) = head_predictions(questions, [scores])
     assert found == [0, 1, 0, 1, 1]
     assert questions.examples.num_cut == 1
     assert questions.rows([found])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
@@ -206,7 +203,7 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
         np.array(pair, np.float32)
         for pair in [(0, 1), (5, 7), (0, 0), (0, 1), (9, 9), (0, 3), (1, 1), (0, 0)]
     ]
-    answers = head_predictions(questions, scores).answers
+    answers, _ = head_predictions(questions, scores)
     assert answers == ["c d", "d", "g"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["d", "c", "g"]) == {"em": 0.0, "f1": pytest.approx(100 / 3)}
@@ -217,10 +214,8 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
 def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
     benchmark = catalogue.benchmark("super_glue_record_v102")
     tokenized = questions_of(tokenizer, CandidateRanking(), GAPS)
-    answers = replace(
-        tokenized.answers, benchmark=benchmark, metrics=tokenized.head_format.metrics(benchmark.metrics)
-    )
-    questions = replace(tokenized, answers=answers)
+    metrics = tokenized.head_format.metrics(benchmark.metrics)
+    questions = replace(tokenized, benchmark=benchmark, metrics=metrics)
     assert questions.score(["c d", "b", "g"]) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["a", "b", "g"]) == {"em": 50.0, "f1": 50.0}
     (row, *_) = questions.rows(["c d", "b", "g"])

@@ -19,14 +19,14 @@ from t5x_like.model.layers.attention import KeysValues
 _OF_ROWS = ("key_mask", "positions", "block_positions", "token_types")
 
 
-class HeadsCache(NamedTuple):
+class KeyValueCache(NamedTuple):
     """Keys and values with heads before places. Attention reads them as they lie, where places first are transposed."""
 
     keys: Float[Array, "*layers B G P K"]
     values: Float[Array, "*layers B G P K"]
 
     @classmethod
-    def of(cls, keys_values: KeysValues) -> "HeadsCache":
+    def of(cls, keys_values: KeysValues) -> "KeyValueCache":
         """Return the cache of keys and values."""
         return cls(*(jnp.swapaxes(each, -3, -2) for each in keys_values))
 
@@ -44,8 +44,8 @@ class LayerCache(NamedTuple):
       encoded: Cross-attention's keys and values.
     """
 
-    own: HeadsCache
-    encoded: HeadsCache | None
+    own: KeyValueCache
+    encoded: KeyValueCache | None
 
 
 class DecoderCache(NamedTuple):
@@ -106,7 +106,7 @@ def write_at(
             old, some_BGLJK.reshape(*some_BGLJK.shape[:2], -1, some.shape[-1]), start, axis=2
         )
 
-    return cache._replace(own=HeadsCache(*map(write, cache.own, new)))
+    return cache._replace(own=KeyValueCache(*map(write, cache.own, new)))
 
 
 def between_beams(

@@ -13,7 +13,7 @@ from t5x_like.model import named_activations
 from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.kv_cache import HeadsCache, LayerCache, num_places
+from t5x_like.model.layers.kv_cache import KeyValueCache, LayerCache, num_places
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
@@ -112,7 +112,7 @@ class _Layer(NamedTuple):
 
 
 class _LayerOutput(NamedTuple):
-    own: HeadsCache | None
+    own: KeyValueCache | None
     balance_loss: Array
     activations: dict[str, Array]
 
@@ -225,11 +225,11 @@ class Stack(nnx.Module):
         def empty(block: Block, layers: tuple[int, ...]) -> LayerCache:
             attention = block.config.attention
             shape = (len(layers), batch_size, attention.kv_heads, max_length, attention.head_dim)
-            own = HeadsCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+            own = KeyValueCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
             if encoded is None:
                 return LayerCache(own, None)
             encode = jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))
-            return LayerCache(own, HeadsCache.of(encode(block)))
+            return LayerCache(own, KeyValueCache.of(encode(block)))
 
         caches = tuple(map(empty, self._blocks(), self.layer_pattern.slots))
         num_leading = self.layer_pattern.num_leading

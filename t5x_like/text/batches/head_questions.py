@@ -5,78 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.head_examples import HeadExamples, make_examples
+from t5x_like.text.batches.labeled_examples import LabeledExamples, make_examples
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket
 from t5x_like.text.benchmarks.benchmark import Benchmark
-from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
+from t5x_like.text.heads.head_format import Answer, Head, HeadFormat, LabeledRow
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadAnswers:
-    """Conversion of a head's predictions to the values that the task's metrics compare.
-
-    Attributes:
-      head_format: Format of the rows that the head reads.
-      metrics: Metrics of the task.
-      benchmark: Benchmark of the task; None for a task from files.
-      num_choices: Number of choices in each row; 0 without choices.
-    """
-
-    head_format: HeadFormat
-    metrics: Sequence[MetricFunction]
-    benchmark: Benchmark | None
-    num_choices: int
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Class names of the text-to-text format, if the head predicts the same classes."""
-        labels = self.benchmark.labels if self.benchmark else ()
-        return labels if len(labels) == self.head_format.num_answers(self.num_choices) else ()
-
-    def compared(self, read: LabeledRow, answer: Answer) -> Any:
-        """Return a prediction as metrics compare it.
-
-        Args:
-          read: Row that was predicted.
-          answer: Prediction of the head.
-        """
-        if isinstance(answer, list):
-            return self.written(answer)
-        return self._postprocessed(read, self.written(answer), answer)
-
-    def target(self, read: LabeledRow) -> Any:
-        """Return the true label as metrics compare it."""
-        return self._postprocessed(read, None, self.head_format.target(read.row))
-
-    def target_text(self, read: LabeledRow) -> Any:
-        """Return the true label as text."""
-        return self.head_format.written_target(read.row, self.labels)
-
-    def written(self, answer: Answer) -> Any:
-        """Return a prediction as text."""
-        return self.head_format.written(answer, self.labels)
-
-    def _postprocessed(self, read: LabeledRow, text: str | None, otherwise: Any) -> Any:
-        """Postprocess ``text`` (None: the target) of tasks with a text-to-text example; else return ``otherwise``."""
-        if self.benchmark is None or self.benchmark.postprocess is None:
-            return otherwise
-        benchmark: Any = self.benchmark
-        worded: Mapping[str, Any] | None = self.head_format.written_example(
-            lambda: benchmark.word(read.raw.values), has_labels=bool(self.labels)
-        )
-        if worded is None:
-            return otherwise
-        is_target = text is None
-        return benchmark.postprocess(
-            worded["targets"] if is_target else text, example=worded, is_target=is_target
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +28,17 @@ class HeadQuestions:
       examples: Tokenized rows.
       lengths: Maximum lengths of both streams.
       zero_is_padding: Whether id 0 is padding.
-      answers: Conversion of predictions to metric values.
+      metrics: Metrics of the task.
+      benchmark: Benchmark of the task; None for a task from files.
     """
 
     task: str
     read: list[LabeledRow]
-    examples: HeadExamples
+    examples: LabeledExamples
     lengths: Lengths
     zero_is_padding: bool
-    answers: HeadAnswers
+    metrics: Sequence[MetricFunction]
+    benchmark: Benchmark | None = None
 
     def __len__(self) -> int:
         return len(self.read)
@@ -105,7 +46,7 @@ class HeadQuestions:
     @property
     def head_format(self) -> HeadFormat:
         """Format of the rows that the head reads."""
-        return self.answers.head_format
+        return self.examples.head_format
 
     @property
     def head(self) -> Head:
@@ -139,48 +80,93 @@ class HeadQuestions:
         if not rows:
             return {}
         targets = self.targets
-        given = [self.answers.compared(self.read[row], answers[row]) for row in rows]
+        predictions = [self._compared(self.read[row], answers[row]) for row in rows]
         found: dict[str, float] = {}
-        for metric in self.answers.metrics:
-            found |= {name: float(score) for name, score in metric(targets, given).items()}
+        for metric in self.metrics:
+            found |= {name: float(score) for name, score in metric(targets, predictions).items()}
         return found
 
-    def rows(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    def rows(
+        self, answers: Sequence[Answer], details: Sequence[Mapping[str, Any]] = ()
+    ) -> list[dict[str, Any]]:
         """Return lines of ``predictions.jsonl``.
 
         ``target`` is None for unlabeled rows, ``answer`` is the value that metrics compare. Numbers of rows that
         official scorers need are included: ``idx``, SQuAD's ``id``.
+
+        Args:
+          answers: Prediction for each row.
+          details: Further fields of each line.
         """
+        head_format = self.head_format
         return [
             {
                 "task": self.task,
-                "input": read.row.input_text,
-                "target": self.answers.target_text(read) if self.head_format.is_labeled(read.row) else None,
-                "prediction": self.answers.written(answer),
-                "answer": self.answers.compared(read, answer),
+                "input": row.input_text,
+                "target": head_format.written_target(row, self.labels)
+                if head_format.is_labeled(row)
+                else None,
+                "prediction": self.written(answer),
+                "answer": self._compared(row, answer),
                 **{
                     name: value
-                    for name, value in read.raw.values.items()
+                    for name, value in row.values.items()
                     if name == "id" or name.startswith("idx")
                 },
+                **further,
             }
-            for read, answer in zip(self.read, answers, strict=True)
+            for row, answer, further in zip(self.read, answers, details or [{} for _ in answers], strict=True)
         ]
 
     def most_frequent(self, training_rows: Iterator[LabeledRow]) -> list[Answer] | None:
         """Return the most frequent training label for every row; None for heads without such a baseline."""
-        rows = [each.row for each in training_rows if self.head_format.is_labeled(each.row)]
+        rows = [row for row in training_rows if self.head_format.is_labeled(row)]
         answer = self.head_format.most_frequent(rows) if rows else None
         return None if answer is None else [answer for _ in self.read]
 
     @property
     def _labeled(self) -> list[int]:
-        return [index for index, each in enumerate(self.read) if self.head_format.is_labeled(each.row)]
+        return [index for index, row in enumerate(self.read) if self.head_format.is_labeled(row)]
 
     @property
     def targets(self) -> list[Any]:
         """True labels of the labeled rows, as metrics compare them."""
-        return [self.answers.target(self.read[row]) for row in self._labeled]
+        return [
+            self._postprocessed(row, None, self.head_format.target(row))
+            for row in self.read
+            if self.head_format.is_labeled(row)
+        ]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Class names of the text-to-text format, if the head predicts the same classes."""
+        labels = self.benchmark.labels if self.benchmark else ()
+        return labels if len(labels) == self.head_format.num_answers(self.examples.num_choices) else ()
+
+    def written(self, answer: Answer) -> Any:
+        """Return a prediction as text."""
+        return self.head_format.written(answer, self.labels)
+
+    def _compared(self, row: LabeledRow, answer: Answer) -> Any:
+        """Return a prediction as metrics compare it."""
+        if isinstance(answer, list):
+            return self.written(answer)
+        return self._postprocessed(row, self.written(answer), answer)
+
+    def _postprocessed(self, row: LabeledRow, text: str | None, otherwise: Any) -> Any:
+        """Postprocess ``text`` (None: the target) of tasks with a text-to-text example; else return ``otherwise``."""
+        if self.benchmark is None or self.benchmark.postprocess is None:
+            return otherwise
+        benchmark: Any = self.benchmark
+        worded: Mapping[str, Any] | None = self.head_format.written_example(
+            lambda: benchmark.word(row.values), has_labels=bool(self.labels)
+        )
+        if worded is None:
+            return otherwise
+        is_target = text is None
+        return benchmark.postprocess(
+            worded["targets"] if is_target else text, example=worded, is_target=is_target
+        )
 
 
 def read_questions(
@@ -202,7 +188,7 @@ def read_questions(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
     rows = definition.head_rows(split, policy)
-    sample = definition.sample(rows, limit, values_of=lambda row: row.raw.values)
+    sample = definition.sample(rows, limit, values_of=lambda row: row.values)
     read = [row._replace(number=number) for number, row in sample]
     if not read:
         raise definition.none_usable(split, policy)
@@ -229,20 +215,15 @@ def questions_of(
     """
     head_format = definition.head_format()
     tokenizer = tokenizer or open_tokenizer(definition.vocabulary, definition.num_sentinels)
-    rows = (each.row for each in read)
-    examples = make_examples(head_format, rows, tokenizer, length=inputs_length, framing=definition.framing)
+    examples = make_examples(head_format, read, tokenizer, length=inputs_length, framing=definition.framing)
     return HeadQuestions(
         task=definition.name,
         read=read,
         examples=examples,
         lengths=Lengths(inputs_length, 2),
         zero_is_padding=ids_of(tokenizer).pad == 0,
-        answers=HeadAnswers(
-            head_format=head_format,
-            metrics=definition.head_metrics(),
-            benchmark=getattr(definition, "benchmark", None),
-            num_choices=examples.num_choices,
-        ),
+        metrics=definition.head_metrics(),
+        benchmark=getattr(definition, "benchmark", None),
     )
 
 

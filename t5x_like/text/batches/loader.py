@@ -12,7 +12,7 @@ from t5x_like.text import registry
 from t5x_like.text.batches.data_fingerprint import compare, describe
 from t5x_like.text.batches.example_order import ExampleOrder, ExampleReference, LoaderPosition
 from t5x_like.text.batches.example_sources import OpenedTasks
-from t5x_like.text.batches.head_source import HeadSource
+from t5x_like.text.batches.labeled_source import LabeledSource
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
 from t5x_like.text.batches.pretraining_source import PretrainingSource
@@ -97,7 +97,7 @@ class Loader:
             (
                 num_input_ids(opened.vocabulary, source.input_format)
                 for source in opened.sources
-                if isinstance(source, HeadSource)
+                if isinstance(source, LabeledSource)
             ),
             default=opened.ids.vocab_size,
         )

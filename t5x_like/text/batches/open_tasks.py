@@ -17,7 +17,6 @@ from t5x_like.text.batches.example_sources import (
     PairSource,
     ReferenceSource,
 )
-from t5x_like.text.batches.head_source import open_head_task
 from t5x_like.text.batches.in_memory import (
     ExampleStore,
     TooManyTokens,
@@ -25,6 +24,7 @@ from t5x_like.text.batches.in_memory import (
     first_tokens,
     load_in_memory,
 )
+from t5x_like.text.batches.labeled_source import open_head_task
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource

@@ -9,7 +9,7 @@ from t5x_like.batch import Batch, bucket_length, map_streams
 from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.example_order import ExampleReference
 from t5x_like.text.batches.example_sources import ExampleSource
-from t5x_like.text.batches.head_source import HeadSource
+from t5x_like.text.batches.labeled_source import LabeledSource
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 
@@ -70,7 +70,7 @@ class RowMaker(NamedTuple):
     def _size(self, planned: ExampleReference) -> int:
         """Return the row length of an example for an encoder head."""
         source = self.sources[planned.task]
-        assert isinstance(source, HeadSource)
+        assert isinstance(source, LabeledSource)
         return int(source.sizes(planned.epoch, [planned.position])[0])
 
     def release(self, planned: Sequence[ExampleReference]) -> None:

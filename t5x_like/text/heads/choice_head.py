@@ -9,9 +9,9 @@ import numpy as np
 from t5x_like.text.heads.head_format import (
     Answer,
     Head,
-    HeadExample,
     HeadFormat,
-    HeadRow,
+    LabeledExample,
+    LabeledRow,
     Probabilities,
     rounded,
 )
@@ -48,7 +48,7 @@ class MultipleChoice(HeadFormat):
         """Number of choices; 4, as in RACE and SWAG, where a column lists them."""
         return 4 if isinstance(self.choices, str) else len(self.choices)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         if isinstance(self.choices, str):
             choices = [as_text(choice) for choice in column_of(values, self.choices)]
@@ -59,7 +59,7 @@ class MultipleChoice(HeadFormat):
         context = filled(self.context, values)
         label = class_of(values, self.label, [str(number) for number in range(len(choices))])
         first = (context,) if self.context else ()
-        return HeadRow(texts=tuple((*first, choice) for choice in choices), label=label)
+        return LabeledRow(texts=tuple((*first, choice) for choice in choices), label=label)
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
@@ -107,7 +107,7 @@ class CandidateRanking(HeadFormat):
         """Sequence classification head with the labels wrong and right."""
         return Head("sequence_classification", 2)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         candidates = tuple(dict.fromkeys(map(as_text, column_of(values, self.candidates))))
         if not candidates:
@@ -116,26 +116,29 @@ class CandidateRanking(HeadFormat):
         if self.gap not in question:
             raise ValueError(f"the question {question!r} has no {self.gap} for the answer")
         answers = set(map(as_text, values.get(self.answers) or ()))
-        return HeadRow(
+        return LabeledRow(
             texts=tuple((context, question.replace(self.gap, candidate)) for candidate in candidates),
             description=f"{question}\n{context}",
             candidates=candidates,
             rights=tuple(int(each in answers) if answers else UNLABELED for each in candidates),
         )
 
-    def is_labeled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: LabeledRow) -> bool:
         """Implement ``HeadFormat``."""
         return any(right >= 0 for right in row.rights)
 
-    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(
+        self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
+    ) -> Iterable[LabeledExample]:
         """Implement ``HeadFormat``."""
         return [
-            HeadExample((each,), origin, label=right) for each, right in zip(inputs, row.rights, strict=True)
+            LabeledExample((each,), origin, label=right)
+            for each, right in zip(inputs, row.rights, strict=True)
         ]
 
     def answers_of(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
@@ -151,7 +154,7 @@ class CandidateRanking(HeadFormat):
 
     def probabilities(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
         labels: Sequence[str],
@@ -164,12 +167,12 @@ class CandidateRanking(HeadFormat):
             found.append(Probabilities(max(shares), dict(zip(row.candidates, shares, strict=True))))
         return found
 
-    def _odds(self, rows: Sequence[HeadRow], scores: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _odds(self, rows: Sequence[LabeledRow], scores: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the logarithm of the odds of each row's candidates."""
         odds = np.array([row[1] - row[0] for row in scores])
         return np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
 
-    def most_frequent(self, rows: Sequence[HeadRow]) -> None:
+    def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
         """Implement ``HeadFormat``."""
 
     def written_example(
@@ -179,6 +182,6 @@ class CandidateRanking(HeadFormat):
         del has_labels
         return worded()[0]
 
-    def target(self, row: HeadRow) -> list[str]:
+    def target(self, row: LabeledRow) -> list[str]:
         """Return the correct candidates."""
         return [text for text, right in zip(row.candidates, row.rights, strict=True) if right > 0]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow
+from t5x_like.text.heads.head_format import Answer, Head, HeadFormat, LabeledExample, LabeledRow
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming
 from t5x_like.text.heads.row_cells import class_of, columns_in, filled
 from t5x_like.text.objectives.blank_infilling import BlankIds
@@ -52,8 +52,14 @@ class Cloze(HeadFormat):
         return ids, ids.mask if self.special.mask is None else self.special.mask
 
     def encode(
-        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
-    ) -> Iterator[HeadExample]:
+        self,
+        rows: Sequence[LabeledRow],
+        first: int,
+        tokenizer: Any,
+        input_format: InputFormat,
+        *,
+        stride: int,
+    ) -> Iterator[LabeledExample]:
         """Yield examples with an input row for each candidate; text far from the blank is cut.
 
         The tokens of an input row are the text before the blank, the candidate, a mask, and the text after the blank.
@@ -215,10 +221,10 @@ class ClozeClassification(Cloze):
         """Implement ``HeadFormat``."""
         return columns_in(self.pattern)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         left, right = (filled(part, values) for part in self.pattern.split(BLANK))
-        return HeadRow(
+        return LabeledRow(
             texts=((left, right),),
             label=class_of(values, self.label, self.classes),
             candidates=self.words or self.classes,

@@ -65,8 +65,8 @@ class Probabilities(NamedTuple):
     by_class: dict[str, float] | list[dict[str, float]]
 
 
-class HeadRow(NamedTuple):
-    """Texts and label of a row; each head format fills its own fields.
+class LabeledRow(NamedTuple):
+    """Row as a head reads it; each head format fills its own fields.
 
     Attributes:
       texts: One text or two, for each choice or candidate if there are several.
@@ -80,6 +80,8 @@ class HeadRow(NamedTuple):
       rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
       classes: All classes of a row with several, sorted; None for unlabeled rows.
       declared: Values of the streams that the task declares, by name.
+      values: Columns of the source row.
+      number: Position in the split; 0 for a row of no split.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -93,6 +95,8 @@ class HeadRow(NamedTuple):
     rights: tuple[int, ...] = ()
     classes: tuple[int, ...] | None = None
     declared: Mapping[str, float] = {}
+    values: Mapping[str, Any] = {}
+    number: int = 0
 
     @property
     def input_text(self) -> str:
@@ -104,14 +108,14 @@ class HeadRow(NamedTuple):
         return "\n".join(dict.fromkeys(text for texts in self.texts for text in texts))
 
 
-class HeadExample(NamedTuple):
+class LabeledExample(NamedTuple):
     """One tokenized example: an input row, or one for each choice.
 
     Attributes:
       rows: Input rows.
       origin: Index of the task's row; long contexts and candidates make several examples of one row.
-      label: See ``HeadRow``.
-      value: See ``HeadRow``.
+      label: See ``LabeledRow``.
+      value: See ``LabeledRow``.
       span: First and last token of the answer.
       classes: Class of each token, int32 [L], -1 for none; or all classes of the row, [-1] for an unlabeled one.
       starts: First character of each token of the context, int32.
@@ -207,24 +211,30 @@ class HeadFormat(ABC):
         return tuple(getattr(self, name) for name in self.label_parameters)
 
     @abstractmethod
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Extract texts and label from a row's columns.
 
         Raises:
           ValueError: A missing column, an invalid label, or an answer that is not in the context.
         """
 
-    def is_labeled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: LabeledRow) -> bool:
         """Return whether the row has a label."""
         return row.label >= 0
 
-    def trains(self, row: HeadRow) -> bool:
+    def trains(self, row: LabeledRow) -> bool:
         """Return whether a model learns from the row."""
         return self.keeps_unlabeled or self.is_labeled(row)
 
     def encode(
-        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
-    ) -> Iterator[HeadExample]:
+        self,
+        rows: Sequence[LabeledRow],
+        first: int,
+        tokenizer: Any,
+        input_format: InputFormat,
+        *,
+        stride: int,
+    ) -> Iterator[LabeledExample]:
         """Yield the tokenized examples of rows.
 
         Args:
@@ -264,7 +274,9 @@ class HeadFormat(ABC):
         types = input_format.token_types(len(tokens), second)
         return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
 
-    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(
+        self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
+    ) -> Iterable[LabeledExample]:
         """Return the examples of a row with the labels that the model learns.
 
         Args:
@@ -272,7 +284,7 @@ class HeadFormat(ABC):
           origin: Index of the row.
           inputs: Tokenized texts of the row, one for each choice.
         """
-        return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
+        return [LabeledExample(tuple(inputs), origin, label=row.label, value=row.value)]
 
     @property
     def label_separator(self) -> str:
@@ -291,7 +303,7 @@ class HeadFormat(ABC):
 
     def answers_of(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
@@ -307,7 +319,7 @@ class HeadFormat(ABC):
 
     def probabilities(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
         labels: Sequence[str],
@@ -352,7 +364,7 @@ class HeadFormat(ABC):
         named = [fitting[name] if isinstance(name, str) else users_metric(name) for name in names]
         return named or self.metrics(())
 
-    def most_frequent(self, rows: Sequence[HeadRow]) -> Answer | None:
+    def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer | None:
         """Return the most frequent label as a baseline; None if the format has no such baseline."""
         return Counter(row.label for row in rows).most_common(1)[0][0]
 
@@ -373,7 +385,7 @@ class HeadFormat(ABC):
         found = worded() if has_labels else ()
         return found[0] if len(found) == 1 else None
 
-    def target(self, row: HeadRow) -> Any:
+    def target(self, row: LabeledRow) -> Any:
         """Return the true label as metrics compare it."""
         return row.label
 
@@ -386,7 +398,7 @@ class HeadFormat(ABC):
         """
         return labels[answer] if labels and isinstance(answer, int) else answer
 
-    def written_target(self, row: HeadRow, labels: Sequence[str]) -> Any:
+    def written_target(self, row: LabeledRow, labels: Sequence[str]) -> Any:
         """Return the true label as text; see ``written``."""
         return self.written(self.target(row), labels)
 

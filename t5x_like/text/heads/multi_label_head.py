@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadRow, Probabilities, rounded
+from t5x_like.text.heads.head_format import Answer, Head, LabeledExample, LabeledRow, Probabilities, rounded
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, filled
 from t5x_like.text.heads.sequence_head import SequenceClassification
@@ -64,10 +64,10 @@ class MultiLabelClassification(SequenceClassification):
             return self.separator
         return ", " if not any("," in name for name in self.classes) else "|"
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
-        return HeadRow(texts=(texts,), classes=self._classes_of(values.get(self.label)))
+        return LabeledRow(texts=(texts,), classes=self._classes_of(values.get(self.label)))
 
     def _classes_of(self, cell: Any) -> tuple[int, ...] | None:
         """Return the sorted numbers of a cell's classes; None for an unlabeled row."""
@@ -86,18 +86,20 @@ class MultiLabelClassification(SequenceClassification):
             )
         return tuple(sorted(set(numbers)))
 
-    def is_labeled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: LabeledRow) -> bool:
         """Implement ``HeadFormat``."""
         return row.classes is not None
 
-    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(
+        self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
+    ) -> Iterable[LabeledExample]:
         """Implement ``HeadFormat``."""
         classes = (UNLABELED,) if row.classes is None else row.classes
-        return [HeadExample(tuple(inputs), origin, classes=np.array(classes, np.int32))]
+        return [LabeledExample(tuple(inputs), origin, classes=np.array(classes, np.int32))]
 
     def answers_of(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
@@ -107,7 +109,7 @@ class MultiLabelClassification(SequenceClassification):
 
     def probabilities(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
         labels: Sequence[str],
@@ -130,11 +132,11 @@ class MultiLabelClassification(SequenceClassification):
         """Implement ``HeadFormat``."""
         return given or [self.metrics_by_name[name] for name in _DEFAULT_METRICS]
 
-    def most_frequent(self, rows: Sequence[HeadRow]) -> Answer | None:
+    def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer | None:
         """Return the most frequent set of classes."""
         return list(Counter(row.classes or () for row in rows).most_common(1)[0][0])
 
-    def target(self, row: HeadRow) -> list[str]:
+    def target(self, row: LabeledRow) -> list[str]:
         """Return the names of the row's classes."""
         return [self.classes[number] for number in row.classes or ()]
 
@@ -143,7 +145,7 @@ class MultiLabelClassification(SequenceClassification):
         assert isinstance(answer, list)
         return [(labels or self.classes)[number] for number in answer]
 
-    def written_target(self, row: HeadRow, labels: Sequence[str]) -> list[str]:
+    def written_target(self, row: LabeledRow, labels: Sequence[str]) -> list[str]:
         """Implement ``HeadFormat``."""
         del labels
         return self.target(row)

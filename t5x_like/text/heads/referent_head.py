@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.text.heads.cloze_head import BLANK, MaskedCloze
-from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadRow
+from t5x_like.text.heads.head_format import Answer, Head, LabeledExample, LabeledRow
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.noun_phrases import noun_phrases
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_of, column_of
@@ -62,7 +62,7 @@ class ReferentRanking(MaskedCloze):
         """Number of phrases in an example."""
         return self.num_choices
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         row = self.prepare(values) if self.prepare else values
         text, referent = (as_text(column_of(row, name)).strip() for name in (self.text, self.referent))
@@ -72,7 +72,7 @@ class ReferentRanking(MaskedCloze):
             )
         if not referent:
             raise ValueError(f"column {self.referent!r} is empty; it needs the phrase in question")
-        return HeadRow(
+        return LabeledRow(
             texts=(tuple(text.split(BLANK)),),
             label=class_of(row, self.label, _WRONG_RIGHT),
             candidates=(referent, *self._others(row, text, referent)),
@@ -97,22 +97,24 @@ class ReferentRanking(MaskedCloze):
             found.setdefault(each.lower(), each)
         return tuple(found.values())
 
-    def trains(self, row: HeadRow) -> bool:
+    def trains(self, row: LabeledRow) -> bool:
         """Return whether the row's phrase is right, and has others to be compared with."""
         return row.label == 1 and len(row.candidates) > 1
 
-    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(
+        self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
+    ) -> Iterable[LabeledExample]:
         """Implement ``HeadFormat``."""
         """Compare the phrase with the others, as many at a time as an example has room for."""
         size, label = self.num_choices - 1, 0 if self.trains(row) else UNLABELED
         for start in range(1, max(len(inputs), 2), size):
             others = inputs[start : start + size]
             padding = [_NO_INPUT] * (size - len(others))
-            yield HeadExample((inputs[0], *others, *padding), origin, label=label)
+            yield LabeledExample((inputs[0], *others, *padding), origin, label=label)
 
     def answers_of(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
@@ -124,7 +126,7 @@ class ReferentRanking(MaskedCloze):
 
     def probabilities(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
         labels: Sequence[str],

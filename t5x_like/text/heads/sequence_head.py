@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadExample, HeadFormat, HeadRow, OutputScale
+from t5x_like.text.heads.head_format import Answer, Head, HeadFormat, LabeledExample, LabeledRow, OutputScale
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.row_cells import as_text, class_of, columns_in, filled
 from t5x_like.text.metrics import pearson_corrcoef
@@ -61,10 +61,10 @@ class SequenceClassification(HeadFormat):
         """Implement ``HeadFormat``."""
         return columns_in(*self.texts)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
-        return HeadRow(texts=(texts,), label=class_of(values, self.label, self.classes))
+        return LabeledRow(texts=(texts,), label=class_of(values, self.label, self.classes))
 
     def num_answers(self, num_choices: int) -> int:
         """Implement ``HeadFormat``."""
@@ -123,10 +123,10 @@ class Regression(HeadFormat):
         """Implement ``HeadFormat``."""
         return columns_in(*self.texts)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
-        return HeadRow(texts=(texts,), value=self._value(values))
+        return LabeledRow(texts=(texts,), value=self._value(values))
 
     def _value(self, values: RowValues) -> float:
         if values.get(self.label) is None or as_text(values[self.label]) == "":
@@ -141,18 +141,20 @@ class Regression(HeadFormat):
             raise ValueError(f"{self.label} is {value}; it must lie in {self.lowest} … {self.highest}")
         return value
 
-    def is_labeled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: LabeledRow) -> bool:
         """Implement ``HeadFormat``."""
         return not math.isnan(row.value)
 
-    def examples_of(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+    def examples_of(
+        self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
+    ) -> Iterable[LabeledExample]:
         """Implement ``HeadFormat``."""
         value = (row.value - self.mean) / self.deviation
-        return [HeadExample(tuple(inputs), origin, value=value)]
+        return [LabeledExample(tuple(inputs), origin, value=value)]
 
     def answers_of(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
@@ -173,17 +175,17 @@ class Regression(HeadFormat):
 
     def probabilities(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
         labels: Sequence[str],
     ) -> None:
         """Return None: a number has none."""
 
-    def most_frequent(self, rows: Sequence[HeadRow]) -> Answer:
+    def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer:
         """Return the mean, the best constant prediction."""
         return float(np.mean([row.value for row in rows]))
 
-    def target(self, row: HeadRow) -> float:
+    def target(self, row: LabeledRow) -> float:
         """Implement ``HeadFormat``."""
         return row.value

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from t5x_like.text import metrics
-from t5x_like.text.heads.head_format import Head, HeadExample, HeadFormat, HeadRow
+from t5x_like.text.heads.head_format import Head, HeadFormat, LabeledExample, LabeledRow
 from t5x_like.text.heads.input_format import InputFormat
 from t5x_like.text.heads.row_cells import as_text, columns_in, filled
 from t5x_like.text.heads.token_spans import TokenSpans, encode_with_spans, tokens_of
@@ -58,10 +58,10 @@ class QuestionAnswering(HeadFormat):
         """Implement ``HeadFormat``."""
         return columns_in(self.question, self.context)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         question, context = filled(self.question, values), filled(self.context, values)
-        return HeadRow(texts=((question, context),), answers=self._spans(values, context))
+        return LabeledRow(texts=((question, context),), answers=self._spans(values, context))
 
     def _spans(self, values: RowValues, context: str) -> tuple[tuple[int, int], ...] | None:
         given = values.get(self.answers)
@@ -82,13 +82,19 @@ class QuestionAnswering(HeadFormat):
             spans.append((start, start + len(text)))
         return tuple(spans)
 
-    def is_labeled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: LabeledRow) -> bool:
         """Implement ``HeadFormat``."""
         return row.answers is not None
 
     def encode(
-        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
-    ) -> Iterator[HeadExample]:
+        self,
+        rows: Sequence[LabeledRow],
+        first: int,
+        tokenizer: Any,
+        input_format: InputFormat,
+        *,
+        stride: int,
+    ) -> Iterator[LabeledExample]:
         """Yield overlapping windows of each row's context, ``stride`` tokens apart."""
         questions = tokenizer.encode_all([row.texts[0][0] for row in rows])
         contexts = encode_with_spans(tokenizer, [row.texts[0][1] for row in rows])
@@ -108,22 +114,22 @@ class QuestionAnswering(HeadFormat):
         with_answers = {} if self.unanswerable else {"trivia_qa": metrics.trivia_qa}
         return {"squad": squad_or_none, "cmrc": metrics.cmrc, **with_answers}
 
-    def most_frequent(self, rows: Sequence[HeadRow]) -> None:
+    def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
         """Implement ``HeadFormat``."""
 
-    def target(self, row: HeadRow) -> list[str]:
+    def target(self, row: LabeledRow) -> list[str]:
         """Return the texts of the answers."""
         return [row.texts[0][1][start:end] for start, end in row.answers or ()]
 
 
 def _windows(
-    row: HeadRow,
+    row: LabeledRow,
     origin: int,
     question: list[int],
     context: TokenSpans,
     input_format: InputFormat,
     stride: int,
-) -> Iterator[HeadExample]:
+) -> Iterator[LabeledExample]:
     cut_question = question[: min(_MAX_QUESTION_TOKENS, input_format.max_tokens(2) // 2)]
     size = input_format.max_tokens(2) - len(cut_question)
     answer = tokens_of(context, row.answers[0]) if row.answers else None
@@ -142,6 +148,6 @@ def _windows(
                 shift = (0 if input_format.context_first else joined.second) - start
                 span = (answer[0] + shift, answer[1] + shift)
         starts, ends = context.starts[inside], context.ends[inside]
-        yield HeadExample((joined,), origin, span=span, starts=starts, ends=ends, offset=start)
+        yield LabeledExample((joined,), origin, span=span, starts=starts, ends=ends, offset=start)
         if start + size >= len(context.ids):
             return

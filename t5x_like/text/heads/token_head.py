@@ -11,9 +11,9 @@ from t5x_like.text.cells import parsed_cell
 from t5x_like.text.heads.head_format import (
     Answer,
     Head,
-    HeadExample,
     HeadFormat,
-    HeadRow,
+    LabeledExample,
+    LabeledRow,
     Probabilities,
     softmax,
 )
@@ -67,7 +67,7 @@ class TokenClassification(HeadFormat):
         """Implement ``HeadFormat``."""
         return (self.tokens,)
 
-    def read(self, values: RowValues) -> HeadRow:
+    def read(self, values: RowValues) -> LabeledRow:
         """Implement ``HeadFormat``."""
         words = _words(column_of(values, self.tokens), self.tokens)
         given = _listed(values.get(self.tags) or ())
@@ -77,15 +77,21 @@ class TokenClassification(HeadFormat):
         tags = tags or (UNLABELED,) * len(words)
         if len(tags) != len(words):
             raise ValueError(f"{len(words)} words, but {len(tags)} {self.tags}; give one for each word")
-        return HeadRow(texts=((),), words=words, tags=tags)
+        return LabeledRow(texts=((),), words=words, tags=tags)
 
-    def is_labeled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: LabeledRow) -> bool:
         """Implement ``HeadFormat``."""
         return any(tag >= 0 for tag in row.tags)
 
     def encode(
-        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
-    ) -> Iterator[HeadExample]:
+        self,
+        rows: Sequence[LabeledRow],
+        first: int,
+        tokenizer: Any,
+        input_format: InputFormat,
+        *,
+        stride: int,
+    ) -> Iterator[LabeledExample]:
         """Yield rows whose words have their class at the first token (Devlin et al. 2019, §5.3)."""
         del stride
         unknown = ids_of(tokenizer).unknown
@@ -103,11 +109,11 @@ class TokenClassification(HeadFormat):
             classes = np.array([*[-1] * before, *tags[:kept], *[-1] * after], np.int32)
             # Predictions are read at the first tokens of words; ends are unused.
             starts = np.flatnonzero([*[0] * before, *firsts]).astype(np.int32)
-            yield HeadExample((joined,), origin, classes=classes, starts=starts)
+            yield LabeledExample((joined,), origin, classes=classes, starts=starts)
 
     def answers_of(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
@@ -138,7 +144,7 @@ class TokenClassification(HeadFormat):
 
     def probabilities(
         self,
-        rows: Sequence[HeadRow],
+        rows: Sequence[LabeledRow],
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
         labels: Sequence[str],
@@ -155,10 +161,10 @@ class TokenClassification(HeadFormat):
             found.append(Probabilities([max(word) for word in shares], by_class))
         return found
 
-    def most_frequent(self, rows: Sequence[HeadRow]) -> None:
+    def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
         """Implement ``HeadFormat``."""
 
-    def target(self, row: HeadRow) -> list[str | None]:
+    def target(self, row: LabeledRow) -> list[str | None]:
         """Return the names of the words' classes; ``None`` for words without a label."""
         return [None if tag < 0 else self.classes[tag] for tag in row.tags]
 
@@ -168,7 +174,7 @@ class TokenClassification(HeadFormat):
         assert isinstance(answer, list)
         return [self.classes[number] for number in answer]
 
-    def written_target(self, row: HeadRow, labels: Sequence[str]) -> list[str | None]:
+    def written_target(self, row: LabeledRow, labels: Sequence[str]) -> list[str | None]:
         """Implement ``HeadFormat``."""
         del labels
         return self.target(row)

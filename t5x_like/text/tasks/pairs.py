@@ -13,7 +13,7 @@ from t5x_like.batch import FIELDS, DataField
 from t5x_like.config_class import config_class
 from t5x_like.io.files import json_value
 from t5x_like.text.fields import INPUTS, TARGETS, Feature
-from t5x_like.text.heads.head_format import HeadRow
+from t5x_like.text.heads.head_format import LabeledRow
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.heads.row_cells import number_in
 from t5x_like.text.metrics.by_name import MetricFunction
@@ -45,20 +45,6 @@ class TextPair(NamedTuple):
     place: str
     extras: Mapping[str, Any] = {}
     declared: Mapping[str, float] = {}
-
-
-class LabeledRow(NamedTuple):
-    """Row as a head reads it, with the source row.
-
-    Attributes:
-      row: Texts and label.
-      raw: Source row.
-      number: Position in the split; 0 for a row of no split.
-    """
-
-    row: HeadRow
-    raw: RawRow
-    number: int = 0
 
 
 @config_class
@@ -219,7 +205,7 @@ class PairsTask(FileTask[TextPair]):
                     continue
                 try:
                     row = head_format.read(raw.values)
-                    yield LabeledRow(row._replace(declared=self._declared(raw.values)), raw)
+                    yield row._replace(declared=self._declared(raw.values), values=raw.values)
                 except ValueError as error:
                     yield BadRow(self._with_users_columns(str(error)), raw.place)
 

@@ -89,7 +89,7 @@ def test_paragraphs_are_read_as_squads(tmp_path: Path, name: str, file: str) -> 
     assert pairs(name, tmp_path, "validation") == [("question: 何时？ context: 它在三月烧毁。", "三月")]
     task = catalogue.benchmark_task(name, vocabulary="bytes", data_dir=str(tmp_path))
     head = task.head_format()
-    row = next(task.head_rows("validation")).row
+    row = next(task.head_rows("validation"))
     (metric,) = head.metrics(task.metric_functions)
     assert metric([head.target(row)], ["3月"]) == {"em": 0.0, "f1": pytest.approx(50.0)}
 

@@ -49,7 +49,7 @@ def test_a_context_is_a_row_for_each_question(tmp_path: Path, ending: str) -> No
         (f"question: Who ? {context}", "Ann"),
     ]
     task = catalogue.benchmark_task("mrqa_newsqa", vocabulary="bytes", data_dir=str(tmp_path))
-    rows = [found.row for found in task.head_rows("validation")]
+    rows = list(task.head_rows("validation"))
     assert [row.answers for row in rows] == [((22, 26),), ((6, 9),)]
 
 
@@ -102,7 +102,7 @@ def test_entities_are_replaced_by_types_or_marked(tmp_path: Path) -> None:
         "per:city_of_birth",
     )
     task = catalogue.benchmark_task("tacred", vocabulary="bytes", data_dir=str(tmp_path))
-    (first, _) = (found.row for found in task.head_rows("validation"))
+    (first, _) = task.head_rows("validation")
     assert first.texts == (("[OBJ-CITY] ( Norway ) is where [SUBJ-PERSON] was born .",),)
     assert first.label == tacred.RELATIONS.index("per:city_of_birth")
 

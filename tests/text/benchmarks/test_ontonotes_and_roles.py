@@ -184,7 +184,7 @@ def test_every_verb_of_a_sentence_is_a_row(tmp_path: Path) -> None:
         "[ Ann | A0 ] sold and bought [ the mill | A1 ]",
     )
     task = catalogue.benchmark_task("conll2005_srl", vocabulary="bytes", data_dir=str(tmp_path))
-    row = next(task.head_rows("validation")).row
+    row = next(task.head_rows("validation"))
     assert (row.words[1], [task.head_format().class_names[tag] for tag in row.tags][:2]) == (
         "*sold*",
         ["B-A0", "B-V"],

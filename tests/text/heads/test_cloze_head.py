@@ -24,7 +24,7 @@ from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.batches.batch_layout import BatchLayout
-from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.heads import ClozeClassification, InputFraming, MaskedClozeClassification
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.blanks import Blanks, infilling_examples

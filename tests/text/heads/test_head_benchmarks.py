@@ -2,13 +2,11 @@
 
 import pytest
 
-from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
+from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.heads import CandidateRanking, QuestionAnswering, Regression, TokenClassification
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.pairs import LabeledRow
-from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 READ_BY_HEADS = sorted(
@@ -42,31 +40,22 @@ def test_true_answers_score_100(name, tokenizer):
     benchmark = catalogue.benchmark(name)
     form = benchmark.head
     assert form is not None
-    read = [
-        LabeledRow(form.read(example.row), RawRow(example.row, "an example"))
-        for example in benchmark.examples
-    ]
-    examples = make_examples(form, [each.row for each in read], tokenizer, length=64)
+    read = [form.read(example.row)._replace(values=example.row) for example in benchmark.examples]
+    examples = make_examples(form, read, tokenizer, length=64)
     questions = HeadQuestions(
         task=name,
         read=read,
         examples=examples,
         lengths=Lengths(64, 2),
         zero_is_padding=True,
-        answers=HeadAnswers(
-            head_format=form,
-            metrics=form.metrics(benchmark.metrics),
-            benchmark=benchmark,
-            num_choices=examples.num_choices,
-        ),
+        metrics=form.metrics(benchmark.metrics),
+        benchmark=benchmark,
     )
-    answers = [true_answer(form, each.row) for each in read]
+    answers = [true_answer(form, each) for each in read]
     scores = questions.score(answers)
-    assert bool(scores) == any(form.is_labeled(each.row) for each in read)
+    assert bool(scores) == any(form.is_labeled(each) for each in read)
     assert list(scores.values()) == [pytest.approx(100.0)] * len(scores)
     for each, row in zip(read, questions.rows(answers), strict=True):
-        assert (row["target"] is not None) == form.is_labeled(each.row)
-        named = {
-            column: row[column] for column in ("id", "idx") if column in each.raw.values
-        }  # as scorers ask
-        assert named == {column: each.raw.values[column] for column in named}
+        assert (row["target"] is not None) == form.is_labeled(each)
+        named = {column: row[column] for column in ("id", "idx") if column in each.values}  # as scorers ask
+        assert named == {column: each.values[column] for column in named}

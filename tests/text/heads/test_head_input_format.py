@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.heads import QuestionAnswering, TokenClassification
 from t5x_like.text.heads.input_format import InputFormat, fit, input_format_of, num_input_ids
 from t5x_like.text.heads.token_spans import encode_with_spans, encode_words, tokens_of

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.heads import (
     HeadFormat,
     MultipleChoice,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text import registry
-from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import questions_of, read_questions
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.row_maker import group_by_length

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.text import registry
-from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import (

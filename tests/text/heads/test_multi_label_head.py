@@ -8,7 +8,7 @@ import sklearn.metrics
 
 from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.evaluation.row_predictors import RowPrediction
-from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket
 from t5x_like.text.heads import MultiLabelClassification
 from t5x_like.text.objectives.objective import Lengths

@@ -12,7 +12,7 @@ from t5x_like.model.families.family import predict
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.text.batches.batch_layout import BatchLayout
-from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.benchmarks.catalogue import benchmark_task
 from t5x_like.text.benchmarks.pronouns import DprReferents, WscReferents
 from t5x_like.text.benchmarks.wnli_pronouns import WnliReferents

@@ -146,12 +146,12 @@ def test_a_head_reads_lists_and_answers_as_they_are(tmp_path):
     tags = jsonl(tmp_path / "tags.jsonl", {"tokens": ["Ada", "Lovelace", "wrote"], "tags": ["N", "N", "O"]})
     tagging = TokenClassification(classes=("O", "N"))
     (row,) = task(tags, head=tagging, input_template="{tokens}", target_template="{tags}").head_rows("train")
-    assert (row.row.words, row.row.tags) == (("Ada", "Lovelace", "wrote"), (1, 1, 0))
+    assert (row.words, row.tags) == (("Ada", "Lovelace", "wrote"), (1, 1, 0))
     answers = {"text": ["Ada"], "answer_start": [0]}
     spans = jsonl(tmp_path / "spans.jsonl", {"question": "who?", "context": "Ada wrote", "answers": answers})
     templates = {"input_template": "{question} {context}", "target_template": "{answers}"}
     (row,) = task(spans, head=QuestionAnswering(), **templates).head_rows("train")
-    assert row.row.answers == ((0, 3),)
+    assert row.answers == ((0, 3),)
 
 
 @pytest.mark.parametrize(

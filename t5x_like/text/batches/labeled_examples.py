@@ -11,7 +11,7 @@ import numpy as np
 from t5x_like.batch import FIELDS, DataField
 from t5x_like.text.batches.in_memory import RaggedArrayBuilder
 from t5x_like.text.fields import token_dtype
-from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
+from t5x_like.text.heads.head_format import HeadFormat, LabeledExample, LabeledRow
 from t5x_like.text.heads.input_format import InputFormat, InputFraming
 from t5x_like.text.objectives.objective import Example
 
@@ -28,7 +28,7 @@ _VALUES = {
 _SEQUENCES = {"classes": "uint16", "starts": "int32", "ends": "int32"}
 
 
-class HeadExamples:
+class LabeledExamples:
     """Tokenized examples in flat arrays.
 
     Attributes:
@@ -43,7 +43,7 @@ class HeadExamples:
         self,
         head_format: HeadFormat,
         input_format: InputFormat,
-        examples: Iterable[HeadExample],
+        examples: Iterable[LabeledExample],
         vocab_size: int,
         *,
         streams: Sequence[DataField] = (),
@@ -104,7 +104,7 @@ class HeadExamples:
         """Number of rows whose texts were cut to fit."""
         return len(self.cut)
 
-    def part(self, rows: Sequence[int]) -> "HeadExamples":
+    def part(self, rows: Sequence[int]) -> "LabeledExamples":
         """Return the examples of some rows, renumbered in the given order."""
         first, last = (np.searchsorted(self.origins, rows, side) for side in ("left", "right"))
         numbers = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
@@ -184,14 +184,14 @@ class HeadExamples:
 
 def make_examples(
     head_format: HeadFormat,
-    rows: Iterable[HeadRow],
+    rows: Iterable[LabeledRow],
     tokenizer: Any,
     *,
     length: int,
     stride: int = 128,
     framing: InputFraming | None = None,
     streams: Sequence[DataField] = (),
-) -> HeadExamples:
+) -> LabeledExamples:
     """Tokenize rows for a head.
 
     Contexts longer than the row are read in overlapping windows, as BERT reads SQuAD's (Devlin et al. 2019, §4.2 and
@@ -216,11 +216,11 @@ def make_examples(
             "such pair, leave both_orders out of its InputFraming"
         )
 
-    def encoded() -> Iterator[HeadExample]:
+    def encoded() -> Iterator[LabeledExample]:
         remaining, first = iter(rows), 0
         while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
             for each in head_format.encode(chunk, first, tokenizer, input_format, stride=stride):
                 yield each._replace(declared=chunk[each.origin - first].declared)
             first += len(chunk)
 
-    return HeadExamples(head_format, input_format, encoded(), tokenizer.vocab_size, streams=streams)
+    return LabeledExamples(head_format, input_format, encoded(), tokenizer.vocab_size, streams=streams)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text.batches.example_sources import OpenedTask, StoredSource
-from t5x_like.text.batches.head_examples import HeadExamples, make_examples
+from t5x_like.text.batches.labeled_examples import LabeledExamples, make_examples
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.objectives.objective import Example
@@ -19,14 +19,14 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 _log = logging.getLogger(__name__)
 
 
-class HeadSource(StoredSource[HeadExamples]):
+class LabeledSource(StoredSource[LabeledExamples]):
     """Labeled examples in an order drawn for each epoch, or in file order.
 
     Attributes:
       input_format: Special ids and lengths of the inputs.
     """
 
-    def __init__(self, name: str, examples: HeadExamples, *, seed: int, shuffle: bool) -> None:
+    def __init__(self, name: str, examples: LabeledExamples, *, seed: int, shuffle: bool) -> None:
         super().__init__(name, examples, seed=seed, shuffle=shuffle)
         self._sizes = examples.sizes
         self.input_format = examples.input_format
@@ -73,16 +73,16 @@ def open_head_task(task: Task, config: LoaderConfig) -> OpenedTask:
             examples.num_cut,
             config.inputs_length,
         )
-    source = HeadSource(name, examples, seed=config.seed, shuffle=config.shuffle)
+    source = LabeledSource(name, examples, seed=config.seed, shuffle=config.shuffle)
     spec = head_format.spec(examples.num_choices).with_streams(definition.declared_streams)
     return OpenedTask(source, spec, tokenizer)
 
 
 def _labeled(
     definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Any
-) -> HeadExamples:
+) -> LabeledExamples:
     policy = RowPolicy(definition.on_bad_row)
-    read = [each.row for each in definition.head_rows(config.split, policy)]
+    read = list(definition.head_rows(config.split, policy))
     rows = [row for row in read if head_format.trains(row)]
     where = f"task {definition.name!r}, split {config.split!r}"
     if policy.num_skipped:
