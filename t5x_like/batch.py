@@ -192,6 +192,11 @@ def bucket_length(needed: int, limit: int, *, shortest: int = 32) -> int:
     """Return the shortest of ``limit`` and its halves, down to ``shortest``, that holds ``needed`` tokens.
 
     A program is compiled for each length, so there should be few. More tokens than ``limit`` keep their number.
+
+    Args:
+      needed: Number of tokens of the longest row.
+      limit: Highest length.
+      shortest: Lowest length.
     """
     length = max(needed, limit)
     while length % 2 == 0 and length > shortest and length // 2 >= needed:

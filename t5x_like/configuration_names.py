@@ -63,7 +63,7 @@ def name_of(target: Any) -> str:
     return f"{target.__module__}:{target.__qualname__}"
 
 
-def find_attribute(module: Any, path: str) -> Any:
+def _find_attribute(module: Any, path: str) -> Any:
     """Return the attribute that a dotted ``path`` names in a module; None if there is no such thing."""
     for part in path.split("."):
         module = getattr(module, part, None)
@@ -86,7 +86,7 @@ def find_named(name: str) -> Any:
             f't5x_like.configuration_names.trust_module("{module}") if it is installed'
         )
     try:
-        target = find_attribute(importlib.import_module(module), path)
+        target = _find_attribute(importlib.import_module(module), path)
     except ImportError as error:
         raise ValueError(f"there is no {name} here") from error
     if target is None:
@@ -109,7 +109,7 @@ def has_own_name(target: Any) -> bool:
     module, _, path = name_of(target).partition(":")
     if module.split(".")[0] in sys.stdlib_module_names:
         return False
-    return find_attribute(sys.modules.get(module), path) is target
+    return _find_attribute(sys.modules.get(module), path) is target
 
 
 def check_recordable(function: Any, what: str) -> None:

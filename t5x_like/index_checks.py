@@ -84,6 +84,10 @@ def check_labels(labels: np.ndarray, name: str, size: int, shape: Sequence[int])
 def check_some_learned(labels: np.ndarray, name: str) -> None:
     """Check that a loss has something to average.
 
+    Args:
+      labels: Class ids; -100 where there is nothing to learn.
+      name: Name of the argument in messages.
+
     Raises:
       ValueError: All labels are -100, or there are none.
     """
@@ -96,6 +100,11 @@ def check_some_learned(labels: np.ndarray, name: str) -> None:
 
 def check_shape(values: np.ndarray, name: str, shape: Sequence[int]) -> None:
     """Check the shape of an array.
+
+    Args:
+      values: Array to check.
+      name: Name of the argument in messages.
+      shape: Right shape.
 
     Raises:
       ValueError: It has another.

@@ -39,6 +39,10 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
 def conform(value: Any, annotation: Any) -> Any:
     """Convert ``value`` to the annotated type where that is safe (an int to float, a list to tuple, a path to text).
 
+    Args:
+      value: Value from a recipe or a record.
+      annotation: Type to convert to, such as ``tuple[int, ...] | None``.
+
     Raises:
       TypeMismatchError: The value has another type.
     """

@@ -26,6 +26,10 @@ def rows_of(path: str, shape: Sequence[int]) -> int:
 
     >>> rows_of("encoder/layers/0/up/kernel", (6, 8, 32)), rows_of("rnn/layers/2/forward/input/kernel", (8, 32))
     (6, 1)
+
+    Args:
+      path: Path of the weight, with slashes.
+      shape: Shape of the weight.
     """
     if _RECURRENT.fullmatch(path):
         return 1
@@ -117,7 +121,13 @@ def invert(selection: Selection) -> Selection:
 
 
 def combine(left: Selection, right: Selection, *, keep: str = "both") -> Selection:
-    """Return what both selections of the same weights have, or with ``keep="any"`` what one of them has."""
+    """Return what both selections of the same weights have, or with ``keep="any"`` what one of them has.
+
+    Args:
+      left: Selection of weights.
+      right: Another selection of the same weights.
+      keep: "both" for weights in both selections, "any" for those in either.
+    """
     rule = all if keep == "both" else any
     joined = {}
     for path, ours in left.items():
@@ -129,7 +139,12 @@ def combine(left: Selection, right: Selection, *, keep: str = "both") -> Selecti
 
 
 def within(selection: Selection, held: Selection) -> Selection:
-    """Return a selection for a tree that holds only what ``held`` selects: its rows are counted among those."""
+    """Return a selection for a tree that holds a part of the weights only; its rows are counted within that part.
+
+    Args:
+      selection: Selection of all weights.
+      held: Weights and rows in the tree.
+    """
     found = {}
     for path, rows in held.items():
         if isinstance(rows, bool):

@@ -14,10 +14,14 @@ from code_structure import (
     find_phrases,
 )
 from docstring_entries import entries, fragments
+from public_docstrings import pointers_alone, public_names, without_args, without_docstring
 
 MAX_PRIVATE_WORDS = 6  # texts of benchmarks have some
 MAX_BRITISH_SPELLINGS = 3
 MAX_QUESTIONS = 3
+MAX_WITHOUT_ARGS = 352
+MAX_WITHOUT_DOCSTRING = 4
+MAX_POINTERS = 127
 
 
 def test_private_words_stay_out():
@@ -43,6 +47,39 @@ def test_docstrings_say_what_a_thing_is_or_does():
 def test_arguments_and_attributes_have_full_descriptions():
     found = fragments(ROOT)
     assert not found, "\n".join([f"{len(found)} descriptions begin in lower case or as a fragment", *found])
+
+
+def test_public_names_have_docstrings():
+    found = without_docstring(public_names(ROOT))
+    assert len(found) <= MAX_WITHOUT_DOCSTRING, "\n".join([f"{len(found)} names without docstring", *found])
+
+
+def test_public_functions_of_two_or_more_parameters_describe_them():
+    found = without_args(public_names(ROOT))
+    assert len(found) <= MAX_WITHOUT_ARGS, "\n".join([f"{len(found)} functions without Args", *found])
+
+
+def test_no_docstring_only_points_to_another():
+    found = pointers_alone(public_names(ROOT))
+    assert len(found) <= MAX_POINTERS, "\n".join(
+        [f"{len(found)} docstrings only point to others; describe, or leave an override without", *found]
+    )
+
+
+def test_missing_docstrings_and_arguments_are_found(tmp_path):
+    (tmp_path / "t5x_like").mkdir()
+    (tmp_path / "t5x_like/a.py").write_text(
+        'def f(a, b):\n    """Add."""\n\n\ndef g(a):\n    pass\n\n\n'
+        'class Rule(Protocol):\n    """Rule."""\n\n'
+        '    def apply(self, a, b):\n        """Apply.\n\n        Args:\n          a: First.\n        """\n\n\n'
+        'class Cut:\n    """See `Rule`."""\n\n    def apply(self, a, b):\n        pass\n\n'
+        '    def add(self, *, a, **others):\n        """Implement ``Rule``."""\n\n'
+        "    def _f(self, a, b):\n        pass\n"
+    )
+    names = public_names(tmp_path)
+    assert without_args(names) == ["t5x_like/a.py:1: f", "t5x_like/a.py:25: Cut.add"]
+    assert without_docstring(names) == ["t5x_like/a.py:5: g"]
+    assert pointers_alone(names) == ["t5x_like/a.py:19: Cut", "t5x_like/a.py:25: Cut.add"]
 
 
 def test_a_description_that_begins_as_a_fragment_is_found(tmp_path):

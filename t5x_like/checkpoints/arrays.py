@@ -23,6 +23,10 @@ class ArrayStore:
         """Start writing ``leaves``, and return when they are copied off the devices; their memory may be reused.
 
         Lazy arrays must not be mixed with others. They are written one after the other before this returns.
+
+        Args:
+          directory: New folder of the arrays.
+          leaves: Arrays by name.
         """
         if any(isinstance(leaf, LazyArray) for leaf in leaves.values()):
             from t5x_like.checkpoints.lazy_array_writer import write_lazy_arrays  # imports Orbax

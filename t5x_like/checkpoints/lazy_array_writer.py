@@ -17,7 +17,12 @@ _CHUNK_BYTES = 64 * 2**20
 
 
 def write_lazy_arrays(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
-    """Write all arrays. Only one process may call it."""
+    """Write all arrays. Only one process may call it.
+
+    Args:
+      directory: New folder of the arrays.
+      arrays: Arrays by name, which are made while they are written.
+    """
     known = ((LazyArray, _Handler()), (jax.Array, ocp.type_handlers.get_type_handler(jax.Array)))
     registry = ocp.type_handlers.create_type_handler_registry(*known)
     chunks = {name: _chunks(array) for name, array in arrays.items()}

@@ -55,6 +55,10 @@ def _saved_step(path: epath.Path) -> SavedStep:
 def steps_to_keep(directory: epath.Path, keep: int) -> list[int]:
     """Return the newest ``keep`` finished steps, and the newest undamaged one, which is found by reading files.
 
+    Args:
+      directory: Folder of the checkpoints.
+      keep: Number of newest steps, at least 1.
+
     Raises:
       ValueError: ``keep`` is below 1, or no step is undamaged.
     """

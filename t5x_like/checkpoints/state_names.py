@@ -28,7 +28,12 @@ def nest(leaves: dict[str, Any]) -> dict[str, Any]:
 
 
 def refill(like: Any, leaves: dict[str, Any]) -> Any:
-    """Return the containers of ``like`` around the arrays of ``leaves``."""
+    """Return the containers of ``like`` around the arrays of ``leaves``.
+
+    Args:
+      like: Tree with the structure of the result.
+      leaves: Array for each of its leaf names.
+    """
     return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in name_leaves(like)])
 
 
@@ -72,7 +77,13 @@ def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, An
 
 
 def refuse_differences(saved: dict[str, Any], wanted: dict[str, Any], *, where: str) -> None:
-    """Raise ValueError with all differences, if there are any; ``where`` names the checkpoint."""
+    """Raise ValueError with all differences, if there are any.
+
+    Args:
+      saved: Shapes and dtypes of the checkpoint by leaf name.
+      wanted: Those of the model and optimizer.
+      where: Name of the checkpoint in messages.
+    """
     lines = differences(saved, wanted)
     if lines:
         more = [f"… and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []

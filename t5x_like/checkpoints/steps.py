@@ -30,7 +30,12 @@ def finished_steps(directory: epath.Path) -> list[int]:
 
 
 def newest_whole(directory: epath.Path, candidates: list[int]) -> tuple[int | None, list[str]]:
-    """Return the first of ``candidates`` (newest first) that is undamaged, and the problems of those before it."""
+    """Return the first undamaged step of the candidates, and the problems of those before it.
+
+    Args:
+      directory: Folder of the checkpoints.
+      candidates: Steps, newest first.
+    """
     skipped = []
     for step in candidates:
         problem = problem_in(directory / str(step))
@@ -70,7 +75,12 @@ def whole_step(directory: epath.Path, step: int | None = None) -> epath.Path:
 
 
 def note_saved(directory: epath.Path, step: int) -> None:
-    """Note next to the steps that one was saved. A run that has lost all of them is then not taken for a new one."""
+    """Note next to the steps that one was saved. A run that has lost all of them is then not taken for a new one.
+
+    Args:
+      directory: Folder of the checkpoints.
+      step: Step that was saved.
+    """
     write_json(directory / _SAVED, {"step": step})
 
 
@@ -92,7 +102,12 @@ def lost_steps(directory: epath.Path) -> str | None:
 
 
 def make_room(directory: epath.Path, step: int) -> None:
-    """Move later steps out of the way, which a run leaves that went back: to ``<step>.set-aside``."""
+    """Rename later checkpoints to ``<step>.set-aside`` after a run returned to an earlier step.
+
+    Args:
+      directory: Folder of the checkpoints.
+      step: First step to rename.
+    """
     for later in list_steps(directory):
         if later < step:
             continue
@@ -122,14 +137,24 @@ def prune(directory: epath.Path, keep: int, protected: int | None = None) -> Non
 
 
 def delete_all_but(kept: Collection[int | None], directory: epath.Path) -> None:
-    """Delete all steps but ``kept``, finished or not."""
+    """Delete all other steps, finished or not.
+
+    Args:
+      kept: Steps to keep.
+      directory: Folder of the checkpoints.
+    """
     for step in list_steps(directory):
         if step not in kept:
             _remove(directory / str(step))
 
 
 def remove_unfinished(directory: epath.Path, step: int) -> None:
-    """Delete what an unfinished save of ``step`` has written."""
+    """Delete the files of an unfinished save.
+
+    Args:
+      directory: Folder of the checkpoints.
+      step: Step that may be unfinished; a finished one stays.
+    """
     if not is_finished(directory / str(step)):
         _remove(directory / str(step))
 

@@ -164,7 +164,7 @@ def read(
     return sources
 
 
-def find_gin_file(name: str, places: Sequence[str]) -> Path | None:
+def _find_gin_file(name: str, places: Sequence[str]) -> Path | None:
     """Return the file's path in the first of ``places`` that has it; ``""`` is the working directory."""
     candidates = [Path(place) / name for place in places]
     return next((path for path in candidates if path.is_file()), None)
@@ -173,7 +173,7 @@ def find_gin_file(name: str, places: Sequence[str]) -> Path | None:
 def _read_file(
     name: str, places: Sequence[str], sources: GinStatements, *, included_from: tuple[Origin, ...]
 ) -> None:
-    path = find_gin_file(name, places)
+    path = _find_gin_file(name, places)
     if path is None:
         raise _missing_file(name, places, included_from)
     shown = _shown(path)

@@ -28,7 +28,12 @@ def as_ids(eos_token_id: int | tuple[int, ...] | list[int] | None) -> tuple[int,
 
 
 def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, "*dims"]:
-    """Return True where a token is one of ``ids``."""
+    """Return True where a token is one of ``ids``.
+
+    Args:
+      tokens: Token ids.
+      ids: Ids to look for.
+    """
     found = jnp.zeros(tokens.shape, bool)
     for one in ids:
         found |= tokens == one

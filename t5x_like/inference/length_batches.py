@@ -18,6 +18,10 @@ def length_batches(sizes: Sequence[int] | np.ndarray, batch_size: int) -> Iterat
     """Yield the indices of ``batch_size`` rows of similar length, the longest rows first.
 
     A batch that doesn't fit into memory therefore fails at once. Batches depend on the sizes only.
+
+    Args:
+      sizes: Number of tokens of each row.
+      batch_size: Rows of a batch; the last one may have fewer.
     """
     order = np.argsort(-np.asarray(sizes), kind="stable").tolist()
     for start in range(0, len(order), batch_size):
@@ -27,7 +31,13 @@ def length_batches(sizes: Sequence[int] | np.ndarray, batch_size: int) -> Iterat
 def run_by_length(
     sizes: Sequence[int] | np.ndarray, batch_size: int, run: Callable[[list[int]], Sequence[Result]]
 ) -> list[Result]:
-    """Call ``run`` with the indices of each batch, and return one result for each row in the original order."""
+    """Run a function on batches of rows of similar length, and return one result for each row in the original order.
+
+    Args:
+      sizes: Number of tokens of each row.
+      batch_size: Rows of a batch; the last one may have fewer.
+      run: Called with the indices of a batch's rows; returns their results.
+    """
     results: dict[int, Result] = {}
     for numbers in length_batches(sizes, batch_size):
         results |= zip(numbers, run(numbers), strict=True)
@@ -55,7 +65,12 @@ def pad_prompts(
 
 
 def place_rows(rows: Batch | tuple[np.ndarray, ...], mesh: Mesh) -> tuple:
-    """Place a batch on the mesh. Every process holds all rows, and places those that it is responsible for."""
+    """Place a batch on the mesh. Every process holds all rows, and places those that it is responsible for.
+
+    Args:
+      rows: Arrays with one entry for each row of the batch.
+      mesh: Devices.
+    """
     index, count = row_share(mesh)
 
     def share(array: np.ndarray) -> np.ndarray:

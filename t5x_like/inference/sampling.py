@@ -143,9 +143,14 @@ def check_temperature(temperature: float) -> None:
 def truncate_logits(
     logits: Float[Array, "B V"], *, top_k: int | None = None, top_p: float | None = None
 ) -> Float[Array, "B V"]:
-    """Set all logits to minus infinity but the ``top_k`` best, and of those the fewest with probability ``top_p``.
+    """Set logits of unlikely tokens to minus infinity.
 
     Equal logits are kept together; the best token always stays.
+
+    Args:
+      logits: Scores of the next token.
+      top_k: Number of best tokens to keep; None for all.
+      top_p: Of those, the fewest with this probability together are kept; None for all.
     """
     if top_k is not None:
         if top_k < 1:

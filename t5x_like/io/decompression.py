@@ -250,7 +250,12 @@ def import_zstandard() -> Any:
 
 
 def missing_library(name: str, error: ImportError) -> ValueError:
-    """Return the error for a library of the extra ``corpora`` that isn't installed."""
+    """Return the error for a library of the extra ``corpora`` that isn't installed.
+
+    Args:
+      name: Name of the library.
+      error: Reason that its import gave.
+    """
     return ValueError(f"{name} is needed, but {error}; pip install 't5x-like[corpora]'")
 
 

@@ -40,12 +40,22 @@ def _reads_buckets(scheme: str) -> bool:
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write text atomically: readers see the old file or the new one."""
+    """Write text atomically: readers see the old file or the new one.
+
+    Args:
+      path: Local file or one in a bucket.
+      text: Whole content, written as UTF-8.
+    """
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: PathLike, content: bytes) -> None:
-    """Write bytes atomically: to a temporary file in the same folder, which is then renamed."""
+    """Write bytes atomically: to a temporary file in the same folder, which is then renamed.
+
+    Args:
+      path: Local file or one in a bucket.
+      content: Whole content.
+    """
     target = as_path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
@@ -61,7 +71,12 @@ def write_bytes(path: PathLike, content: bytes) -> None:
 
 
 def write_json(path: PathLike, value: Any) -> None:
-    """Write indented JSON atomically; NaN, which JSON can't represent, is refused."""
+    """Write indented JSON atomically; NaN, which JSON can't represent, is refused.
+
+    Args:
+      path: Local file or one in a bucket.
+      value: Value that JSON can represent.
+    """
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -138,7 +153,12 @@ def _refuse_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_jsonl(path: PathLike, rows: Iterable[Any]) -> None:
-    """Write one JSON object on each line, atomically."""
+    """Write one JSON object on each line, atomically.
+
+    Args:
+      path: Local file or one in a bucket.
+      rows: Values that JSON can represent.
+    """
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 

@@ -31,7 +31,6 @@ class Adagrad(OptimizerConfig):
                 raise ValueError(f"{name} is {getattr(self, name)}; give 0 or a positive number")
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:  # noqa: ARG002
-        """See ``OptimizerConfig.update_rule``."""
         return optax.chain(
             optax.scale_by_rss(initial_accumulator_value=self.initial_accumulator, eps=self.epsilon),
             optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),

@@ -24,7 +24,6 @@ class Lamb(Adam):
     epsilon: float = 1e-6
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``OptimizerConfig.update_rule``."""
         return self.chain(axes, scale_by_trust_ratio(axes))
 
 

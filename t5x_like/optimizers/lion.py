@@ -36,7 +36,6 @@ class Lion(OptimizerConfig):
         check_fraction("beta2", self.beta2)
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``OptimizerConfig.update_rule``."""
         return optax.lion(
             cast(optax.Schedule, self.learning_rate),
             b1=self.beta1,

@@ -62,7 +62,6 @@ class Muon(OptimizerConfig):
             raise ValueError(f"num_iterations is {self.num_iterations}; give at least 1")
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``OptimizerConfig.update_rule``."""
         return muon(
             cast(optax.Schedule, self.learning_rate),
             ns_steps=self.num_iterations,

@@ -66,7 +66,6 @@ class OptaxOptimizer:
         return rate_factors(params, None, ())
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """See ``axes_by_path``."""
         return axes_by_path(abstract_state, axes)
 
 

@@ -103,7 +103,6 @@ class OptimizerConfig:
         )
 
     def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
-        """See ``Optimizer.build``."""
         rule = self.update_rule(axes)
         if self.layer_decay is not None or self.rates:
             rule = optax.chain(rule, scale_by_factors(self.rate_factors if factors is None else factors))
@@ -119,7 +118,6 @@ class OptimizerConfig:
         return rate_factors(params, decay, self.rates)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """See ``Optimizer.state_axes``."""
         return state_axes(abstract_state, axes)
 
 
@@ -169,7 +167,6 @@ class Adafactor(OptimizerConfig):
             refuse_unused(self, "epsilon2", "max_parameter_scale", because=because)
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``OptimizerConfig.update_rule``."""
         of_all = [each.name for each in fields(OptimizerConfig) if each.name != "learning_rate"]
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_all}
         return adafactor(axes=axes, **options)
@@ -203,8 +200,13 @@ class Adam(OptimizerConfig):
         check_fraction("beta2", self.beta2)
 
     def chain(self, axes: Any, *last: optax.GradientTransformation) -> optax.GradientTransformation:
-        """Return Adam's step, weight decay, ``last`` and the learning rate, one after the other."""
-        scaled = optax.scale_by_adam if self.bias_correction else scale_by_uncorrected_adam
+        """Return Adam's step, weight decay, further transformations and the learning rate, one after the other.
+
+        Args:
+          axes: Axis names of the weights, which say what decays.
+          *last: Transformations between weight decay and learning rate.
+        """
+        scaled = optax.scale_by_adam if self.bias_correction else _scale_by_uncorrected_adam
         return optax.chain(
             scaled(b1=self.beta1, b2=self.beta2, eps=self.epsilon),
             optax.add_decayed_weights(self.weight_decay_rate, decay_mask(axes)),
@@ -218,11 +220,10 @@ class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101)."""
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``OptimizerConfig.update_rule``."""
         return self.chain(axes)
 
 
-def scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:
+def _scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:
     """Return Adam's step without bias correction; arguments and state are those of ``optax.scale_by_adam``."""
     adam = optax.scale_by_adam(b1=b1, b2=b2, eps=eps)
 
@@ -275,12 +276,22 @@ def state_axes(abstract_state: Any, axes: Any) -> Any:
 
 
 def check_fraction(name: str, value: float | None) -> None:
-    """Raise ValueError unless an option is a fraction below 1."""
+    """Raise ValueError unless an option is a fraction below 1.
+
+    Args:
+      name: Name of the option in messages.
+      value: Its value; None if it is off.
+    """
     if value is not None and not 0 <= value < 1:
         raise ValueError(f"{name} is {value}; it averages over updates and must lie in 0 … 1, 1 excluded")
 
 
 def check_positive(name: str, value: float | None) -> None:
-    """Raise ValueError unless an option is positive or off."""
+    """Raise ValueError unless an option is positive or off.
+
+    Args:
+      name: Name of the option in messages.
+      value: Its value; None if it is off.
+    """
     if value is not None and value <= 0:
         raise ValueError(f"{name} is {value}; give a positive number, or None to switch it off")

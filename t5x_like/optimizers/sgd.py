@@ -22,7 +22,6 @@ class Sgd(OptimizerConfig):
     weight_decay_rate: float = 0.0
 
     def update_rule(self, axes: Any) -> optax.GradientTransformation:
-        """See ``OptimizerConfig.update_rule``."""
         return optax.chain(
             optax.add_decayed_weights(self.weight_decay_rate, decay_mask(axes)),
             optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),

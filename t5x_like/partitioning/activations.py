@@ -105,10 +105,15 @@ def gather_tokens(activations: jax.Array) -> jax.Array:
 
 
 def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
-    """Shard activations inside a layer: ``axis`` along ``model``, and the others whole but for the first; inside jit.
+    """Shard activations inside a layer along ``model``; inside jit.
 
-    The first axis is left to the compiler: of experts it is no rows of the batch. So are the others where ``context``
-    may split them. Does nothing where ``model`` is 1 or doesn't divide the axis.
+    Dimensions between the first and the sharded one stay whole, and the compiler decides where ``context`` may split
+    them. The first is left to the compiler too: of experts it is no rows of the batch. Does nothing where ``model`` is
+    1 or doesn't divide the dimension.
+
+    Args:
+      activations: Array of at least two dimensions.
+      axis: Dimension to shard.
     """
     if not _divided_by(activations, "model", axis=axis):
         return activations
@@ -119,7 +124,12 @@ def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
 
 
 def num_context_parts(num_rows: int, *lengths: int) -> int:
-    """Return the number of parts that ``context`` splits rows into; 1 where it doesn't divide one of the lengths."""
+    """Return the number of parts that ``context`` splits rows into; 1 where it doesn't divide one of the lengths.
+
+    Args:
+      num_rows: Rows of the batch.
+      *lengths: Lengths of the rows' streams in tokens.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     if not _has_rules(mesh) or num_rows % row_groups(mesh):
         return 1
@@ -211,7 +221,12 @@ def num_parts_of_heads(num_heads: int) -> int:
 
 
 def divides_heads(num_rows: int, num_heads: int) -> bool:
-    """Return True if ``model`` is more than 1 and divides the heads, and the mesh divides the rows."""
+    """Return True if ``model`` is more than 1 and divides the heads, and the mesh divides the rows.
+
+    Args:
+      num_rows: Rows of the batch.
+      num_heads: Attention heads.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     return num_parts_of_heads(num_heads) > 1 and num_rows % row_groups(mesh) == 0
 

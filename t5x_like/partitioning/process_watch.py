@@ -63,7 +63,13 @@ class SignHistory:
         self._behind: dict[int, float] = {}
 
     def add(self, index: int, sign: ProcessSign, now: float) -> None:
-        """Note the sign that a process shows."""
+        """Note the sign that a process shows.
+
+        Args:
+          index: Index of the process.
+          sign: Last sign that it wrote.
+          now: Time in seconds.
+        """
         before = self._signs[index]
         self._signs[index] = sign
         if sign.number != before.number:

@@ -92,7 +92,13 @@ def spec_for(
 
 
 def sharding_for(axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> NamedSharding:
-    """Return the sharding of one array; arguments as in :func:`spec_for`."""
+    """Return the sharding of one array.
+
+    Args:
+      axes: Axis name of each dimension.
+      shape: Shape of the array.
+      mesh: Devices.
+    """
     return NamedSharding(mesh, spec_for(axes, shape, mesh)[0])
 
 

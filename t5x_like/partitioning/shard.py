@@ -35,7 +35,13 @@ def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
 
 
 def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
-    """Return ``shapes_tree`` as ``jax.ShapeDtypeStruct`` with shardings; arguments as in ``tree_shardings``."""
+    """Return shapes as ``jax.ShapeDtypeStruct`` with shardings.
+
+    Args:
+      axes_tree: Axis names of each array, as in ``tree_shardings``.
+      shapes_tree: Arrays or shapes.
+      mesh: Devices.
+    """
     return jax.tree.map(
         lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         shapes_tree,
@@ -44,7 +50,13 @@ def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
 
 
 def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
-    """Return one line for each kind of dimension that the mesh does not divide; arguments as in ``tree_shardings``."""
+    """Return one line for each kind of dimension that the mesh does not divide.
+
+    Args:
+      axes_tree: Axis names of each array, as in ``tree_shardings``.
+      shapes_tree: Arrays or shapes.
+      mesh: Devices.
+    """
     leaves: dict[UnsplitDimension, list[str]] = defaultdict(list)
 
     def collect(path: Any, leaf: Any, axes: tuple[str, ...] | None) -> None:
@@ -65,7 +77,12 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def batch_sharding(mesh: Mesh, *, axis: int = 0) -> NamedSharding:
-    """Return the sharding of a batch: rows, on ``axis``, are split along the batch's axes."""
+    """Return the sharding of a batch, whose rows are split along the batch's mesh axes.
+
+    Args:
+      mesh: Devices.
+      axis: Dimension of the rows.
+    """
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, BATCH_MESH_AXES))
 
 
@@ -94,6 +111,10 @@ def batch_shardings(batch: Any, mesh: Mesh) -> Any:
 
 def check_batch_size(batch_size: int, mesh: Mesh) -> None:
     """Refuse a global batch (or microbatch) whose rows the mesh does not divide.
+
+    Args:
+      batch_size: Rows of a batch or microbatch on all devices.
+      mesh: Devices.
 
     Raises:
       ValueError: With the nearest sizes that it divides.
@@ -133,6 +154,10 @@ def check_experts(num_experts: int, parts: int) -> None:
 
 def check_sequence_length(length: int, mesh: Mesh | AbstractMesh) -> None:
     """Refuse rows that ``context`` doesn't divide, or not together with ``model``, which splits tokens too.
+
+    Args:
+      length: Tokens of a row.
+      mesh: Devices.
 
     Raises:
       ValueError: With the nearest lengths that it divides.
@@ -183,6 +208,10 @@ def place(batch: Tree, mesh: Mesh) -> Tree:
     """Return a global batch on the mesh from the rows that this process has read (see :func:`row_share`).
 
     Processes that differ along ``context`` have read the same rows, and place the tokens of their devices.
+
+    Args:
+      batch: Rows that this process has read.
+      mesh: Devices of all processes.
     """
     count = row_share(mesh).count
 

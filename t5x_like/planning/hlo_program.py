@@ -82,7 +82,12 @@ class Instruction(NamedTuple):
         return [int(number) for number in found[1].split(",") if number] if found else []
 
     def number(self, attribute: str, default: int) -> int:
-        """Return the number of an attribute such as ``feature_group_count=4``."""
+        """Return the number of an attribute such as ``feature_group_count=4``.
+
+        Args:
+          attribute: Name of the attribute.
+          default: Result if the instruction doesn't have it.
+        """
         found = re.search(rf"\b{attribute}=(\d+)", self.attributes)
         return int(found[1]) if found else default
 
@@ -159,6 +164,10 @@ class HloProgram(NamedTuple):
 
         The compiler writes the number down for some backends. Otherwise it follows from a counter that starts at a
         constant, grows by a constant and is compared with a constant.
+
+        Args:
+          computation: Computation that contains the loop.
+          loop: Its ``while`` instruction.
         """
         known = _TRIP_COUNT.search(loop.attributes)
         if known:

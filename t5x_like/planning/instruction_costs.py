@@ -8,7 +8,12 @@ from t5x_like.planning.hlo_program import Computation, Instruction
 
 
 def matmul_flops(computation: Computation, instruction: Instruction) -> float:
-    """Return the FLOPs of a matrix product or convolution, 0 for other instructions."""
+    """Return the FLOPs of a matrix product or convolution, 0 for other instructions.
+
+    Args:
+      computation: Computation that contains the instruction.
+      instruction: Any instruction.
+    """
     if instruction.opcode == "dot":
         (left, *_) = computation.operands(instruction)[0].shapes
         contracted = [left.dims[axis] for axis in instruction.dimensions("lhs_contracting_dims")]
@@ -96,7 +101,12 @@ def _valid_positions(left: int, kernel: int, out: int, window: dict[str, str]) -
 
 
 def bytes_moved(computation: Computation, instruction: Instruction) -> float:
-    """Return the bytes that an unfused instruction reads and writes."""
+    """Return the bytes that an unfused instruction reads and writes.
+
+    Args:
+      computation: Computation that contains the instruction.
+      instruction: Any instruction that isn't part of a fusion.
+    """
     written = sum(shape.main_memory_bytes for shape in instruction.shapes)
     operands = computation.operands(instruction)
     read = [sum(shape.main_memory_bytes for shape in operand.shapes) for operand in operands]

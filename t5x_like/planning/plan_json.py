@@ -81,7 +81,12 @@ def decode_json(plan: DecodePlan) -> dict[str, Any]:
 
 
 def outlook(plan: StepPlan, seconds: float) -> dict[str, float]:
-    """Return rates and cost of the recipe if a step takes so many seconds."""
+    """Return rates and cost of the recipe if each step takes some time.
+
+    Args:
+      plan: Plan of a training step.
+      seconds: Time of a step.
+    """
     run = seconds * plan.total_steps
     return {
         "seconds_per_step": seconds,

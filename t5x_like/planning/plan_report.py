@@ -65,7 +65,12 @@ def plan_text(plan: StepPlan, *, title: str) -> str:
 
 
 def decode_text(plan: DecodePlan, *, title: str) -> str:
-    """Return a plan of generation as a table; ``title`` as for ``plan_text``."""
+    """Return a plan of generation as a table.
+
+    Args:
+      plan: Plan of generation.
+      title: First words, such as the recipe's name.
+    """
     compiled = origin_of_counts(plan.topology)
     capacity = plan.topology.chip.memory_bytes
     fits = "" if not capacity else f", {plan.peak / capacity:.0%} of the chip's {gib(capacity)} [data sheet]"

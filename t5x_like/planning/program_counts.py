@@ -153,7 +153,12 @@ def count(text: str, mesh: MeshShape) -> ProgramCounts:
 
 
 def largest_arrays(text: str, number: int) -> list[LargeArray]:
-    """Return the largest arrays that the program computes, each shape and source once."""
+    """Return the largest arrays that the program computes, each shape and source once.
+
+    Args:
+      text: Optimized HLO program.
+      number: Number of arrays.
+    """
     found: dict[tuple[str, str], int] = {}
     for computation in _run_on_their_own(parse(text)):
         for instruction in computation.instructions.values():

@@ -89,7 +89,7 @@ def search(
       known: The plan of the recipe's own settings, if it is there already.
     """
     experiment = resolved(experiment, tasks)
-    own = own_setting(experiment, topology)
+    own = _own_setting(experiment, topology)
     plans = [] if known is None else [(own, known)]
     waiting, too_large, failed = [], [], []
     for setting in settings(experiment, tasks, topology.num_devices):
@@ -112,14 +112,20 @@ def search(
     return SearchResult(sorted(plans, key=_rank), waiting[taken:], too_large, failed)
 
 
-def own_setting(experiment: Experiment, topology: Topology) -> StepSettings:
+def _own_setting(experiment: Experiment, topology: Topology) -> StepSettings:
     """Return the recipe's own settings on a topology."""
     sizes = experiment.mesh.sizes(topology.num_devices)
     return StepSettings(sizes, remat_of(experiment), experiment.data.num_microbatches)
 
 
 def settings(experiment: Experiment, tasks: TaskSet, num_devices: int) -> list[StepSettings]:
-    """Return all settings that divide the batch, those with the fewest changes first."""
+    """Return all settings that divide the batch, those with the fewest changes first.
+
+    Args:
+      experiment: Experiment whose batch and model are kept.
+      tasks: Tasks that it trains on.
+      num_devices: Number of devices to share the work.
+    """
     try:
         own_mesh = experiment.mesh.sizes(num_devices)
     except ValueError:  # the recipe is for other devices
@@ -176,7 +182,12 @@ def meshes(experiment: Experiment, tasks: TaskSet, num_devices: int) -> Iterator
 
 
 def num_experts_of(experiment: Experiment, tasks: TaskSet) -> int:
-    """Return the number of experts in a layer; 0 without experts."""
+    """Return the number of experts in a layer; 0 without experts.
+
+    Args:
+      experiment: Experiment of the model.
+      tasks: Tasks that it trains on.
+    """
     return getattr(resolved(experiment, tasks).model, "num_experts", 0)
 
 

@@ -168,7 +168,13 @@ def compilable(experiment: Experiment, topology: Topology) -> Experiment:
 
 
 def state_plan(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> StateLayout:
-    """Return the shapes and shardings of the training state on a mesh."""
+    """Return the shapes and shardings of the training state on a mesh.
+
+    Args:
+      experiment: Experiment to plan.
+      tasks: Tasks that it trains on.
+      mesh: Devices, which needn't exist.
+    """
     return plan_experiment(
         experiment,
         mesh,
@@ -184,7 +190,13 @@ def _unknown_epoch() -> float:
 
 
 def abstract_batch(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> Batch:
-    """Return the shapes and shardings of a training batch; rows have their full length."""
+    """Return the shapes and shardings of a training batch; rows have their full length.
+
+    Args:
+      experiment: Experiment to plan.
+      tasks: Tasks that it trains on.
+      mesh: Devices, which needn't exist.
+    """
     row = empty_row(experiment.data.train, tasks)
 
     def shape(stream: np.ndarray, sharding: NamedSharding) -> jax.ShapeDtypeStruct:

@@ -63,6 +63,11 @@ class Topology(NamedTuple):
 
         On a TPU a group uses both links of each network axis along which its chips lie; one, where the axis has no link
         between its ends. GPUs of one machine use its links, others the network.
+
+        Args:
+          num_bytes: Bytes that each device sends.
+          mesh: Devices.
+          axes: Mesh axes along which devices form groups; axes that the mesh lacks are ignored.
         """
         along = [mesh.axis_names.index(axis) for axis in axes if axis in mesh.axis_names]
         along = along or list(range(mesh.devices.ndim))

@@ -59,7 +59,12 @@ def write_corpus_report(corpus: PathLike, output: PathLike) -> None:
 
 
 def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> str:
-    """Return the report's HTML."""
+    """Return the report's HTML.
+
+    Args:
+      manifest: Contents of a corpus's ``manifest.json``.
+      samples: Pages with their fates, to show as examples.
+    """
     read, made_from = manifest["input"], manifest["made from"]
     facts = {
         name: value

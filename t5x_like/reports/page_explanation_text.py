@@ -37,7 +37,12 @@ class PageExplanationText:
         return cls(colors=not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size().columns)
 
     def page(self, name: str, explanation: ExplainedPage) -> str:
-        """Return a page's fate with the verdicts of its rules and on its lines, and an empty line."""
+        """Return a page's fate with the verdicts of its rules and on its lines, and an empty line.
+
+        Args:
+          name: URL or position of the page.
+          explanation: Decisions on the page.
+        """
         self._fates[explanation.reason or KEPT] += 1
         self._lines.update(line.decision for line in explanation.lines)
         fate = "kept" if explanation.kept else f"dropped, {explanation.reason}"

@@ -32,7 +32,12 @@ class Tile(NamedTuple):
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a template; values are escaped."""
+    """Render a template; values are escaped.
+
+    Args:
+      template: File name in ``reports/templates``.
+      **values: Variables of the template.
+    """
     return _environment().get_template(template).render(values)
 
 
@@ -49,7 +54,12 @@ def number(value: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Return a part of a whole in percent, with more digits for small parts."""
+    """Return a part of a whole in percent, with more digits for small parts.
+
+    Args:
+      part: Number in the part.
+      whole: Number in all; 0 gives a dash.
+    """
     if not whole:
         return "–"
     if not part:
@@ -61,7 +71,12 @@ def share(part: float, whole: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return ``1 page`` or ``2,000 pages``."""
+    """Return ``1 page`` or ``2,000 pages``.
+
+    Args:
+      count: Number of things.
+      noun: Singular that takes an "s".
+    """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

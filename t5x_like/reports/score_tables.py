@@ -114,7 +114,12 @@ def run_table(results: Mapping[str, Any]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Align columns; the first ``left`` of them to the left, others to the right."""
+    """Return rows as lines of text with aligned columns.
+
+    Args:
+      rows: Cells of each row; all rows have the same number.
+      left: Number of first columns to align on the left; others are aligned on the right.
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

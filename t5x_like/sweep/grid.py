@@ -135,7 +135,12 @@ class _Axis(NamedTuple):
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split at separators outside brackets and quotes; strips the parts."""
+    """Split at separators outside brackets and quotes; strips the parts.
+
+    Args:
+      text: Text to split.
+      separator: One character.
+    """
     parts, start, waiting, quote = [], 0, [], ""
     for place, character in enumerate(text):
         if quote:

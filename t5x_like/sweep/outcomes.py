@@ -169,7 +169,12 @@ def _summary(settings: dict[str, str], group: Sequence[RunOutcome], lowest: bool
 
 
 def best_of(settings: Sequence[SettingSummary], *, lowest: bool = False) -> SettingSummary | None:
-    """Return the setting with the best mean; the first one on a tie."""
+    """Return the setting with the best mean; the first one on a tie.
+
+    Args:
+      settings: Settings with their mean scores.
+      lowest: True if lower scores are better.
+    """
     known = [setting for setting in settings if setting.mean is not None and math.isfinite(setting.mean)]
     sign = -1 if lowest else 1
     return max(known, key=lambda setting: sign * (setting.mean or 0.0), default=None)
@@ -240,7 +245,14 @@ def results(
     lowest: bool = False,
     comparison: Comparison | None = None,
 ) -> dict[str, Any]:
-    """Return the contents of ``results.json``; arguments are those of ``table``."""
+    """Return the contents of ``results.json``.
+
+    Args:
+      outcomes: Finished and failed runs.
+      metric: Name of the score.
+      lowest: True if lower scores are better.
+      comparison: Published scores to add next to the measured ones.
+    """
     settings = summarize(outcomes, lowest=lowest)
     best = best_of(settings, lowest=lowest)
     found: dict[str, Any] = {

@@ -229,7 +229,12 @@ def _locked(directory: Path) -> Iterator[int]:
 
 
 def verb_command(verb: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command of ``t5x-like VERB`` with these flags, in this Python."""
+    """Return the command of ``t5x-like VERB`` with these flags, in this Python.
+
+    Args:
+      verb: Name of the command.
+      arguments: Flags and values after it.
+    """
     return [
         sys.executable,
         "-c",

@@ -162,7 +162,12 @@ class RNNEncoderDecoder(nnx.Module):
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B M E"]:
-        """Return the encoder's output."""
+        """Return the encoder's output.
+
+        Args:
+          tokens: Input ids.
+          segment_ids: 0 for padding; None for rows without padding.
+        """
         return self._encode(tokens, segment_ids, None).output
 
     def prefill(
@@ -346,7 +351,13 @@ def _bridge_widths(config: RNNEncoderDecoderConfig) -> list[tuple[int, int]]:
 
 
 def decoder_input_dim(attention: RNNAttentionConfig | None, *, embed_dim: int, encoded_dim: int) -> int:
-    """Return the width of what the decoder's first layer reads: an embedded token and what is fed with it."""
+    """Return the width of what the decoder's first layer reads: an embedded token and what is fed with it.
+
+    Args:
+      attention: Attention to the encoder; None without.
+      embed_dim: Width of an embedded token.
+      encoded_dim: Width of the encoder's output.
+    """
     fed = {"none": 0, "context": encoded_dim}
     if attention is None:
         return embed_dim

@@ -182,7 +182,14 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B L D"], RNNOutput]:
-        """Return the embedded tokens and the outputs of the layers; see ``RNNStack``."""
+        """Return the embedded tokens and the outputs of the layers; see ``RNNStack``.
+
+        Args:
+          tokens: Token ids.
+          segment_ids: 0 for padding; each segment begins with a state of zeros. None for one segment without padding.
+          states: States before the first token; None for zeros.
+          dropout_key: None for no dropout.
+        """
         with named_activations.scope("decoder"):
             embedded = self.embed(tokens, dropout_key=fold(dropout_key, _TABLE_SITE))
             embedded = named_activations.edited_hidden(embedded, 0, len(self.config.stack.hidden_dims))
@@ -258,7 +265,12 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
     def embed(
         self, tokens: Int[Array, "B L"], *, dropout_key: Key[Array, ""] | None = None
     ) -> Float[Array, "B L D"]:
-        """Return embedded tokens; a dropped word is zero at all its places."""
+        """Return embedded tokens; a dropped word is zero at all its places.
+
+        Args:
+          tokens: Token ids.
+          dropout_key: None for no dropout.
+        """
         config = self.config
         x = self.embedding(tokens, dtype=jnp.dtype(config.compute_dtype))
         if dropout_key is None or config.embedding_dropout_rate == 0.0:
@@ -296,7 +308,12 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         return prompts[:, -1], states
 
     def decode_step(self, tokens: Int[Array, " R"], cache: RNNCache) -> tuple[Float[Array, "R V"], RNNCache]:
-        """Read one token of each row, and return scores of the next one and the updated states."""
+        """Read one token of each row, and return scores of the next one and the updated states.
+
+        Args:
+          tokens: Next token of each row.
+          cache: States after the tokens before it.
+        """
         read = self.read(tokens[:, None], None, cache)[1]
         logits = self.heads(read.output, self.embedding.tokens, None)[0]
         assert logits is not None, "a model without a head over the vocabulary can't generate"

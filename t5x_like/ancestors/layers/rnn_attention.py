@@ -92,7 +92,12 @@ class RNNAttention(nnx.Module):
         self.config = config
 
     def prepare(self, encoded: Float[Array, "B M E"], real: Bool[Array, "B M"] | None) -> AttendedInput:
-        """Return an encoder's outputs with their keys, which are computed once for all queries."""
+        """Return an encoder's outputs with their keys, which are computed once for all queries.
+
+        Args:
+          encoded: Encoder's outputs.
+          real: False for padding; None for rows without padding.
+        """
         return AttendedInput(encoded, encoded if self.key is None else self.key(encoded), real)
 
     def context(self, queries: Float[Array, "R L Q"], attended: AttendedInput) -> Float[Array, "R L E"]:
@@ -113,7 +118,12 @@ class RNNAttention(nnx.Module):
         return contexts.reshape(num_rows, length, contexts.shape[-1])
 
     def join(self, outputs: Float[Array, "R L Q"], contexts: Float[Array, "R L E"]) -> Float[Array, "R L D"]:
-        """Return the joined output of the decoder's outputs and their contexts."""
+        """Return the joined output of the decoder's outputs and their contexts.
+
+        Args:
+          outputs: Decoder's outputs.
+          contexts: Weighted means of the encoder's outputs.
+        """
         return jnp.tanh(self.output(jnp.concatenate([contexts, outputs], axis=-1)))
 
     def _scores(self, queries: Float[Array, "B L Q"], keys: Float[Array, "B M K"]) -> Float[Array, "B L M"]:

@@ -115,7 +115,12 @@ class GRUConfig:
 
 
 def clip(x: Float[Array, "B H"], limit: float | None) -> Float[Array, "B H"]:
-    """Return ``x`` limited to absolute values of ``limit``; ``None`` for no limit."""
+    """Return ``x`` limited to absolute values of ``limit``; ``None`` for no limit.
+
+    Args:
+      x: Values.
+      limit: Highest absolute value.
+    """
     return x if limit is None else jnp.clip(x, -limit, limit)
 
 

@@ -283,7 +283,13 @@ class RNNStack(nnx.Module):
     def drop(
         self, x: Float[Array, "B L _"], rate: float, key: Key[Array, ""] | None
     ) -> Float[Array, "B L _"]:
-        """Apply dropout to inputs or outputs of layers, the same at all positions if it is variational."""
+        """Apply dropout to inputs or outputs of layers, the same at all positions if it is variational.
+
+        Args:
+          x: Inputs or outputs.
+          rate: Share of values set to zero.
+          key: None for no dropout.
+        """
         return dropout(x, rate, key, shared_dim=1 if self.config.variational_dropout else None)
 
     def zero_states(self, num_rows: int) -> tuple[RNNState, ...]:

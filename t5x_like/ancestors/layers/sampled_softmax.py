@@ -88,6 +88,11 @@ def sample_words(key: Key[Array, ""], *, vocab_size: int, num_samples: int) -> I
 
     The highest sums of a log-probability and Gumbel noise are such a sample (Kool et al. 2019, §2.3,
     https://arxiv.org/abs/1903.06059).
+
+    Args:
+      key: Random key.
+      vocab_size: Ids to draw from, the most frequent words first.
+      num_samples: Number of different ids.
     """
     log_probs = jnp.log(_probabilities(jnp.arange(vocab_size), vocab_size))
     noise = jax.random.gumbel(key, (vocab_size,), jnp.float32)
@@ -99,6 +104,11 @@ def expected_counts(ids: Int[Array, "*dims"], *, vocab_size: int, num_samples: i
 
     TensorFlow counts the draws with replacement that the sample took. Here their number is the one that gives
     ``num_samples`` different words on average.
+
+    Args:
+      ids: Ids, the most frequent words first.
+      vocab_size: Ids that are drawn from.
+      num_samples: Number of different ids in a sample.
     """
     num_tries = _num_tries(vocab_size, num_samples)
     if num_tries is None:

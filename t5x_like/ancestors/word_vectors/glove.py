@@ -141,11 +141,17 @@ def count_cooccurrences(text: WordText, window: int) -> Cooccurrences:
 def weighting(
     counts: Float[Array, "B"], count_limit: float | Array, power: float | Array
 ) -> Float[Array, "B"]:
-    """Return ``f(x)``: ``(x / x_max) ** α`` below ``x_max``, else 1 (§3, eq. 9)."""
+    """Return ``f(x)``: ``(x / x_max) ** α`` below ``x_max``, else 1 (§3, eq. 9).
+
+    Args:
+      counts: Co-occurrence counts.
+      count_limit: ``x_max``, above which all counts weigh the same.
+      power: Exponent ``α``.
+    """
     return jnp.minimum(counts / count_limit, 1.0) ** power
 
 
-def glove_loss(
+def _glove_loss(
     words: Float[Array, "B D"],
     contexts: Float[Array, "B D"],
     word_biases: Float[Array, "B"],
@@ -170,11 +176,20 @@ def adagrad_step(
     """Return tables and sums of squared gradients after a step on some entries, and the entries' total loss.
 
     Each entry adds its own squared gradients, as if entries came one by one (Duchi et al. 2011, §1.1).
+
+    Args:
+      tables: Vectors and biases.
+      squares: Sums of squared gradients.
+      words: Row of each entry in the table of words.
+      contexts: Row of each entry in the table of contexts.
+      counts: Co-occurrence count of each entry.
+      weights: Weight of each entry in the loss.
+      rate: Learning rate.
     """
     places = GloveTables(words, contexts, words, contexts)
 
     def total(w: Array, c: Array, b: Array, d: Array) -> Array:
-        return jnp.sum(glove_loss(w, c, b, d, counts, weights))
+        return jnp.sum(_glove_loss(w, c, b, d, counts, weights))
 
     gathered = [table[place] for table, place in zip(tables, places, strict=True)]
     loss, gradients = jax.value_and_grad(total, argnums=(0, 1, 2, 3))(*gathered)

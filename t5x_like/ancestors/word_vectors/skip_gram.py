@@ -185,7 +185,13 @@ def negative_sampling_loss(
 def sample_noise(
     key: Key[Array, ""], cumulative: Float[Array, "W"], shape: tuple[int, ...]
 ) -> Int[Array, "..."]:
-    """Draw words from a cumulative distribution."""
+    """Draw words from a cumulative distribution.
+
+    Args:
+      key: Random key.
+      cumulative: Sums of the words' probabilities, rising to 1.
+      shape: Shape of the drawn ids.
+    """
     drawn = jnp.searchsorted(cumulative, jax.random.uniform(key, shape), side="right")
     return jnp.minimum(drawn, len(cumulative) - 1)  # the last sum may be a little below 1
 
@@ -201,6 +207,14 @@ def descend(
     """Return the tables after a step of gradient descent on the sum of losses, and this sum.
 
     Noise that is the context word itself is left out, as in the authors' program.
+
+    Args:
+      tables: Vectors of words as centers and as contexts.
+      centers: Center word of each pair.
+      contexts: Context word of each pair.
+      noise: Noise words of each pair.
+      is_real: False for padding.
+      rate: Learning rate.
     """
     is_noise = noise != contexts[:, None]
 

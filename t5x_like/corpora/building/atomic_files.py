@@ -62,7 +62,12 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
 
 
 def disk_full(path: str, error: OSError) -> ValueError:
-    """Return the error for a path that can't be written."""
+    """Return the error for a path that can't be written.
+
+    Args:
+      path: File that can't be written.
+      error: The system's reason.
+    """
     return ValueError(
         f"{path} can't be written ({(error.strerror or str(error)).lower()}); make room, then start the same command "
         "again: it continues from what is finished"

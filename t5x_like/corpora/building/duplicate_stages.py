@@ -93,7 +93,12 @@ def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> d
 
 
 def resolve(plan: BuildPlan, step: int) -> dict[str, Any]:
-    """Decide which parts of pages are removed, from the matches of all ranges of hashes."""
+    """Decide which parts of pages are removed, from the matches of all ranges of hashes.
+
+    Args:
+      plan: Corpus to build.
+      step: Index of the recipe's duplicate rule.
+    """
     rule: DuplicateRule = plan.recipe.steps[step]
     paths = [plan.path(stage_name("match", step), n, "gone") for n in range(plan.num_partitions)]
     removed = rule.resolve(_keys(read for path in paths for read in read_blocks(path, 0)))

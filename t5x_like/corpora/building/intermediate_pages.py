@@ -105,7 +105,12 @@ def unpack_versions(content: bytes) -> list[PageVersion]:
 
 
 def write_remaining_pages(writer: BlockWriter, pages: Iterable[RemainingPage]) -> None:
-    """Write pages for one reader, in their order."""
+    """Write pages for one reader, in their order.
+
+    Args:
+      writer: File to write to, in blocks.
+      pages: Pages with their positions.
+    """
     rows, chars = [], 0
     for place, page in pages:
         rows.append((*place, *page))

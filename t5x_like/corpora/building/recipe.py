@@ -86,7 +86,12 @@ class CorpusRecipe:
         return tuple(index for index, step in enumerate(self.steps) if is_duplicate_rule(step))
 
     def page_rules(self, start: int, end: int) -> tuple[tuple[int, PageRule], ...]:
-        """Return the rules for single pages among the steps ``start`` to ``end`` (exclusive), with their indices."""
+        """Return the rules for single pages among some steps, with their indices.
+
+        Args:
+          start: Index of the first step.
+          end: Index after the last step.
+        """
         chosen = tuple(enumerate(self.steps))[start:end]
         return tuple((number, step) for number, step in chosen if hasattr(step, "apply"))
 

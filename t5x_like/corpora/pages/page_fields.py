@@ -24,17 +24,22 @@ class Fields:
         return self.text, self.url, self.timestamp, self.language
 
 
-def placeholder_url(file: str, place: int) -> str:
-    """Return the URL of a document that has none: its file and position, because URLs identify pages."""
-    return f"{os.fspath(file)}#{place}"
+def placeholder_url(file: str, position: int) -> str:
+    """Return the URL of a document that has none: its file and position, because URLs identify pages.
+
+    Args:
+      file: File of the document.
+      position: Number of the document in its file.
+    """
+    return f"{os.fspath(file)}#{position}"
 
 
-def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) -> Page | None:
+def page_of(row: Mapping[str, Any], position: int, fields: Fields, log: FileLog) -> Page | None:
     """Return the page of a row, or None (after logging the reason) for a row without usable text.
 
     Args:
       row: The row.
-      place: Its line or row number, from 1.
+      position: Its line or row number, from 1.
       fields: Names of its fields.
       log: Log of its file.
 
@@ -44,7 +49,7 @@ def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) ->
     text = row.get(fields.text)
     if text is None:
         names = ", ".join(list(row)[:20]) or "none"
-        log.damage("no_text", place, f"no field {fields.text!r}; there are {names}; name it by text_field")
+        log.damage("no_text", position, f"no field {fields.text!r}; there are {names}; name it by text_field")
         return None
     timestamp: Any = row.get(fields.timestamp)
     values = {
@@ -55,14 +60,14 @@ def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) ->
     }
     for name, value in values.items():
         if not isinstance(value, str | None):
-            log.damage("not_text", place, f"{name!r} should be text, not {type(value).__name__}")
+            log.damage("not_text", position, f"{name!r} should be text, not {type(value).__name__}")
             return None
         if value is not None and not value.isascii() and not _is_unicode(value):
-            log.damage("lone_surrogate", place, f"{name!r} holds half a character (a lone surrogate)")
+            log.damage("lone_surrogate", position, f"{name!r} holds half a character (a lone surrogate)")
             return None
-    if not log.has_content(text, place):
+    if not log.has_content(text, position):
         return None
-    url = values[fields.url] or placeholder_url(log.file, place)
+    url = values[fields.url] or placeholder_url(log.file, position)
     return Page(url, text, values[fields.timestamp] or "", language=values[fields.language])
 
 

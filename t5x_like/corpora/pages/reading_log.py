@@ -76,28 +76,28 @@ class FileLog:
         """
         self.log.counts[f"split-{self.kind}-file:{what}"] += number
 
-    def notice(self, what: str, place: int | None, reason: str) -> None:
+    def notice(self, what: str, position: int | None, reason: str) -> None:
         """Count an oddity of a page that is read all the same.
 
         Args:
           what: Name of the oddity, for the key.
-          place: Position in the file.
+          position: Position in the file.
           reason: Message.
         """
-        self._note(f"noticed:{what}", self.where(place) + ": " + reason)
+        self._note(f"noticed:{what}", self.where(position) + ": " + reason)
 
-    def damage(self, what: str, place: int | None, reason: str) -> None:
+    def damage(self, what: str, position: int | None, reason: str) -> None:
         """Count unreadable content.
 
         Args:
           what: Name of the damage, for the key.
-          place: Position in the file; None for the whole file.
+          position: Position in the file; None for the whole file.
           reason: Message.
 
         Raises:
           ValueError: ``on_corruption`` is "fail".
         """
-        message = f"{self.where(place)}: {reason}"
+        message = f"{self.where(position)}: {reason}"
         if self.log.on_corruption == "fail":
             raise ValueError(
                 f"{sentence(message)} Correct the file, or set on_corruption='skip' "
@@ -105,16 +105,16 @@ class FileLog:
             )
         self._note(f"damaged:{what}", message)
 
-    def where(self, place: int | None) -> str:
+    def where(self, position: int | None) -> str:
         """Return the name of a position for messages: ``FILE, record at byte 1234``."""
-        return self.file if place is None else f"{self.file}, {self.unit} {place}"
+        return self.file if position is None else f"{self.file}, {self.unit} {position}"
 
-    def decode(self, content: bytes, place: int, *, inside: str = "", is_cut: bool = False) -> str:
+    def decode(self, content: bytes, position: int, *, inside: str = "", is_cut: bool = False) -> str:
         """Decode UTF-8; invalid bytes are damage, and U+FFFD in the text.
 
         Args:
           content: The bytes.
-          place: Position in the file.
+          position: Position in the file.
           inside: End of the message, such as " of the line".
           is_cut: True if the end of the content is missing, so that an incomplete last character is no damage.
 
@@ -125,18 +125,23 @@ class FileLog:
             return content.decode()
         except UnicodeDecodeError as error:
             if not is_cut or error.end < len(content):
-                self.damage("invalid_utf8", place, f"invalid UTF-8 at byte {error.start}{inside}")
+                self.damage("invalid_utf8", position, f"invalid UTF-8 at byte {error.start}{inside}")
         text = content.decode(errors="replace")
         self.count("replaced_characters", text.count("\ufffd") - content.count("\ufffd".encode()))
         return text
 
-    def has_content(self, text: str, place: int) -> bool:
-        """Return False for a blank text, which is counted; report NUL bytes in others."""
+    def has_content(self, text: str, position: int) -> bool:
+        """Return False for a blank text, which is counted; report NUL bytes in others.
+
+        Args:
+          text: Text of a document.
+          position: Number of the document in its file, for messages.
+        """
         if not text.strip():
             self.count("filtered:no_content")
             return False
         if "\0" in text:
-            self.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
+            self.notice("nul_bytes", position, "the text holds NUL bytes, which are kept")
         return True
 
     def _note(self, what: str, message: str) -> None:

@@ -37,7 +37,12 @@ _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 
 
 def has_longer_word(line: str, max_chars: int) -> bool:
-    """Return True if a word of the line has more than ``max_chars`` characters."""
+    """Return True if a word of the line is longer than the limit.
+
+    Args:
+      line: Text without line breaks.
+      max_chars: Limit in characters.
+    """
     return len(line) > max_chars and max(map(len, line.split()), default=0) > max_chars
 
 
@@ -55,7 +60,12 @@ def ends_a_sentence(line: str) -> bool:
 
 
 def has_words(line: str, at_least: int) -> bool:
-    """Return True if the line has at least ``at_least`` words; it is split no further than needed."""
+    """Return True if the line has enough words; it is split no further than needed.
+
+    Args:
+      line: Text without line breaks.
+      at_least: Number of words that is enough.
+    """
     return at_least < 1 or len(line.split(None, at_least - 1)) >= at_least
 
 
@@ -74,9 +84,13 @@ TOO_FEW_SENTENCES = "filtered:too_few_sentences"
 
 
 def has_sentences(lines: Sequence[str], at_least: int) -> bool:
-    """Return True if lines have at least ``at_least`` sentences, counted line by line; no line may be blank.
+    """Return True if lines have enough sentences, counted line by line.
 
     Sentences are counted only if the lines are too few: a line that isn't blank has at least one.
+
+    Args:
+      lines: Lines of which none is blank.
+      at_least: Number of sentences that is enough.
     """
     if len(lines) >= at_least:
         return True

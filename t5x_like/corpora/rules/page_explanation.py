@@ -59,6 +59,10 @@ def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
     If a page is dropped before the rules for lines, these still see it unchanged, so that its lines are explained.
     Rules after them aren't applied to a dropped page. Without a rule for lines, every line passes.
 
+    Args:
+      page: Page as read.
+      rules: Rules in the order of the recipe.
+
     Raises:
       ValueError: A resource that a rule needs is missing.
     """

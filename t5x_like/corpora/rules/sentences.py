@@ -48,7 +48,11 @@ def split_sentences(text: str) -> list[str]:
 
 
 def count_sentences(text: str, *, at_most: int | None = None) -> int:
-    """Return the number of sentences; a text is read no further than needed to find ``at_most``.
+    """Return the number of sentences.
+
+    Args:
+      text: Text of one or several lines.
+      at_most: Highest number to return: the rest of the text isn't read. None for no limit.
 
     Raises:
       ValueError: Punkt's parameters aren't installed.
@@ -57,7 +61,11 @@ def count_sentences(text: str, *, at_most: int | None = None) -> int:
 
 
 def has_sentences(text: str, at_least: int) -> bool:
-    """Return True if ``count_sentences`` is at least ``at_least``; the ends of a few lines usually show it.
+    """Return True if a text has enough sentences; the ends of a few lines usually show it.
+
+    Args:
+      text: Text of one or several lines.
+      at_least: Number of sentences that is enough.
 
     Raises:
       ValueError: Punkt's parameters aren't installed.

@@ -168,7 +168,7 @@ class Attention(nnx.Module):
           positions: Positions of the tokens, which rotary attention needs.
         """
         keys_BMGK = self._normed_heads(self.key(x), self.key_norm)
-        return KeysValues(self.apply_rotary(keys_BMGK, positions), self._heads(self.value(x)))
+        return KeysValues(self._apply_rotary(keys_BMGK, positions), self._heads(self.value(x)))
 
     def __call__(
         self,
@@ -234,7 +234,7 @@ class Attention(nnx.Module):
     ) -> Float[Array, "B L H K"]:
         """Return normalized and rotated queries of ``x``."""
         queries_BLHK = self._normed_heads(self.query(x), self.query_norm)
-        return self.apply_rotary(queries_BLHK, positions)
+        return self._apply_rotary(queries_BLHK, positions)
 
     def scores(
         self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
@@ -307,7 +307,7 @@ class Attention(nnx.Module):
         averages_BLHK = cudnn_attention(queries, keys, values, mask=mask, bias=bias, scale=self.config.scale)
         return self.out(averages_BLHK.reshape(*queries.shape[:2], -1))
 
-    def apply_rotary(
+    def _apply_rotary(
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
     ) -> Float[Array, "B L H K"]:
         """Rotate queries or keys, if the configuration has rotary positions."""

@@ -132,16 +132,16 @@ class MixtureOfExperts(nnx.Module):
         with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
             logits_BLE = self.router(x.astype(jnp.float32))
         probs_BLE = jax.nn.softmax(logits_BLE)
-        chosen_BLP, gates_BLP = top_experts(probs_BLE, self.config.num_experts_per_token)
+        chosen_BLP, gates_BLP = _top_experts(probs_BLE, self.config.num_experts_per_token)
         capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
         routes = assign_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
-        dispatched_BSD = constrain_rows(dispatch(x, routes))
+        dispatched_BSD = constrain_rows(_dispatch(x, routes))
         inputs_EBCD = constrain_experts(
             jnp.moveaxis(dispatched_BSD.reshape(len(x), num_experts, capacity, -1), 1, 0)
         )
         outputs_EBCD = constrain_experts(self._run_experts(inputs_EBCD, routes, dropout_rate, dropout_key))
         outputs_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(dispatched_BSD.shape))
-        return combine(outputs_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
+        return _combine(outputs_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
 
     def _run_experts(
         self, inputs_EBCD: Array, routes: Routes, dropout_rate: float, dropout_key: Key[Array, ""] | None
@@ -169,7 +169,7 @@ class MixtureOfExperts(nnx.Module):
         return config.balance_weight * balance + config.router_z_weight * jnp.sum(z_BL * real_BL) / num_real
 
 
-def top_experts(
+def _top_experts(
     probs_BLE: Float[Array, "B L E"], num_chosen: int
 ) -> tuple[Int[Array, "B L P"], Float[Array, "B L P"]]:
     """Return the likeliest experts, and gates: the probability of one, or normalized ones (GShard, algorithm 1)."""
@@ -235,13 +235,13 @@ def _observe_by_token(hidden: Float[Array, "E B C F"], routes: Routes) -> Float[
     return jnp.moveaxis(hidden_BSF.reshape(num_rows, num_experts, capacity, width), 1, 0)
 
 
-def dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
+def _dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
     """Return the tokens at their places, and 0 at empty ones."""
     tokens_BS = routes.choices // routes.places.shape[-1]
     return _rows_at(x, tokens_BS, routes.places)
 
 
-def combine(outputs_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
+def _combine(outputs_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
     """Return the sum of the outputs of each token's experts, weighted by its gates."""
     num_rows, length, num_chosen = routes.places.shape
     places_BT = routes.places.reshape(num_rows, length * num_chosen)

@@ -177,7 +177,7 @@ def decoder_weights(
     rows = [
         Weight("embedding/tokens/table", f"{tokens}.weight", padded, copies=copies),
         *([Weight("embedding/positions/table", f"{positions}.weight")] if positions else []),
-        *stack_rows("decoder", decoder.stack, layer),
+        *_stack_rows("decoder", decoder.stack, layer),
     ]
     if norm is not None:
         has_bias = isinstance(norm, LayerNormConfig) and norm.bias
@@ -200,7 +200,7 @@ def decoder_score_rows(
     return score_rows(heads, names)
 
 
-def stack_rows(
+def _stack_rows(
     name: Literal["encoder", "decoder"], stack: StackConfig, layer: Iterable[Weight]
 ) -> list[Weight]:
     """Return the rows of all layers of a stack from those of one, for every slot of its pattern."""

@@ -164,8 +164,11 @@ def benchmark_tasks(
 def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:
     """Return the definitions to register for a name: a benchmark's task, or a mixture's tasks and the mixture.
 
-    Unknown names give an empty list. ``settings`` are arguments of ``benchmark_task``: ``vocabulary``, ``data_dir``,
-    ``on_bad_row``, ``num_sentinels``, ``max_examples``.
+    Unknown names give an empty list.
+
+    Args:
+      name: Name of a benchmark or mixture.
+      **settings: Arguments of ``benchmark_task``, such as ``vocabulary`` and ``data_dir``.
     """
     if name in mixtures():
         mixture = mixtures()[name]

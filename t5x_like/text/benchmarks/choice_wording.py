@@ -55,5 +55,11 @@ class ChoiceWording:
 
 
 def choice_example(row: RowValues, inputs: str, targets: str) -> GoldenExample:
-    """Return a golden example for a row that becomes one example."""
+    """Return a golden example for a row that becomes one example.
+
+    Args:
+      row: Raw row.
+      inputs: Input text that the row should become.
+      targets: Target text that it should become.
+    """
     return GoldenExample(row, ({"inputs": inputs, "targets": targets},))

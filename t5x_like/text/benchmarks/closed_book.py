@@ -77,7 +77,7 @@ def word_trivia(row: RowValues) -> list[WordedRow]:
     return [{"inputs": inputs, "targets": row["answer"]["value"], "answers": list(row["answer"]["aliases"])}]
 
 
-def read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read the questions of TriviaQA's JSON; only those of a test split may lack an answer. See ``source.Reader``.
 
     Raises:
@@ -123,7 +123,7 @@ TRIVIA_QA = Benchmark(
                         "test": "unfiltered-web-test-without-answers.json",
                     },
                 ),
-                read=read_trivia,
+                read=_read_trivia,
             ),
         ),
         rows={"train": 87_622, "validation": 11_313, "test": 10_832},

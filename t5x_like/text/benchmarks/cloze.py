@@ -27,7 +27,13 @@ def last_word(row: RowValues) -> list[WordedRow]:
 
 
 def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
-    """Return the first word of a continuation, without punctuation around it."""
+    """Return the first word of a continuation, without punctuation around it.
+
+    Args:
+      text: Continuation that the model generated, or the true one.
+      example: Unused; postprocessing functions take the row.
+      is_target: Unused; true and predicted texts are treated alike.
+    """
     del example, is_target
     words = text.split()
     return words[0].strip(_MARKS) or words[0] if words else ""
@@ -95,7 +101,7 @@ def book_question(row: RowValues) -> list[WordedRow]:
     return [{"inputs": inputs, "targets": row["answer"]}]
 
 
-def whole_answer(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
+def _whole_answer(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
     """Return the answer without white space around it."""
     del example, is_target
     return text.strip()
@@ -150,7 +156,7 @@ def _book_test(kind: str) -> Benchmark:
         ),
         word=book_question,
         question_columns=("passage", "question", "options"),
-        postprocess=whole_answer,
+        postprocess=_whole_answer,
         metrics=(accuracy,),
         head=MultipleChoice(context="{passage} {question}", choices="options"),
         examples=(_book_example("Tom", 0), _book_example("Ann", 1), _book_example("hay", 2)),

@@ -13,7 +13,12 @@ _NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
 def read_book_test(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Read questions of 20 numbered lines and a 21st with question, answer and ten options. See ``source.Reader``."""
+    """Read questions of 20 numbered lines and a 21st with question, answer and ten options.
+
+    Args:
+      file: Path of the file.
+      split: Unused; all files have one format.
+    """
     del split
     lines: list[tuple[int, str]] = []
     for number, line in lines_of(file):
@@ -45,12 +50,12 @@ def _question(file: str, lines: list[tuple[int, str]]) -> RawRow | BadRow:
     if len(cells) != 3:
         return BadRow(f"{len(cells)} columns, where a question, its answer and options are expected", last)
     try:
-        return RawRow(book_row(sentences[:-1], cells[0], cells[1], cells[2].split("|")), last)
+        return RawRow(_book_row(sentences[:-1], cells[0], cells[1], cells[2].split("|")), last)
     except ValueError as error:
         return BadRow(str(error), last)
 
 
-def book_row(sentences: list[str], question: str, answer: str, options: list[str]) -> dict[str, Any]:
+def _book_row(sentences: list[str], question: str, answer: str, options: list[str]) -> dict[str, Any]:
     """Return a row of the task.
 
     Raises:
@@ -72,13 +77,18 @@ def book_row(sentences: list[str], question: str, answer: str, options: list[str
 
 def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Convert one of Hugging Face's rows."""
-    yield book_row(
+    yield _book_row(
         list(record["sentences"]), record["question"], record["answer"].strip(), list(record["options"])
     )
 
 
 def read_passages(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Read a passage from each line that isn't blank. See ``source.Reader``."""
+    """Read a passage from each line that isn't blank.
+
+    Args:
+      file: Path of the file.
+      split: Unused; all files have one format.
+    """
     del split
     for number, line in lines_of(file):
         text = decode_line(line, file, number)

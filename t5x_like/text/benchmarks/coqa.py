@@ -13,7 +13,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 from t5x_like.text.templates import RowValues
 
 
-def read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a row for each question, with the questions and answers before it. See ``source.Reader``.
 
     Raises:
@@ -153,7 +153,7 @@ COQA = Benchmark(
     title="CoQA: questions in a conversation about a story, answered freely",
     source=BenchmarkSource(
         layouts=(
-            FileLayout(files=files_in(("coqa", "CoQA", ""), _FILES), read=read_coqa),
+            FileLayout(files=files_in(("coqa", "CoQA", ""), _FILES), read=_read_coqa),
             hub_layout("coqa", tuple(_FILES), RecordFiles(parse=_hub_turns)),
         ),
         rows={"train": 108_647, "validation": 7_983},

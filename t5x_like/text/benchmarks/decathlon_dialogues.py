@@ -19,7 +19,7 @@ QUESTION = "What is the change in state?"
 NO_CHANGE = "None"
 
 
-def read_dialogues(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_dialogues(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a row for each turn of the dialogues of a JSON list. See ``source.Reader``.
 
     Raises:
@@ -75,7 +75,7 @@ def ask_change(row: RowValues) -> QuestionContext:
     return QuestionContext(QUESTION, context, (change if informed or requested else NO_CHANGE,))
 
 
-def dialogue_turn(
+def _dialogue_turn(
     text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
 ) -> dict[str, Any]:
     """Return the change as ``value``; for targets also ``dialogue`` and ``turn``."""
@@ -111,7 +111,7 @@ WOZ = Benchmark(
                         "test": "woz_test_en.json",
                     },
                 ),
-                read=read_dialogues,
+                read=_read_dialogues,
             ),
         ),
         rows={"train": 2_536, "validation": 830, "test": 1_646},
@@ -135,7 +135,7 @@ WOZ = Benchmark(
     ),
     word=asked(ask_change, "dialogue", "turn"),
     question_columns=("acts", "transcript"),
-    postprocess=dialogue_turn,
+    postprocess=_dialogue_turn,
     metrics=(joint_goal_em,),
     extras={"question": "text", "context": "text", "dialogue": "int", "turn": "int"},
     group_columns=("dialogue",),

@@ -40,7 +40,7 @@ def written(query: Mapping[str, Any], columns: Sequence[str]) -> str:
     return " ".join(f"{selected}{' WHERE ' if conditions else ''}{' AND '.join(conditions)}".split())
 
 
-def read_queries(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_queries(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read questions and their queries; ``train.tables.jsonl`` lies next to ``train.jsonl``. See ``source.Reader``.
 
     Raises:
@@ -109,7 +109,7 @@ WIKI_SQL = Benchmark(
                     ("WikiSQL/data", "wikisql/data", "wikisql"),
                     {"train": "train.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"},
                 ),
-                read=read_queries,
+                read=_read_queries,
             ),
         ),
         rows={"train": 56_355, "validation": 8_421, "test": 15_878},

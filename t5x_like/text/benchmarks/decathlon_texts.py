@@ -50,7 +50,7 @@ def _blocks(file: str) -> Iterator[tuple[int, list[str]]]:
         yield start, block
 
 
-def read_semantic_roles(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_semantic_roles(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read QA-SRL's sentences with a row for each question. See ``source.Reader``.
 
     A block has a line ``WIKI1_0 2``, the sentence, and for each verb ``9 sold 3`` and lines of questions in seven slots
@@ -78,7 +78,7 @@ def read_semantic_roles(file: str, split: str) -> Iterator[RawRow | BadRow]:
             )
 
 
-def read_relations(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_relations(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read QA-ZRE's lines: relation, question with XXX, entity, sentence and answers, if there are any."""
     del split
     for number, raw in lines_of(file):
@@ -100,7 +100,7 @@ _VARIANTS = re.compile(r"\[([^\[\]/]*)/([^\[\]/]*)\]")
 _NUM_TEST, _NUM_TRAIN = 100, 80
 
 
-def read_pronouns(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_pronouns(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read two rows for each modified Winograd schema: a text, a question and two answers. See ``source.Reader``.
 
     A schema is three lines, ``It is too [small/large].``, ``What is too [small/large]?`` and ``suitcase/trophy``, and a
@@ -173,7 +173,7 @@ SEMANTIC_ROLES = Benchmark(
                     ("qasrl", "decanlp/srl", "srl"),
                     {"train": "wiki1.train.qa", "validation": "wiki1.dev.qa", "test": "wiki1.test.qa"},
                 ),
-                read=read_semantic_roles,
+                read=_read_semantic_roles,
             ),
         ),
         rows={"train": 6_414, "validation": 2_183, "test": 2_201},
@@ -215,7 +215,7 @@ RELATIONS = Benchmark(
                     ("relation_splits", "zre/relation_splits", "decanlp/zre/relation_splits"),
                     {"train": "train.0", "validation": "dev.0", "test": "test.0"},
                 ),
-                read=read_relations,
+                read=_read_relations,
             ),
         ),
         rows={"train": 840_000, "validation": 600, "test": 12_000},
@@ -257,7 +257,7 @@ PRONOUNS = Benchmark(
                     ("decanlp", "schema", "decanlp/schema"),
                     dict.fromkeys(("train", "validation", "test"), "schema.txt"),
                 ),
-                read=read_pronouns,
+                read=_read_pronouns,
             ),
         ),
         rows={"train": 80, "validation": 82, "test": 100},

@@ -88,6 +88,11 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, report: Report =
 def fetch_one(download: Download, folder: Path, *, report: Report = print) -> None:
     """Download one file into ``folder`` and unpack it.
 
+    Args:
+      download: File to fetch, with its size and checksum.
+      folder: Folder for the unpacked files.
+      report: Called with lines about progress.
+
     Raises:
       ValueError: See ``fetch``.
     """

@@ -16,7 +16,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
 
-def read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read blocks of four lines, separated by empty lines: sentence, pronoun, two candidates, right candidate.
 
     See ``source.Reader``.
@@ -70,7 +70,7 @@ DPR = Benchmark(
         tfds="definite_pronoun_resolution:1.1.0",
         layouts=(
             FileLayout(
-                files=files_in(_FOLDERS, {"train": "train.c.txt", "test": "test.c.txt"}), read=read_blocks
+                files=files_in(_FOLDERS, {"train": "train.c.txt", "test": "test.c.txt"}), read=_read_blocks
             ),
         ),
         rows={"train": 1_322, "test": 564},

@@ -17,7 +17,13 @@ _SERVER = "https://dl.fbaipublicfiles.com/glue/data"
 
 
 def zip_of(name: str, sha256: str, num_bytes: int) -> tuple[Download, ...]:
-    """Return the download of one of the server's archives, which is unpacked into ``glue``."""
+    """Return the download of one of the server's archives, which is unpacked into ``glue``.
+
+    Args:
+      name: Name of the archive without its ending.
+      sha256: Checksum of the archive.
+      num_bytes: Size of the archive.
+    """
     return archive(f"{_SERVER}/{name}.zip", "glue/", num_bytes, sha256)
 
 
@@ -75,8 +81,19 @@ def glue_task(
 ) -> Benchmark:
     """Define the classification task ``glue_<config>_v002`` over the labels of its table.
 
-    Arguments are those of ``glue_source`` and ``keyed_wording.classification_benchmark``; ``word`` is ``config`` by
-    default.
+    Args:
+      config: TFDS's configuration name.
+      title: One line for people.
+      folders: Names of the task's folder.
+      table: Reader of the tables.
+      rows: Published number of rows by split.
+      downloads: Files to fetch.
+      files: File names by split.
+      others: Further layouts, to search after the tables.
+      word: First word of the inputs; ``config`` by default.
+      metrics: Metric functions over class ids.
+      training_task: Task to train on, for a task without training rows.
+      examples: Golden examples.
     """
     assert table.classes is not None
     return classification_benchmark(

@@ -29,7 +29,12 @@ def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
 
 
 def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
-    """Return patterns of a split's files: as the hub, ``save_to_disk`` and its cache name them."""
+    """Return patterns of a split's files: as the hub, ``save_to_disk`` and its cache name them.
+
+    Args:
+      folder: Folder of the data set.
+      split: Name of the split.
+    """
     return (
         f"{folder}/{split}-*.parquet",
         f"{folder}/{split}.parquet",

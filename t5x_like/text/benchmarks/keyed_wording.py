@@ -67,7 +67,13 @@ class KeyedWording:
 
 
 def keyed_text(word: str, columns: Mapping[str, str], row: RowValues) -> str:
-    """Return ``word name: text name: text``, with the texts unchanged."""
+    """Return ``word name: text name: text``, with the texts unchanged.
+
+    Args:
+      word: First word, usually the task's name.
+      columns: Row columns by the names to write.
+      row: Values of the columns.
+    """
     return " ".join([word, *(part for name, column in columns.items() for part in (f"{name}:", row[column]))])
 
 
@@ -75,6 +81,10 @@ def number_word(value: float, step: float = 0.2) -> str:
     """Return a number rounded to multiples of ``step``, with one decimal (Raffel et al. 2020, §2.4).
 
     Computed in single precision, ties to even, as T5's targets were.
+
+    Args:
+      value: Number to round.
+      step: Distance between the numbers that can be written.
     """
     steps = np.float32(round(1 / step))
     return f"{np.rint(np.float32(value) * steps) / steps:.1f}"
@@ -137,7 +147,14 @@ def no_index(row: RowValues) -> dict[str, int]:
 
 
 def example(row: RowValues, inputs: str, targets: str, **extras: Any) -> GoldenExample:
-    """Return a golden example for a row that becomes one worded row with the same ``idx``, if it has one."""
+    """Return a golden example for a row that becomes one worded row with the same ``idx``, if it has one.
+
+    Args:
+      row: Raw row.
+      inputs: Input text that the row should become.
+      targets: Target text that it should become.
+      **extras: Further columns of the worded row.
+    """
     index = {"idx": row["idx"]} if "idx" in row else {}
     return GoldenExample(row, ({"inputs": inputs, "targets": targets, **index, **extras},))
 

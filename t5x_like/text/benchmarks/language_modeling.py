@@ -45,7 +45,11 @@ def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int]
 def sentence_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
     """Compute perplexities over sentences, whose ends count as words (Chelba et al. 2013).
 
-    The end of a sentence is predicted as the line break after it. Arguments are those of ``text_perplexities``.
+    The end of a sentence is predicted as the line break after it.
+
+    Args:
+      targets: Sentences.
+      scores: Cost of each sentence in nats and its number of scored tokens.
 
     Raises:
       ValueError: Different numbers of texts and costs, or no scored token.
@@ -62,7 +66,7 @@ def sentence_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, 
 PERPLEXITY_METRICS = (text_perplexities, sentence_perplexities)
 
 
-def read_sentences(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_sentences(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a sentence with its line break from each line that isn't blank. See ``source.Reader``."""
     del split
     for number, line in lines_of(file):
@@ -132,7 +136,7 @@ def _character_edge(content: bytes, place: int) -> int:
     return place
 
 
-def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a whole file as one text. See ``source.Reader``."""
     del split
     text = _text_of(file)
@@ -142,7 +146,7 @@ def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
         yield BadRow("the file is empty", file)
 
 
-def read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read WikiText's articles, each starting at its title `` = Title = ``."""
     del split
     text = _text_of(file)
@@ -167,7 +171,7 @@ def text_benchmark(
     title: str,
     files: Mapping[str, tuple[str, ...]],
     *,
-    read: Any = read_document,
+    read: Any = _read_document,
     rows: Mapping[str, int] | None = None,
     metric: MetricFunction = text_perplexities,
     **source: Any,
@@ -219,7 +223,7 @@ def _wikitext(size: str, num_articles: int, *, raw: bool) -> Benchmark:
             (folder, f"wikitext/{folder}"),
             {split: f"wiki.{short}.{ending}" for split, short in _WIKITEXT.items()},
         ),
-        read=read_articles,
+        read=_read_articles,
         rows={"train": num_articles, "validation": 60, "test": 60},
         downloads=archive(f"{_WIKITEXT_SERVER}/{folder}-v1.zip", ""),
         home="https://blog.salesforceairesearch.com/the-wikitext-long-term-dependency-language-modeling-dataset",
@@ -284,7 +288,7 @@ LM1B = text_benchmark(
             "test": f"{_HELD_OUT}00000-of-00050",
         },
     ),
-    read=read_sentences,
+    read=_read_sentences,
     rows={
         "train": 30_301_028,
         "validation": 0,

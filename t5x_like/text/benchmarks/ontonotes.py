@@ -115,6 +115,11 @@ def read_clusters(
     """Return the clusters of a written or generated document: first words and words after the last.
 
     A mention counts once. Clusters of one mention are left out, as OntoNotes doesn't annotate them.
+
+    Args:
+      text: Document with marked mentions.
+      example: Row of the document, whose ``tokens`` align the mentions; None to count words of the text.
+      is_target: Unused; true and predicted texts are treated alike.
     """
     del is_target
     words = texts_of(example["tokens"]) if example is not None and "tokens" in example else ()

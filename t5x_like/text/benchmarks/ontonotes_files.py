@@ -132,7 +132,12 @@ def _names_row(sentence: _Sentence, numbers: Mapping[str, int]) -> RawRow | BadR
 
 
 def read_coreference(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Read the parts of documents with their mentions. One bad line makes a part bad. See ``source.Reader``."""
+    """Read the parts of documents with their mentions. One bad line makes a part bad.
+
+    Args:
+      file: Path of the file.
+      split: Unused; all files have one format.
+    """
     del split
     for document in _documents(file):
         if isinstance(document, BadRow):

@@ -17,7 +17,7 @@ LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
 
 
-def read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read the reviews of a list of film addresses: ``train/neg/0_3.txt`` and so on for ``train/urls_neg.txt``.
 
     A review's file is named after the number of its address and the number of stars. See ``source.Reader``.
@@ -60,7 +60,7 @@ IMDB = classification_benchmark(
                 files=files_in(
                     _PLACES, {split: f"{split}/urls_[np][eo][gs].txt" for split in ("train", "test")}
                 ),
-                read=read_reviews,
+                read=_read_reviews,
             ),
             FileLayout(
                 name="JSON lines",
@@ -103,7 +103,7 @@ _TREE_PART = re.compile(r"\(([0-4]) |([^()\s]+)|(\))|(\s+)")
 _TREE_WORDS = {"-LRB-": "(", "-RRB-": ")", "\\/": "/", "\\*": "*"}
 
 
-def read_trees(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_trees(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read sentences from trees, ``(3 (2 A) (3 joy))``, with the label of the whole tree. See ``source.Reader``.
 
     Words are joined by spaces; escaped brackets, slashes and asterisks are written plainly.
@@ -164,7 +164,7 @@ SST5 = classification_benchmark(
                     ("sst5/trees", "trees", "sst/trees", "sst5"),
                     {split: f"{short}.txt" for split, short in _SST5_SPLITS.items()},
                 ),
-                read=read_trees,
+                read=_read_trees,
             ),
             FileLayout(
                 name="JSON lines",

@@ -73,5 +73,10 @@ def _short(value: Any) -> str:
 
 
 def empty_texts(row: RowValues, columns: Columns) -> list[str]:
-    """Return the text columns that are empty in a row."""
+    """Return the text columns that are empty in a row.
+
+    Args:
+      row: Values by column.
+      columns: Columns with their types.
+    """
     return [name for name, kind in columns.items() if kind == "text" and not str(row[name]).strip()]

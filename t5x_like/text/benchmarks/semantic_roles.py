@@ -36,7 +36,7 @@ class _Sentence:
     fault: BadRow | None = None
 
 
-def read_props(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_props(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a row for each verb from a file of words and that of its propositions.
 
     ``train/words/train.02.words.gz`` and ``train/props/train.02.props.gz`` have a line for each word. A line of the
@@ -132,7 +132,7 @@ _SOURCE = BenchmarkSource(
                     for split, (folder, name) in _SETS.items()
                 },
             ),
-            read=read_props,
+            read=_read_props,
         ),
     ),
     # Propositions: Carreras and Màrquez 2005, table 1.
@@ -205,6 +205,11 @@ def read_arguments(text: str, example: Mapping[str, Any] | None = None, is_targe
     """Return the tags of a written or generated sentence, one for each of the example's words.
 
     Of arguments that overlap, the first that ends counts. Unknown roles are left out.
+
+    Args:
+      text: Sentence with marked arguments.
+      example: Row of the sentence, whose ``tokens`` are tagged; None to count words of the text.
+      is_target: Unused; true and predicted texts are treated alike.
     """
     del is_target
     given = texts_of(example["tokens"]) if example is not None and "tokens" in example else []

@@ -36,6 +36,10 @@ def write_spans(words: Sequence[str], spans: Iterable[LabeledSpan]) -> str:
     >>> write_spans("Ann sold it".split(), [LabeledSpan(0, 1, "A0"), LabeledSpan(2, 3, "A1")])
     '[ Ann | A0 ] sold [ it | A1 ]'
 
+    Args:
+      words: Words of a sentence or document.
+      spans: Spans of words, which may be nested.
+
     Raises:
       ValueError: Two spans cross, or a span is empty or outside the words.
     """

@@ -131,12 +131,23 @@ def missing_files_message(source: BenchmarkSource, split: str, folder: str) -> s
 
 
 def wanted_files(source: BenchmarkSource, split: str) -> list[str]:
-    """Return the first file name of each layout for a split, relative to the data folder."""
+    """Return the first file name of each layout for a split, relative to the data folder.
+
+    Args:
+      source: Source of the rows.
+      split: Name of the split.
+    """
     return [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
 
 
 def packed_files(source: BenchmarkSource, split: str, folder: str) -> list[str]:
-    """Return archives in the data folder that contain the split's files but were not unpacked."""
+    """Return archives in the data folder that contain the split's files but were not unpacked.
+
+    Args:
+      source: Source of the rows.
+      split: Name of the split.
+      folder: Data folder.
+    """
     wanted = wanted_files(source, split)
     archives = {urllib.parse.urlparse(each.url).path.rpartition("/")[2] for each in source.downloads}
     names = [f"{file}{ending}" for file in wanted for ending in (".gz", ".zip", ".zst")]

@@ -44,6 +44,10 @@ def find_answer_words(answer: str, context: str) -> tuple[int, int] | None:
     """Find the answer's first occurrence in the context; return the numbers of its first and last word.
 
     As in T5, an answer at the very end of the context is not found.
+
+    Args:
+      answer: Text of the answer.
+      context: Paragraph to search.
     """
     wanted, words = split_words(answer), split_words(context)
     for start in range(len(words) - len(wanted)):

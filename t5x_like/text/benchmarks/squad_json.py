@@ -8,10 +8,14 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Read a row for each question, in the order of the file. See ``source.Reader``.
+    """Read a row for each question, in the order of the file.
 
     Checks that answers are at their stated positions and ids are unique. A question that version 2.0 calls impossible
     has no answers.
+
+    Args:
+      file: Path of the file.
+      split: Unused; all files have one format.
 
     Raises:
       ValueError: The file is not JSON, or not SQuAD's.

@@ -58,7 +58,12 @@ def select_benchmarks(names: tuple[str, ...] | list[str]) -> list[str]:
 
 
 def status_of(name: str, data_dir: str | None = None) -> list[SplitStatus]:
-    """Return the state of each split of a benchmark. Reads all files."""
+    """Return the state of each split of a benchmark. Reads all files.
+
+    Args:
+      name: Name of the benchmark.
+      data_dir: Data folder; None for the default.
+    """
     return [_status(name, split, data_directory(data_dir)) for split in catalogue.benchmark(name).splits]
 
 

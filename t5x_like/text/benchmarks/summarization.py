@@ -24,7 +24,7 @@ _ENDS = (".", "!", "?", "...", "'", "`", '"', "’", "”", ")")
 _FOLDERS = ("cnn/stories", "dailymail/stories", "cnn_stories", "dailymail_stories", "stories")
 
 
-def read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read CNN's and the Daily Mail's stories, split into article and highlights as in TensorFlow Datasets.
 
     ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split in the order of its rows. A story's file is
@@ -71,7 +71,7 @@ def split_story(story: str) -> tuple[str, str]:
     return " ".join(article), "\n".join(highlights)
 
 
-def summarize(text: str, summary: str) -> Wording:
+def _summarize(text: str, summary: str) -> Wording:
     """Return the wording ``summarize: `` followed by the unchanged text; arguments are column names."""
 
     def word(row: RowValues) -> list[WordedRow]:
@@ -111,7 +111,7 @@ CNN_DAILYMAIL = Benchmark(
                     ("cnn_dailymail/url_lists", "cnn_dailymail"),
                     {split: (f"all_{short}.txt", f"{split}_urls.txt") for split, short in _SPLITS.items()},
                 ),
-                read=read_stories,
+                read=_read_stories,
             ),
             _lines("cnn_dailymail", _SPLITS, "article", "highlights"),
         ),
@@ -139,7 +139,7 @@ CNN_DAILYMAIL = Benchmark(
         license="Apache 2.0 (the articles are their publishers')",
         columns={"article": "text", "highlights": "text"},
     ),
-    word=summarize("article", "highlights"),
+    word=_summarize("article", "highlights"),
     question_columns=("article",),
     metrics=(rouge,),
     examples=(
@@ -178,7 +178,7 @@ XSUM = Benchmark(
         license="MIT (the articles are the BBC's)",
         columns={"document": "text", "summary": "text"},
     ),
-    word=summarize("document", "summary"),
+    word=_summarize("document", "summary"),
     question_columns=("document",),
     metrics=(rouge,),
     examples=(

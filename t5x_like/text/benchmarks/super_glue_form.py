@@ -72,8 +72,18 @@ def super_glue_task(
 ) -> Benchmark:
     """Define the classification task ``super_glue_<config>_v102``; TFDS's configuration is named after the folder.
 
-    Arguments are those of ``super_glue_source`` and ``keyed_wording.classification_benchmark``, whose ``columns`` are
-    ``keys`` here; ``word`` is the configuration by default.
+    Args:
+      folder: Name of the archive and its folder.
+      title: One line for people.
+      columns: Columns without label, and without idx if that is one number.
+      rows: Published number of rows by split.
+      sha256: Checksum of the archive.
+      num_bytes: Size of the archive.
+      labels: Class names in the order of class ids.
+      word: First word of the inputs; the configuration's name by default.
+      keys: Row columns by the names that the wording writes; by default all texts in alphabetical order.
+      examples: Golden examples.
+      **others: Further arguments of ``classification_benchmark``.
     """
     config = folder.lower().replace("-", "")
     source = super_glue_source(

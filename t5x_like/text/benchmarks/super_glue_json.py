@@ -64,11 +64,16 @@ class JsonLines:
         label = row.pop("label", None)
         if label is None and not is_test:
             raise ValueError("no 'label'; only rows of a test split may lack it")
-        row["label"] = -1 if label is None else class_of(label, self.classes)
+        row["label"] = -1 if label is None else _class_of(label, self.classes)
 
 
 def object_of(text: str | BadRow, place: str) -> dict[str, Any] | BadRow | None:
-    """Parse a line as a JSON object; return ``None`` for an empty line."""
+    """Parse a line as a JSON object; return ``None`` for an empty line.
+
+    Args:
+      text: Line of a file, or the reason that it can't be decoded.
+      place: File and line.
+    """
     if isinstance(text, BadRow) or not text.strip():
         return text if isinstance(text, BadRow) else None
     try:
@@ -80,7 +85,7 @@ def object_of(text: str | BadRow, place: str) -> dict[str, Any] | BadRow | None:
     return value
 
 
-def class_of(label: Any, classes: Sequence[str]) -> int:
+def _class_of(label: Any, classes: Sequence[str]) -> int:
     """Return the class id of a label: true or false, a class word, or 0 or 1.
 
     Raises:

@@ -36,7 +36,7 @@ RELATIONS = (
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
-def read_tacred(file: str, split: str) -> Iterator[RawRow | BadRow]:
+def _read_tacred(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a row for each sentence of TACRED's JSON. See ``source.Reader``.
 
     ``masked`` is the sentence with the entities' types in their places, ``marked`` that with markers around them.
@@ -95,7 +95,7 @@ _SOURCE = BenchmarkSource(
                 ("tacred/data/json", "tacred", "TACRED/data/json"),
                 {"train": "train.json", "validation": "dev.json", "test": "test.json"},
             ),
-            read=read_tacred,
+            read=_read_tacred,
         ),
     ),
     rows={"train": 68_124, "validation": 22_631, "test": 15_509},

@@ -73,6 +73,10 @@ def read_tags(
 def tag_accuracy(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
     """Compute the share of words with the right tag over all sentences, times 100.
 
+    Args:
+      targets: True tags of each sentence's words.
+      predictions: Predicted tags of each sentence's words.
+
     Raises:
       ValueError: A sentence has different numbers of predicted and true tags.
     """

@@ -11,7 +11,12 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def tfds_folders(name: str, data_dir: str) -> list[str]:
-    """Return folders in which ``glue/cola:2.0.0`` may be prepared: that version, then others, newest first."""
+    """Return folders in which ``glue/cola:2.0.0`` may be prepared: that version, then others, newest first.
+
+    Args:
+      name: TFDS's name, configuration and version; no folders for an empty name.
+      data_dir: Data folder, searched before TFDS's own.
+    """
     if not name:
         return []
     dataset, _, version = name.partition(":")
@@ -26,6 +31,10 @@ def tfds_folders(name: str, data_dir: str) -> list[str]:
 
 def read_tfds(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read the rows of one of TFDS's files.
+
+    Args:
+      file: Path of the file.
+      split: Unused; the file has one split.
 
     Raises:
       ValueError: TensorFlow isn't installed.

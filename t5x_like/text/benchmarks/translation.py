@@ -14,7 +14,7 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-def translate(source: str, target: str) -> Wording:
+def _translate(source: str, target: str) -> Wording:
     """Return the wording ``translate English to German: `` followed by the unchanged sentence."""
     prefix = f"translate {_LANGUAGES[source]} to {_LANGUAGES[target]}: "
 
@@ -79,7 +79,7 @@ def _translation(
             license=license,
             columns={"en": "text", target: "text"},
         ),
-        word=translate("en", target),
+        word=_translate("en", target),
         question_columns=("en",),
         metrics=(bleu,),
         examples=tuple(

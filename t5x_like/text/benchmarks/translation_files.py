@@ -139,6 +139,10 @@ def _count(file: str) -> int:
 def translations(source: str, target: str) -> Any:
     """Return a parser of Hugging Face's rows: ``{"translation": {"de": …, "en": …}}``, or one column per language.
 
+    Args:
+      source: Code of the language to translate from.
+      target: Code of the language to translate to.
+
     Raises:
       KeyError: A language is missing.
     """

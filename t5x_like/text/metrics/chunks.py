@@ -34,6 +34,10 @@ def chunk_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> S
 def chunk_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> np.ndarray:
     """Count chunks and tags of each sentence.
 
+    Args:
+      targets: True IOB2 tags of each sentence; None for words without a label.
+      predictions: Predicted tags of each sentence.
+
     Returns:
       [sentences, 5]: right, predicted and true chunks, right tags and all tags.
     """
@@ -56,7 +60,12 @@ def chunk_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) 
 
 
 def labeled_tags(truth: Tags, guess: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the true and predicted tags of a sentence's words that have a label."""
+    """Return the true and predicted tags of a sentence's words that have a label.
+
+    Args:
+      truth: True tags; None for words without a label.
+      guess: Predicted tag of each word.
+    """
     pairs = [(true, predicted) for true, predicted in zip(truth, guess, strict=True) if true is not None]
     return [true for true, _ in pairs], [predicted for _, predicted in pairs]
 
@@ -86,12 +95,12 @@ def argument_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -
     Raises:
       ValueError: A sentence has different numbers of predicted and true tags.
     """
-    counts = argument_counts(targets, predictions).sum(0)
+    counts = _argument_counts(targets, predictions).sum(0)
     scores = scores_from_counts(np.array([*counts, 0, 0]))
     return {name: scores[name] for name in ("precision", "recall", "f1")}
 
 
-def argument_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> np.ndarray:
+def _argument_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> np.ndarray:
     """Count right, predicted and true arguments of each sentence, [sentences, 3]."""
     require_pairs(targets, predictions)
     counts = []

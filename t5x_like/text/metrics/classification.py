@@ -26,7 +26,12 @@ def is_over_groups(metric: Metric) -> bool:
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """Compute the share of predictions that equal their target, of any type; arrays as a whole."""
+    """Compute the share of predictions that equal their target, of any type; arrays as a whole.
+
+    Args:
+      targets: True values.
+      predictions: One value for each target.
+    """
     require_pairs(targets, predictions)
     equal = [
         bool(np.all(target == prediction)) for target, prediction in zip(targets, predictions, strict=True)
@@ -35,7 +40,12 @@ def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
 
 
 def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
-    """Compute the F1 of class 1 among classes 0 and 1. An invalid prediction counts as the wrong class."""
+    """Compute the F1 of class 1 among classes 0 and 1. An invalid prediction counts as the wrong class.
+
+    Args:
+      targets: True class ids, 0 or 1.
+      predictions: Predicted class ids; -1 for an answer that is no class.
+    """
     require_pairs(targets, predictions)
     truth, guess = np.asarray(targets), np.asarray(predictions)
     guess = np.where((guess == 0) | (guess == 1), guess, 1 - truth)
@@ -104,6 +114,10 @@ def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Sco
     """Compute Matthews' correlation for any number of classes; 0 if one side is constant.
 
     An invalid prediction is a class of its own.
+
+    Args:
+      targets: True class ids.
+      predictions: Predicted class ids; -1 for an answer that is no class.
     """
     import sklearn.metrics  # takes seconds to import
 
@@ -114,7 +128,12 @@ def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Sco
 
 
 def multirc_f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-    """Compute MultiRC's F1a over all answers of all questions. Rows are ``{"value": class, "group": …}``."""
+    """Compute MultiRC's F1a over all answers of all questions. Rows are ``{"value": class, "group": …}``.
+
+    Args:
+      targets: True class of each answer and its question.
+      predictions: Predicted class of each answer and its question.
+    """
     return f1_score_with_invalid([row["value"] for row in targets], [row["value"] for row in predictions])
 
 
@@ -122,6 +141,10 @@ def all_match(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
     """Return 100 if every prediction equals its target, else 0; also 0 for different numbers of rows.
 
     They are compared as NumPy arrays, as in T5. Rows of different lengths form no array and match nothing.
+
+    Args:
+      targets: True values.
+      predictions: Predicted values.
     """
     return {"exact_match": 100.0 * bool(np.array_equal(targets, predictions))}
 
@@ -197,6 +220,10 @@ def _hashable(group: Any) -> Any:
 def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
     """Check that there is one prediction for each target.
 
+    Args:
+      targets: True values.
+      predictions: Predicted values.
+
     Raises:
       ValueError: Their numbers differ.
     """
@@ -208,6 +235,10 @@ def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
     """Check that there is one prediction for each target, and at least one.
+
+    Args:
+      targets: True values.
+      predictions: Predicted values.
 
     Raises:
       ValueError: Their numbers differ, or are 0.

@@ -35,6 +35,10 @@ def coreference_f1(targets: Sequence[Clusters], predictions: Sequence[Clusters])
 def coreference_counts(targets: Sequence[Clusters], predictions: Sequence[Clusters]) -> np.ndarray:
     """Count for each document.
 
+    Args:
+      targets: True clusters of each document.
+      predictions: Predicted clusters of each document.
+
     Returns:
       [documents, 3 metrics, 4]: numerator and denominator of recall, then of precision.
     """

@@ -10,12 +10,22 @@ from t5x_like.text.metrics.classification import Scores, require_pairs
 
 
 def pearson_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
-    """Compute Pearson's correlation; NaN if one side is constant or has a value that is not finite."""
+    """Compute Pearson's correlation; NaN if one side is constant or has a value that is not finite.
+
+    Args:
+      targets: True numbers.
+      predictions: Predicted numbers.
+    """
     return {"pearson_corrcoef": 100.0 * _correlation(np.asarray(targets), np.asarray(predictions))}
 
 
 def spearman_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
-    """Compute Spearman's rank correlation, where ties share their mean rank; NaN for a constant side or a NaN."""
+    """Compute Spearman's rank correlation, where ties share their mean rank; NaN for a constant side or a NaN.
+
+    Args:
+      targets: True numbers.
+      predictions: Predicted numbers.
+    """
     import scipy.stats  # takes seconds to import
 
     if not len(targets) and not len(predictions):

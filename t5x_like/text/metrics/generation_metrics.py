@@ -68,7 +68,13 @@ def rouge(
 ) -> Scores:
     """Compute ROUGE as T5 reports it: the median of 1,000 means over rows drawn with replacement.
 
-    It differs from ``rouge_mean`` by chance only; the draw has a fixed seed. Arguments are those of ``rouge_mean``.
+    It differs from ``rouge_mean`` by chance only; the draw has a fixed seed.
+
+    Args:
+      targets: One reference for each prediction, or a list of them, of which the one with the best F1 counts.
+      predictions: Generated texts.
+      score_keys: Kinds of ROUGE (also ``rouge3``, ``rougeL``).
+      **settings: Arguments of rouge_score's ``RougeScorer``, such as ``use_stemmer``.
     """
     from rouge_score import scoring
 
@@ -124,7 +130,12 @@ def _one_sentence_a_line(text: str) -> str:
 
 
 def sequence_accuracy(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
-    """Compute the share of predictions that equal their target exactly."""
+    """Compute the share of predictions that equal their target exactly.
+
+    Args:
+      targets: True texts.
+      predictions: Generated texts.
+    """
     require_as_many(targets, predictions)
     equal = [truth == guess for truth, guess in zip(targets, predictions, strict=True)]
     return {"sequence_accuracy": mean_score(equal)}
@@ -134,6 +145,10 @@ def token_error_rate(targets: Sequence[str], predictions: Sequence[str]) -> Scor
     """Compute the number of edits per 100 target tokens; tokens are separated by white space.
 
     This is the word error rate of words and the phoneme error rate of phonemes. It can exceed 100.
+
+    Args:
+      targets: True texts.
+      predictions: Generated texts.
     """
     require_pairs(targets, predictions)
     pairs = [(truth.split(), guess.split()) for truth, guess in zip(targets, predictions, strict=True)]
@@ -167,7 +182,12 @@ def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: boo
 
 
 def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other.
+
+    Args:
+      left: Tokens to edit.
+      right: Tokens to reach.
+    """
     row = list(range(len(right) + 1))
     for number, token in enumerate(left, start=1):
         diagonal, row[0] = row[0], number

@@ -32,7 +32,13 @@ class TextCost(NamedTuple):
 
 
 def cost_of(text: str, nats: float, tokens: int) -> TextCost:
-    """Return the cost of a text whose ``tokens`` scored tokens cost ``nats``; words are split at white space."""
+    """Return the cost of a text; words are split at white space.
+
+    Args:
+      text: The text.
+      nats: Negative log-likelihood of its scored tokens.
+      tokens: Number of scored tokens.
+    """
     return TextCost(nats, tokens, len(text.split()), len(text.encode("utf-8")))
 
 

@@ -38,7 +38,12 @@ def squad(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
 
 
 def trivia_qa(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
-    """Compute ``squad`` with TriviaQA's normalization."""
+    """Compute ``squad`` with TriviaQA's normalization.
+
+    Args:
+      targets: All right answers of each question, or a single one.
+      predictions: Answer texts.
+    """
     return _score(targets, predictions, normalize_trivia_qa)
 
 

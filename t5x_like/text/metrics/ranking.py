@@ -74,7 +74,13 @@ def auc(
 def score_auc(
     targets: Sequence[float], scores: Sequence[float], targets_threshold: float | None = None
 ) -> Scores:
-    """Compute ``auc`` with the argument names of seqio's score metrics."""
+    """Compute ``auc`` with the argument names of seqio's score metrics.
+
+    Args:
+      targets: 0 or 1, or numbers to compare with ``targets_threshold``.
+      scores: Score of each target.
+      targets_threshold: Targets of at least this count as 1.
+    """
     return auc(targets, scores, targets_threshold)
 
 

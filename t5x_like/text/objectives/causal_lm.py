@@ -109,7 +109,12 @@ class FullLM:
 
 
 def prepend_previous_token(window: DocumentWindow, cuts: Cuts) -> Cuts:
-    """Extend each text by the token before it; the window's first text gets its last token, an end of sequence."""
+    """Extend each text by the token before it; the window's first text gets its last token, an end of sequence.
+
+    Args:
+      window: Concatenated documents.
+      cuts: Offsets of the texts.
+    """
     before = (cuts.starts - 1) % max(len(window.tokens), 1)
     return Cuts(np.hstack([before, cuts.starts]), np.hstack([before + 1, cuts.ends]), cuts.labels)
 

@@ -74,7 +74,12 @@ def cut_runs(window: DocumentWindow, run_length: int, *, together: int | None = 
 
 
 def cut_documents(window: DocumentWindow, max_length: int) -> Cuts:
-    """Divide each document into as few parts of at most ``max_length`` tokens as possible."""
+    """Divide each document into as few parts as possible.
+
+    Args:
+      window: Concatenated documents.
+      max_length: Highest number of tokens of a part.
+    """
     return _even(window.ends, max_length)
 
 
@@ -87,16 +92,16 @@ def _even(ends: np.ndarray, max_length: int) -> Cuts:
     return Cuts(starts[:, None], np.minimum(starts + max_length, np.repeat(ends, parts))[:, None])
 
 
-def texts_of(window: DocumentWindow, cuts: Cuts, numbers: Sequence[int] | np.ndarray) -> list[Text]:
+def texts_of(window: DocumentWindow, cuts: Cuts, indices: Sequence[int] | np.ndarray) -> list[Text]:
     """Return texts of a window.
 
     Args:
       window: Concatenated documents.
       cuts: Offsets of all texts.
-      numbers: Indices of the texts to return.
+      indices: Indices of the texts to return.
     """
-    starts, ends = cuts.starts[numbers].tolist(), cuts.ends[numbers].tolist()
-    labels = [-1] * len(starts) if cuts.labels is None else cuts.labels[numbers].tolist()
+    starts, ends = cuts.starts[indices].tolist(), cuts.ends[indices].tolist()
+    labels = [-1] * len(starts) if cuts.labels is None else cuts.labels[indices].tolist()
     return [_text(window, *place) for place in zip(starts, ends, labels, strict=True)]
 
 
@@ -133,6 +138,11 @@ def by_length(texts: Sequence[Text]) -> dict[int, np.ndarray]:
     return {int(length): np.flatnonzero(lengths == length) for length in np.unique(lengths)}
 
 
-def stacked(texts: Sequence[Text], numbers: np.ndarray) -> np.ndarray:
-    """Return the tokens of texts of equal length, int32 [N, L]."""
-    return np.stack([texts[number].tokens for number in numbers])
+def stacked(texts: Sequence[Text], indices: np.ndarray) -> np.ndarray:
+    """Return the tokens of texts of equal length, int32 [N, L].
+
+    Args:
+      texts: Texts.
+      indices: Indices of texts of equal length.
+    """
+    return np.stack([texts[index].tokens for index in indices])

@@ -97,6 +97,10 @@ def frame(texts: Sequence[Text], ids: VocabularyIds) -> FramedTexts:
     """Build rows ``[CLS] A [SEP]``, or ``[CLS] A [SEP] B [SEP]`` for texts of two segments.
 
     Devlin et al. 2019, §3, https://arxiv.org/abs/1810.04805.
+
+    Args:
+      texts: Texts of one or two segments.
+      ids: Special ids of the vocabulary, with ``cls`` and ``sep``.
     """
     assert ids.cls is not None, "check refuses such vocabularies"
     assert ids.sep is not None, "check refuses such vocabularies"

@@ -74,7 +74,12 @@ def require_words(ids: VocabularyIds) -> None:
 
 
 def num_targets(framed: FramedTexts, noise_density: float) -> np.ndarray:
-    """Return the number of tokens of each row to predict, int64 [N]: at least 1, special ids counted, as in BERT."""
+    """Return the number of tokens of each row to predict, int64 [N]: at least 1.
+
+    Args:
+      framed: Rows; their special ids are counted, as in BERT.
+      noise_density: Share of tokens to predict.
+    """
     return np.maximum(np.rint(framed.lengths * noise_density), 1).astype(np.int64)
 
 
@@ -89,6 +94,10 @@ def word_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
     So the words of Chinese, which a task's ``word_segmentation`` or ``spans_column`` gives, are masked as a whole (Cui
     et al. 2021, https://arxiv.org/abs/1906.08101). The vocabulary alone may take each character for a word (WordPiece)
     or none (SentencePiece).
+
+    Args:
+      framed: Rows.
+      ids: Special ids of the vocabulary, and the ids that start words.
     """
     starts = vocabulary_starts(framed, ids)
     spans = annotated_spans(framed)
@@ -101,7 +110,12 @@ def word_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
 
 
 def vocabulary_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
-    """Return the starts of the vocabulary's words, bool [N, M]; each segment starts one, with whatever piece."""
+    """Return the starts of the vocabulary's words, bool [N, M]; each segment starts one, with whatever piece.
+
+    Args:
+      framed: Rows.
+      ids: Special ids of the vocabulary, and the ids that start words.
+    """
     assert ids.starts_word is not None, "check refuses such vocabularies"
     begins = ids.starts_word[framed.tokens]
     begins[:, 1:] |= ~framed.is_text[:, :-1]
@@ -120,7 +134,13 @@ def annotated_spans(framed: FramedTexts) -> list[np.ndarray]:
 
 
 def inside_spans(starts: np.ndarray, ends: np.ndarray, framed: FramedTexts) -> np.ndarray:
-    """Return the tokens from a start to before its end, bool [N, M]; both count all rows concatenated, int64 [S]."""
+    """Return the tokens from a start to before its end, bool [N, M].
+
+    Args:
+      starts: Positions in all rows concatenated, int64 [S].
+      ends: Positions after the spans, int64 [S].
+      framed: Rows.
+    """
     changes = np.zeros(framed.tokens.size + 1, np.int64)
     np.add.at(changes, starts, 1)
     np.add.at(changes, ends, -1)

@@ -65,7 +65,7 @@ class SpanNoise:
         mask = random_spans(
             length, bits, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
         )
-        return roll_rows(mask, random_below(max(length, 2), seeds, 1, use=1)) if self.roll else mask
+        return _roll_rows(mask, random_below(max(length, 2), seeds, 1, use=1)) if self.roll else mask
 
     def expected(self, length: int) -> tuple[int, int]:
         """Return the number of noise tokens and the maximum number of spans in ``length`` tokens."""
@@ -210,7 +210,7 @@ def uniforms_needed(length: int) -> int:
     return max(length, 2) - 2
 
 
-def roll_rows(mask: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+def _roll_rows(mask: np.ndarray, shifts: np.ndarray) -> np.ndarray:
     """Rotate each row of a mask [N, L] to the right by its shift, int64 [N, 1]."""
     length = mask.shape[-1]
     return np.take_along_axis(mask, (np.arange(length) - shifts) % length, axis=-1) if length else mask

@@ -96,7 +96,12 @@ class PermutationLM:
         )
 
     def targets_of(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Draw the tokens to predict, bool [N, L], of texts with ``counts`` tokens, int64 [N]."""
+        """Draw the tokens to predict, bool [N, L].
+
+        Args:
+          counts: Number of tokens of each text, int64 [N].
+          seeds: Seed of each text, uint64 [N, 2].
+        """
         longest = int(counts.max(initial=1))
         columns = -(-longest // self.partial)
         lengths = 1 + random_below(self.max_span, seeds, columns, use=_LENGTHS)
@@ -142,7 +147,12 @@ def _rows(texts: Sequence[Text], ids: VocabularyIds) -> _Rows:
 
 
 def ranks_of(is_target: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """Return attention ranks, int32 [N, M]: 1, 2, 3 … in random order for targets, 0 elsewhere."""
+    """Return attention ranks, int32 [N, M]: 1, 2, 3 … in random order for targets, 0 elsewhere.
+
+    Args:
+      is_target: True for tokens to predict, bool [N, M].
+      seeds: Seed of each row, uint64 [N, 2].
+    """
     counts = np.count_nonzero(is_target, axis=1)
     columns = int(counts.max(initial=0))
     is_used = np.arange(columns) < counts[:, None]

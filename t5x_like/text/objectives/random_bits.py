@@ -28,7 +28,13 @@ def random_bits(seeds: np.ndarray, count: int, *, use: int = 0) -> np.ndarray:
 
 
 def random_fractions(seeds: np.ndarray, count: int, *, use: int = 0) -> np.ndarray:
-    """Return uniform numbers in [0, 1), float64 [N, count]; see ``random_bits`` for the arguments."""
+    """Return uniform numbers in [0, 1), float64 [N, count].
+
+    Args:
+      seeds: Seed of each row, uint64 [N, 2].
+      count: Numbers of each row.
+      use: Purpose: different numbers give independent values for the same seeds.
+    """
     return (random_bits(seeds, count, use=use) >> np.uint64(11)) * 2.0**-53
 
 

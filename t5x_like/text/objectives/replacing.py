@@ -10,7 +10,12 @@ _LOW = np.uint64(2**32 - 1)
 
 
 def with_column(rows: np.ndarray, last: int | bool) -> np.ndarray:
-    """Append one value to each row: [N, L] becomes [N, L + 1]."""
+    """Append one value to each row: [N, L] becomes [N, L + 1].
+
+    Args:
+      rows: Array [N, L].
+      last: Value to append.
+    """
     wider = np.empty((rows.shape[0], rows.shape[1] + 1), rows.dtype)
     wider[:, :-1] = rows
     wider[:, -1] = last
@@ -83,7 +88,13 @@ def shuffled(tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, *, use
 
 
 def gathered(tokens: np.ndarray, seeds: np.ndarray, *, use: int) -> np.ndarray:
-    """Draw, for each position, any token of the same row; int32 [N, L]."""
+    """Draw, for each position, any token of the same row; int32 [N, L].
+
+    Args:
+      tokens: Rows to draw from, int32 [N, L].
+      seeds: Seed of each row, uint64 [N, 2].
+      use: Purpose: different numbers give independent draws for the same seeds.
+    """
     length = tokens.shape[1]
     return np.take_along_axis(tokens, random_below(length, seeds, length, use=use), axis=1)
 

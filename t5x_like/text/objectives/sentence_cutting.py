@@ -28,7 +28,11 @@ class Sentences(NamedTuple):
 
 
 def sentences_of(window: DocumentWindow, max_length: int) -> Sentences:
-    """Return the window's sentences, with those over ``max_length`` tokens divided.
+    """Return the window's sentences; long ones are divided.
+
+    Args:
+      window: Concatenated documents with sentence ends.
+      max_length: Highest number of tokens of a sentence.
 
     Raises:
       ValueError: The window doesn't mark sentence ends.
