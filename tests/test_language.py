@@ -77,9 +77,9 @@ def test_missing_docstrings_and_arguments_are_found(tmp_path):
         "    def _f(self, a, b):\n        pass\n"
     )
     names = public_names(tmp_path)
-    assert without_args(names) == ["t5x_like/a.py:1: f", "t5x_like/a.py:25: Cut.add"]
+    assert without_args(names) == ["t5x_like/a.py:1: f", "t5x_like/a.py:26: Cut.add"]
     assert without_docstring(names) == ["t5x_like/a.py:5: g"]
-    assert pointers_alone(names) == ["t5x_like/a.py:19: Cut", "t5x_like/a.py:25: Cut.add"]
+    assert pointers_alone(names) == ["t5x_like/a.py:20: Cut", "t5x_like/a.py:26: Cut.add"]
 
 
 def test_a_description_that_begins_as_a_fragment_is_found(tmp_path):

@@ -150,7 +150,7 @@ def truncate_logits(
     Args:
       logits: Scores of the next token.
       top_k: Number of best tokens to keep; None for all.
-      top_p: Of those, the fewest with this probability together are kept; None for all.
+      top_p: The fewest of those that have this probability together are kept; None for all.
     """
     if top_k is not None:
         if top_k < 1:
