@@ -6,6 +6,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from t5x_like.ancestors.families.pretrained_features import FEATURES_MODEL, FeatureMix, FeaturesConfig
+from t5x_like.ancestors.zoo.rnn_config import RNNWithFeaturesConfig
 from t5x_like.config_class import changeable, config_class
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
@@ -35,13 +36,13 @@ class CheckpointFeatures:
         Raises:
           ValueError: The model takes no features, or there is no checkpoint.
         """
-        if not hasattr(model, "features"):
+        if not isinstance(model, RNNWithFeaturesConfig):
             raise ValueError(
                 f"features={self.start_from!r}, and a {type(model).__name__} takes no features of another model; take "
                 "a BCN or a BiLSTM, or fine-tune the pretrained model itself (start_from)"
             )
-        pretrained: Any = read_config(self.start_from)
-        if hasattr(pretrained, "compute_dtype"):
+        pretrained = read_config(self.start_from)
+        if "compute_dtype" in vars(pretrained):
             pretrained = replace(pretrained, compute_dtype=model.compute_dtype)
         return replace(model, features=FeaturesConfig(model=pretrained, mix=self.mix))
 

@@ -7,6 +7,7 @@ from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.row_predictors import TEXT, HeadRowPredictor, RowPredictor, TextRowPredictor
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.heads import (
     HeadFormat,
@@ -102,14 +103,15 @@ def usual_columns(columns: Sequence[str], num_texts: int | None = None) -> tuple
 
 def num_texts_of(opened: Checkpoint) -> int | None:
     """Return how many texts a checkpoint's head reads; None if one or two."""
-    task = getattr(opened.config, "task", None)
+    task = traits_of(opened.config).task
     if opened.can_generate or task == "token_classification":
         return 1
     return 2 if task == "question_answering" else None
 
 
 def _head_format(opened: Checkpoint, num_texts: int) -> HeadFormat:
-    task, config = getattr(opened.config, "task", None), opened.config
+    config = traits_of(opened.config)
+    task = config.task
     texts = (f"{{{TEXT}}}", "{text_pair}")[:num_texts]
     if task == "question_answering" and num_texts == 2:
         return QuestionAnswering(question=texts[0], context=texts[1], answers=_NO_COLUMN)
@@ -120,7 +122,7 @@ def _head_format(opened: Checkpoint, num_texts: int) -> HeadFormat:
             f"{opened.directory} has a head for {task or 'nothing'}, which answers no rows of {num_texts} text"
             f"{'s' * (num_texts != 1)}; fine-tune it on a task and name that run"
         )
-    problem = getattr(config, "problem_type", None)
+    problem = config.problem_type
     if problem == "multi_label":
         return MultiLabelClassification(texts=texts, label=_NO_COLUMN, classes=_classes(opened))
     if problem == "regression" or (problem is None and config.num_labels == 1):

@@ -22,6 +22,7 @@ from t5x_like.inference.scorer import (
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.ensemble import first_member
+from t5x_like.model.model_traits import learned_positions
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
@@ -331,6 +332,5 @@ def _learned_positions(model: Any, config: Any) -> int | None:
     """Return the learned positions of a decoder's rows; None for other models, and where positions aren't learned."""
     if family_of(first_member(model)) != "decoder":
         return None
-    embeddings = getattr(first_member(model).config, "embeddings", None)
-    learned = getattr(embeddings, "positions", None)
-    return None if learned is None else learned.max_position_embeddings - num_virtual_tokens(config)
+    learned = learned_positions(first_member(model).config)
+    return None if learned is None else learned - num_virtual_tokens(config)

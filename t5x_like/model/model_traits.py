@@ -1,9 +1,32 @@
 """Properties of a model that decide which data it can learn from, and what a run of it begins with."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import field
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+
+from t5x_like.model.adapters import AdapterConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+
+ModelTask: TypeAlias = Literal[
+    "base",  # no head
+    "encoding",  # no head and no pooler, and of an encoder-decoder the encoder alone
+    "masked_lm",
+    "pretraining",  # words, and next sentence or sentence order
+    "next_sentence",
+    "causal_lm",
+    "bidirectional_lm",  # words from those before, and from those after
+    "sequence_to_sequence_lm",
+    "sequence_classification",  # regression with one label
+    "multiple_choice",
+    "token_classification",
+    "question_answering",
+    "replaced_tokens",  # ELECTRA's discriminator
+    "cloze",  # candidates for a blank, scored by the words' head
+]
+
+ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
 
 class CarriedMemory(NamedTuple):
@@ -28,9 +51,53 @@ class ModelTraits:
     Attributes:
       can_pack: Whether a row may have several examples.
       hides_targets: Whether the model predicts a token without reading it, so that inputs may show the targets.
+      task: Selects the heads (see ``ModelTask``).
+      num_labels: Classes of the head.
+      problem_type: Type of labels of sequence classification.
+      embeddings: Embeddings of the input.
+      model_dim: Width of the residual stream.
+      num_heads: Attention heads of a layer.
+      num_token_types: Types of tokens.
+      max_position_embeddings: Longest input in tokens that the model was made for.
+      pad_token_id: Id of padding, where positions depend on it.
+      num_experts: Experts of a layer.
+      inner_group_num: Blocks that a layer consists of.
+      share_stacks: Whether encoder and decoder share their layers.
+      keep_lm_head: Whether a decoder has its output layer over the vocabulary next to another head.
+      labels_are_next_tokens: Whether a label is that of its own position, and not that of the one before.
+      direction: Order in which rows are read, of models that have several.
+      adapter: Few further weights that are trained in place of the others.
+      compute_dtype: Type of activations.
+      remat: Activations that the backward pass computes again.
+      attention_implementation: Computation of attention.
     """
 
     can_pack: ClassVar[bool] = True
+    task: ModelTask | None = None
+    num_labels: int | None = None
+    problem_type: ProblemType | None = None
+    embeddings: EmbeddingsConfig | None = None
+    model_dim: int = 0
+    num_heads: int | None = None
+    num_token_types: int = 0
+    max_position_embeddings: int | None = None
+    pad_token_id: int | None = None
+    num_experts: int = 0
+    inner_group_num: int = 1
+    share_stacks: bool = False
+    keep_lm_head: bool = False
+    labels_are_next_tokens: bool = False
+    direction: str | None = None
+    adapter: AdapterConfig | None = None
+    compute_dtype: str = "float32"
+    remat: str = ""
+    attention_implementation: str = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in vars(cls).get("__annotations__", {}):
+            if name in _VALUES and name not in vars(cls) and not _is_dataclass_field(cls, name):
+                setattr(cls, name, field())  # the value above is no default of a field that has none
 
     @property
     def hides_targets(self) -> bool:
@@ -82,6 +149,31 @@ class ModelTraits:
         return ("*",)
 
 
-def traits_of(config: Any) -> ModelTraits:
-    """Return a configuration as ``ModelTraits``; one of another base class has the values of most models."""
-    return config if isinstance(config, ModelTraits) else ModelTraits()
+def traits_of(config: object) -> ModelTraits:
+    """Return a configuration as ``ModelTraits``.
+
+    One of another base class has the values of most models, but for fields of its own under these names.
+    """
+    if isinstance(config, ModelTraits):
+        return config
+    traits = ModelTraits()
+    vars(traits).update({name: getattr(config, name) for name in _VALUES if hasattr(config, name)})
+    return traits
+
+
+def learned_positions(config: object) -> int | None:
+    """Return the number of positions that a model has learned embeddings for; ``None`` if positions aren't learned."""
+    embeddings = traits_of(config).embeddings
+    learned = None if embeddings is None else embeddings.positions
+    return None if learned is None else learned.max_position_embeddings
+
+
+# Attributes that are fields of some configurations.
+_VALUES = tuple(name for name in ModelTraits.__annotations__ if name != "can_pack")
+
+
+def _is_dataclass_field(cls: type, name: str) -> bool:
+    """Return whether a base of a class has a field of that name with a default, which the class inherits."""
+    return any(
+        name in vars(base).get("__dataclass_fields__", {}) and name in vars(base) for base in cls.__mro__
+    )

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
+from t5x_like.model.families.family import can_decode
 from t5x_like.model.layers.stack import unrolled
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_shardings
@@ -80,7 +81,7 @@ def plan_decoding(
     mesh = experiment.mesh.build(devices)
     check_batch_size(num_rows, mesh)
     model = jax.eval_shape(lambda key: unrolled(config.build(key)), jax.random.key(0))
-    if not hasattr(model, "decode_step"):
+    if not can_decode(model):
         raise ValueError(
             f"{type(config).__name__} of this recipe doesn't generate, so there is no decoding to plan"
         )

@@ -8,6 +8,7 @@ from jax.sharding import AbstractMesh
 
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.mesh import MESH_AXES, mesh_text, shown_sizes
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, RULES
 from t5x_like.partitioning.shard import check_experts, check_sequence_length
@@ -76,7 +77,8 @@ def _cut_along_model(experiment: Experiment, tasks: TaskSet) -> set[tuple[str, i
         for axis, size in zip(names[path], leaf.shape, strict=True)
         if RULES[axis][:1] == ("model",)
     }
-    return found | ({("heads", model.num_heads)} if hasattr(model, "num_heads") else set())
+    num_heads = traits_of(model).num_heads
+    return found | (set() if num_heads is None else {("heads", num_heads)})
 
 
 def _undivided(dimensions: set[tuple[str, int]], mesh: tuple[int, ...]) -> list[str]:

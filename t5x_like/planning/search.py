@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_args
 import jax
 
 from t5x_like.model.layers.remat import Remat
+from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig, mesh_text
 from t5x_like.planning.step_plan import (
     StepPlan,
@@ -188,7 +189,7 @@ def num_experts_of(experiment: Experiment, tasks: TaskSet) -> int:
       experiment: Experiment of the model.
       tasks: Tasks that it trains on.
     """
-    return getattr(resolved(experiment, tasks).model, "num_experts", 0)
+    return traits_of(resolved(experiment, tasks).model).num_experts
 
 
 def _has_remat(experiment: Experiment) -> bool:

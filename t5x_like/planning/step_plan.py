@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from t5x_like.batch import Batch
+from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.shard import batch_shardings
 from t5x_like.planning.chips import GIB
 from t5x_like.planning.device_program import compile_program
@@ -162,7 +163,7 @@ def compilable(experiment: Experiment, topology: Topology) -> Experiment:
     """
     model: Any = experiment.model
     is_for_cpus = topology.chip.kind == "cpu" or not topology.is_compiled
-    if not is_for_cpus or getattr(model, "attention_implementation", None) != "cudnn":
+    if not is_for_cpus or traits_of(model).attention_implementation != "cudnn":
         return experiment
     return replace(experiment, model=replace(model, attention_implementation="blockwise"))
 
@@ -214,7 +215,7 @@ def num_tokens(batch: Batch) -> int:
 
 def remat_of(experiment: Experiment) -> str:
     """Return the name of the model's rematerialization policy; empty for models without one."""
-    return str(getattr(experiment.model, "remat", ""))
+    return traits_of(experiment.model).remat
 
 
 def bytes_per_device(tree: Any) -> int:

@@ -14,6 +14,7 @@ from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.families.family import FamilyName
 from t5x_like.model.families.recurrent import Recurrent
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
@@ -108,7 +109,7 @@ class Checkpoint:
     @property
     def answers_by_head(self) -> bool:
         """True if the model has a head for sequences, tokens or choices, and answers with it."""
-        return getattr(self.config, "task", None) in HEAD_TASKS
+        return traits_of(self.config).task in HEAD_TASKS
 
     @property
     def can_generate(self) -> bool:

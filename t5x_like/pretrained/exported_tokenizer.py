@@ -4,6 +4,7 @@ import json
 import warnings
 from typing import Any
 
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.run_weights import trained_with_framing, was_trained_here
 from t5x_like.pretrained.tokenizer_files import tokenizer_contents
@@ -104,6 +105,6 @@ def _template_of_text(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str,
 
 
 def _input_names(checkpoint: Checkpoint) -> list[str]:
-    embeddings = getattr(checkpoint.config, "embeddings", None)
-    has_types = getattr(embeddings, "num_token_types", 0) > 1
+    embeddings = traits_of(checkpoint.config).embeddings
+    has_types = embeddings is not None and embeddings.num_token_types > 1
     return ["input_ids", *(["token_type_ids"] if has_types else []), "attention_mask"]

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import draw_adapter
 from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import order_by_name
 
@@ -39,7 +40,7 @@ def with_head(config: Any, kind: str, num_labels: int, problem_type: str | None 
       ValueError: The model can't have such a head.
     """
     labels: dict[str, Any] = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
-    if hasattr(config, "problem_type"):
+    if isinstance(config, CommonConfig):
         labels["problem_type"] = problem_type
     try:
         return replace(config, task=kind, **labels)

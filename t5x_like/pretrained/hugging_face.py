@@ -18,6 +18,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_te
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
 from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
 from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS, ModelTask, classes_for
@@ -302,7 +303,7 @@ def _padded_by(pad: int | None, config: Any, params: Any) -> tuple[Any, Any]:
       config: Configuration of the model.
       params: Weights of the model.
     """
-    if pad is None or getattr(config, "pad_token_id", pad) == pad:
+    if pad is None or traits_of(config).pad_token_id in (None, pad):
         return config, params
     moved, flat = replace(config, pad_token_id=pad), parameters.flatten(params)
     table = np.asarray(flat[_POSITIONS])[config.embeddings.positions.offset :]
@@ -315,7 +316,7 @@ def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ..
 
     transformers' classes have no output layer over the vocabulary next to another head, but for that of choices.
     """
-    if getattr(config, "keep_lm_head", False) and config.task not in ("causal_lm", "multiple_choice"):
+    if traits_of(config).keep_lm_head and config.task not in ("causal_lm", "multiple_choice"):
         config = replace(config, keep_lm_head=False)
     table = architecture.hugging_face_weights(config)
     if config.task not in HEADLESS_TASKS:
@@ -355,7 +356,7 @@ def _merged_fields(
     else:
         kept = _ids_above(architecture, fields)
     # An id on which the model itself depends is that of its configuration.
-    kept |= {name: getattr(config, name) for name in kept if hasattr(config, name)}
+    kept |= {name: number for name, number in vars(config).items() if name in kept}
     classes = source_fields.get("architectures") or ()
     keeps_type = _is_same_model(architecture, fields, source_fields.get("model_type"))
     if keeps_type:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 from jax.sharding import Mesh
@@ -14,6 +14,7 @@ from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
+from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial
@@ -86,14 +87,15 @@ class CheckpointModel:
             "classifier_dropout_rate": self.classifier_dropout_rate,
             "adapter": self.adapter,
         }
-        if self.adapter is not None and not hasattr(config, "adapter"):
+        names = {each.name for each in fields(config)}
+        if self.adapter is not None and "adapter" not in names:
             raise ValueError(
                 f"{directory} is a {type(config).__name__}, which takes no adapter; leave it out"
             )
         for name, value in given.items():
-            if not hasattr(config, name) and value not in (None, False):
+            if name not in names and value not in (None, False):
                 refuse_unused(self, name, because=f"{directory} is a {type(config).__name__}, which has none")
-        kept = {name: value for name, value in given.items() if value is not None and hasattr(config, name)}
+        kept = {name: value for name, value in given.items() if value is not None and name in names}
         config = replace(config, **kept)
         if self.num_added_tokens:
             config = replace(config, vocab_size=config.vocab_size + self.num_added_tokens)
@@ -116,7 +118,7 @@ def with_lm_head(config: Any, head: tuple[str, int, str | None] | None) -> Any:
             "auxiliary_lm_weight adds a language-model loss to that of a decoder's head for sequences, choices or "
             f"answers; this run trains {reads}. Leave auxiliary_lm_weight out"
         )
-    if not hasattr(config, "keep_lm_head"):
+    if "keep_lm_head" not in {each.name for each in fields(config)}:
         raise ValueError(
             f"auxiliary_lm_weight needs a decoder, whose text is read left to right; a {type(config).__name__} is "
             "none. Leave auxiliary_lm_weight out"
@@ -137,7 +139,7 @@ def check_head(config: Any, head: tuple[str, int, str | None], *, what: str, add
       ValueError: The model has another head, or none.
     """
     kind, num_labels, problem_type = head
-    task, has = getattr(config, "task", None), getattr(config, "num_labels", None)
+    task, has = traits_of(config).task, traits_of(config).num_labels
     if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering", "cloze")):
         heads = config.parts.heads.scores
         check_label_type(config, problem_type, what=what)
@@ -166,7 +168,7 @@ def check_label_type(config: Any, problem_type: str | None, *, what: str) -> Non
     Raises:
       ValueError: The scores mean something else.
     """
-    if (getattr(config, "problem_type", None) == "multi_label") == (problem_type == "multi_label"):
+    if (traits_of(config).problem_type == "multi_label") == (problem_type == "multi_label"):
         return
     wanted, has = "one class for each row", "any number of classes for each row (problem_type='multi_label')"
     if problem_type == "multi_label":
@@ -182,10 +184,10 @@ def check_length(config: Any, length: int, *, what: str) -> None:
     Raises:
       ValueError: The model has fewer positions.
     """
-    learned = getattr(getattr(config, "embeddings", None), "positions", None)
+    learned = learned_positions(config)
     if learned is None:
         return
-    most = learned.max_position_embeddings - num_virtual_tokens(config)
+    most = learned - num_virtual_tokens(config)
     if length > most:
         virtual = ", less those of virtual tokens" if num_virtual_tokens(config) else ""
         raise ValueError(
@@ -217,7 +219,7 @@ def initial_checkpoint(
     Raises:
       FileNotFoundError, ValueError: There are no weights, or those of another model.
     """
-    known, wanted = known_direction(directory), getattr(config, "direction", None)
+    known, wanted = known_direction(directory), traits_of(config).direction
     if known is not None and wanted is not None and known != wanted:
         raise ValueError(
             f"the model of {directory} reads rows {known}, and the one to train has direction={wanted!r}; give both "

@@ -4,7 +4,7 @@ https://arxiv.org/abs/1910.01108.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from t5x_like.model import parameters
 from t5x_like.model.layers.relative_stack import RelativeStack
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.lazy_array import Index, LazyArray
+from t5x_like.model.model_traits import traits_of
 
 _STACKS = ("encoder", "decoder", "stack")  # attributes of models
 _SHOWN = 6  # layers in a message
@@ -71,7 +72,7 @@ def select_layers(
 
 def _stacks_of(config: Any) -> dict[str, Any]:
     model = jax.eval_shape(config.build, jax.random.key(0))
-    found = {name: getattr(model, name, None) for name in _STACKS}
+    found = {name: vars(model)[name] for name in _STACKS if name in vars(model)}
     return {name: stack for name, stack in found.items() if isinstance(stack, Stack | RelativeStack)}
 
 
@@ -87,11 +88,11 @@ def _check_numbers(name: str, chosen: Sequence[int], size: int) -> None:
 
 def _sizes(config: Any, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the fields of a configuration that hold the numbers of layers."""
-    changed = {}
+    changed, names = {}, {each.name for each in fields(config)}
     for name, size in sizes.items():
         own = f"num_{name}_layers"
-        changed[own if hasattr(config, own) else "num_layers"] = size
-    if getattr(config, "share_stacks", False):
+        changed[own if own in names else "num_layers"] = size
+    if traits_of(config).share_stacks:
         changed["num_encoder_layers"] = changed["num_decoder_layers"]
     return changed
 

@@ -152,7 +152,7 @@ def open_initial(
       FileNotFoundError, ValueError: There are no weights, or those of another model.
     """
     fewer = {
-        name: known for name, known in known_sizes(directory).items() if known < getattr(config, name, 0)
+        name: known for name, known in known_sizes(directory).items() if known < (vars(config).get(name) or 0)
     }
     if fewer:
         found, notes = open_initial(

@@ -9,6 +9,7 @@ import numpy as np
 
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.run_weights import was_trained_here
 from t5x_like.text.heads.head_format import UNSCALED, OutputScale
 
@@ -47,7 +48,7 @@ def common_scale(
       config: Configuration of the model.
       params: Weights of the model.
     """
-    if getattr(config, "task", None) != "sequence_classification" or len(set(scales.values())) != 1:
+    if traits_of(config).task != "sequence_classification" or len(set(scales.values())) != 1:
         return None
     has_bias = f"{_PROJECTION}/bias" in parameters.flatten(params)
     return next(iter(scales.values())) if has_bias else None

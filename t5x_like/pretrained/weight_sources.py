@@ -8,6 +8,7 @@ from typing import Any, Literal
 from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.adapters.adapter_weights import adapter_differences, adapter_of
+from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.further_formats import FurtherFormat, further_format
@@ -92,14 +93,14 @@ def known_sizes(directory: PathLike) -> dict[str, int]:
     if _format_or_none(directory) is None:
         return {}
     config = read_config(directory)
-    learned = getattr(getattr(config, "embeddings", None), "positions", None)
-    positions = {} if learned is None else {"max_position_embeddings": learned.max_position_embeddings}
+    learned = learned_positions(config)
+    positions = {} if learned is None else {"max_position_embeddings": learned}
     return {"vocab_size": config.vocab_size, **positions}
 
 
 def known_direction(directory: PathLike) -> str | None:
     """Return the direction in which a checkpoint's model reads rows; ``None`` where its configuration has none."""
-    return None if _format_or_none(directory) is None else getattr(read_config(directory), "direction", None)
+    return None if _format_or_none(directory) is None else traits_of(read_config(directory)).direction
 
 
 def identity_of(directory: PathLike, step: int | None) -> str:
@@ -151,19 +152,19 @@ def find_weights(
             return replace(found, config=config)
         if head is None:
             return found
-        labels = getattr(found.config, "num_labels", 2) if num_labels is None else num_labels
-        problem_type = getattr(found.config, "problem_type", None)
-        changed = with_head(found.config, head, labels, problem_type, where=str(directory))
+        own = traits_of(found.config)
+        labels = next(number for number in (num_labels, own.num_labels, 2) if number is not None)
+        changed = with_head(found.config, head, labels, own.problem_type, where=str(directory))
         return replace(found, config=changed)
     if step is not None:
         raise ValueError(f"{directory} is no run, it has no steps; leave step out")
     if config is None:
         return find_hugging_face(directory, task=head, num_labels=num_labels)
     _refuse_another_model(read_config(directory), config, directory)
-    own_head = {name: getattr(config, name) for name in ("task", "num_labels") if hasattr(config, name)}
-    published = find_hugging_face(directory, **own_head)
-    if getattr(published.config, "task", None) != own_head.get("task"):
-        raise ValueError(f"{directory} has no pooler, which a model for the task {own_head['task']!r} needs")
+    own = traits_of(config)
+    published = find_hugging_face(directory, task=own.task, num_labels=own.num_labels)
+    if traits_of(published.config).task != own.task:
+        raise ValueError(f"{directory} has no pooler, which a model for the task {own.task!r} needs")
     if adapter_of(config) is None:
         return published
     return replace(published, config=replace(published.config, adapter=config.adapter))

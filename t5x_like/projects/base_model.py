@@ -3,12 +3,13 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import as_path
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
+from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS
 from t5x_like.model.zoo.t5_like import T5LikeConfig
 from t5x_like.pretrained.hub import local_directory
@@ -77,12 +78,11 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
     except (ValueError, OSError) as error:
         raise UserError(f"checkpoint={checkpoint}: {error}") from error
     directory = directory if "://" in directory else os.path.abspath(directory)
-    parts: Any = config.parts
+    parts = config.parts
     vocabulary = _vocabulary_of(directory)
     (fit,) = measure_texts([open_tokenizer(vocabulary, 0)], sample)
     advice = "; a checkpoint for this language would lose less" if fit.unknown_rate > _MAX_UNKNOWN else ""
     has_room = open_tokenizer(vocabulary, NUM_SENTINELS).vocab_size <= config.vocab_size
-    learned = getattr(getattr(config, "embeddings", None), "positions", None)
     return BaseModel(
         checkpoint=directory,
         vocabulary=vocabulary,
@@ -92,10 +92,10 @@ def base_model(checkpoint: str | None, texts: Sequence[str]) -> BaseModel:
         else "decoder"
         if isinstance(parts, DecoderConfig)
         else "encoder",
-        can_generate=getattr(config, "task", None) in GENERATIVE_TASKS,
+        can_generate=traits_of(config).task in GENERATIVE_TASKS,
         is_t5=isinstance(config, T5LikeConfig),
-        width=int(getattr(config, "model_dim", 0)),
-        max_length=None if learned is None else learned.max_position_embeddings,
+        width=traits_of(config).model_dim,
+        max_length=learned_positions(config),
         vocabulary_line=f"vocabulary: of the checkpoint, {_described(fit)}{advice}",
     )
 

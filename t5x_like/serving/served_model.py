@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from t5x_like.model.families.family import can_decode
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.serving.request_fields import Limits, Prompt, RequestError
@@ -56,13 +58,11 @@ class ServedModel:
     def __init__(self, pretrained: Pretrained, name: str, limits: Limits):
         opened = pretrained.checkpoint
         self.name, self.limits = name, limits
-        self.num_parameters, self.task = opened.num_parameters, str(getattr(opened.config, "task", ""))
+        self.num_parameters, self.task = opened.num_parameters, traits_of(opened.config).task or ""
         self._pretrained, self._family = pretrained, opened.family
         self._end_ids, self._max_positions = opened.end_ids, opened.max_positions
         self._tokenizer = pretrained.vocabulary
-        self._can_write = (
-            opened.can_generate and hasattr(pretrained.model, "decode_step") and self._family != "encoder"
-        )
+        self._can_write = opened.can_generate and can_decode(pretrained.model) and self._family != "encoder"
         self._can_embed = self._family in ("encoder", "encoder_decoder", "decoder")
         self._programs: set[Any] = set()
 

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from t5x_like.config_class import refuse_unused
+from t5x_like.model.zoo.common_config import CommonConfig
 
 # Files of published models carry these options for any head, and a later fine-tuning reads them. Configurations
 # therefore accept them, and only a recipe that gives its model's fields itself is checked.
@@ -29,7 +30,7 @@ def refuse_head_options(model: Any) -> None:
     Raises:
       ValueError: An option has no effect.
     """
-    if not hasattr(model, "parts"):
+    if not isinstance(model, CommonConfig):
         return
     because = f"the model is for the task {model.task!r}, whose heads don't read it"
     for field in dataclasses.fields(model):

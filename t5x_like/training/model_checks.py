@@ -39,7 +39,7 @@ def check_split(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> None:
     check_batch_size(experiment.data.train.batch_size // experiment.data.num_microbatches, mesh)
     for length in row_lengths(experiment, tasks) if mesh.shape["context"] > 1 else ():
         check_sequence_length(length, mesh)
-    check_experts(getattr(experiment.model, "num_experts", 0), mesh.shape["expert"])
+    check_experts(traits_of(experiment.model).num_experts, mesh.shape["expert"])
 
 
 def row_lengths(experiment: Experiment, tasks: TaskSet) -> list[int]:
@@ -72,7 +72,7 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | R
         _check_unlabeled(experiment, tasks.train)
         _check_ranking(experiment, loader.head[0])
         _check_token_options(experiment, loader.head[0])
-    elif getattr(model, "task", None) in _LABEL_TASKS and not getattr(model, "keep_lm_head", False):
+    elif traits_of(model).task in _LABEL_TASKS and not traits_of(model).keep_lm_head:
         raise ValueError(
             f"mixture {experiment.data.train.mixture!r} has tokens to predict, and the model has a head for "
             f"{model.task.replace('_', ' ')} alone; give the model the task of a language model, such as 'causal_lm', "

@@ -68,7 +68,7 @@ def _check_shown_targets(model: Any, tasks: TaskSet) -> None:
         if hides_targets != objective.spec.shows_targets:
             raise ValueError(
                 f"task {name!r} has the objective {type(objective).__name__}, and the model is a "
-                f"{type(model).__name__} for {getattr(model, 'task', None)!r}; objectives whose "
+                f"{type(model).__name__} for {traits_of(model).task!r}; objectives whose "
                 "inputs show the targets (gin/objectives/bidirectional_lm.gin) and models that predict tokens "
                 "without reading them need each other"
             )
@@ -80,7 +80,7 @@ def _check_token_types(model: Any, task_sets: Iterable[TaskSet]) -> None:
     Raises:
       ValueError: It has fewer, or reads no token types.
     """
-    num_types = getattr(model, "num_token_types", 0)
+    num_types = traits_of(model).num_token_types
     for tasks in task_sets:
         for name, objective in tasks.objectives.items():
             if not isinstance(objective, UniLM) or not objective.types_by_pattern:

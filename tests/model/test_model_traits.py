@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from t5x_like.ancestors.families.pretrained_features import FeaturesConfig
+from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import EnsembleConfig
-from t5x_like.model.model_traits import ModelTraits, traits_of
+from t5x_like.model.model_traits import ModelTraits, learned_positions, traits_of
 from tests.model.zoo.tiny_models import TINY
 
 
@@ -45,3 +46,22 @@ def test_a_model_with_a_memory_names_its_setting() -> None:
     assert "gpt2" not in named
     assert traits_of(replace(TINY["awd_lstm"], carries_state=False)).carried_memory is None
     assert traits_of(replace(TINY["awd_lstm"], direction="backward")).carried_memory.is_backward
+
+
+def test_a_value_of_most_models_is_no_default_of_a_field_without_one() -> None:
+    @config_class
+    class WithExperts(ModelTraits):
+        num_experts: int
+
+    with pytest.raises(TypeError, match="num_experts"):
+        WithExperts()
+    assert WithExperts(num_experts=2).num_experts == 2
+    assert traits_of(TINY["gpt_neox"]).num_experts == 0
+
+
+def test_fields_of_another_base_are_read_by_their_names() -> None:
+    traits = traits_of(EnsembleConfig(members=(TINY["roberta"], TINY["roberta"])))
+    assert traits.task == TINY["roberta"].task
+    assert traits.pad_token_id == TINY["roberta"].pad_token_id
+    assert learned_positions(TINY["roberta"]) == TINY["roberta"].embeddings.positions.max_position_embeddings
+    assert learned_positions(TINY["gpt_neox"]) is None

@@ -14,6 +14,7 @@ from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, roll
 from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
+from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import row_groups
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -223,7 +224,7 @@ class HarnessModel(TemplateLM):
         step = self._loaded.step
         return {
             "model_num_parameters": self._loaded.num_parameters,
-            "model_dtype": str(getattr(self._loaded.config, "compute_dtype", "float32")),
+            "model_dtype": traits_of(self._loaded.config).compute_dtype,
             "model_revision": "" if step is None else f"step {step}",
             "model_sha": self._loaded.identity,
         }

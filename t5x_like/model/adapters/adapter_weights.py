@@ -26,7 +26,7 @@ def without_adapter(config: Any) -> Any:
 
 def adapter_of(config: Any) -> Any:
     """Return a model's adapter; ``None`` for models without one."""
-    return getattr(config, "adapter", None)
+    return traits_of(config).adapter
 
 
 def adapter_paths(config: Any) -> frozenset[str]:

@@ -74,6 +74,26 @@ class Family(Protocol):
     def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions: ...
 
 
+@runtime_checkable
+class GenerativeModel(Protocol):
+    """A model that writes texts."""
+
+    def prefill(
+        self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], *, max_new_tokens: int, start_id: int
+    ) -> tuple[Int[Array, " B"], object]:
+        """Return the first token to read in generation, and the cache after the prompts."""
+        ...
+
+    def decode_step(self, tokens: Int[Array, " R"], cache: object) -> tuple[Float[Array, "R V"], object]:
+        """Read one token of each row, and return scores of the next one and the updated cache."""
+        ...
+
+
+def can_decode(model: object) -> bool:
+    """Return whether a model writes texts token by token."""
+    return isinstance(model, GenerativeModel)
+
+
 class PromptContinuation:
     """Generation by a model that reads its prompts into a cache and continues them."""
 

@@ -53,9 +53,10 @@ def _qa_dropout_of(config: DistilBertConfig) -> float:
 
 
 def _write(config: DistilBertConfig) -> dict[str, Any]:
-    for name, value in (("norm_epsilon", _NORM_EPSILON), ("num_token_types", 0)):
-        if getattr(config, name) != value:
-            raise ValueError(f"{name}={getattr(config, name)} can't be written: DistilBERT's is {value}")
+    fixed = {"norm_epsilon": _NORM_EPSILON, "num_token_types": 0}
+    for name, value in vars(config).items():
+        if value != fixed.get(name, value):
+            raise ValueError(f"{name}={value} can't be written: DistilBERT's is {fixed[name]}")
     return {
         "attention_dropout": config.dropout_rate,
         "qa_dropout": _qa_dropout_of(config),

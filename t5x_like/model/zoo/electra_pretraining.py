@@ -18,6 +18,7 @@ from t5x_like.model.layers.attention_implementations import AttentionImplementat
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.remat import Remat
+from t5x_like.model.model_traits import ModelTraits
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import ComputeDtype
 from t5x_like.model.zoo.electra import ELECTRA, ElectraConfig
@@ -27,7 +28,7 @@ _OWN_FIELDS = ("generator_divisor", "discriminator_weight")
 
 
 @config_class
-class ElectraPretrainingConfig:
+class ElectraPretrainingConfig(ModelTraits):
     """A generator and a discriminator of any size.
 
     Fields other than the first two are those of ``ElectraConfig``; sizes are the discriminator's.

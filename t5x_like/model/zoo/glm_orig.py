@@ -80,9 +80,10 @@ def _write(config: GLMOrigConfig) -> dict[str, Any]:
         raise ValueError(
             f"mlp_dim={config.mlp_dim} can't be written: GLM's is 4 times model_dim={config.model_dim}"
         )
-    for name, value in (("activation", "gelu_tanh"), ("tie_word_embeddings", True)):
-        if getattr(config, name) != value:
-            raise ValueError(f"{name}={getattr(config, name)!r} can't be written: GLM's is {value!r}")
+    fixed = {"activation": "gelu_tanh", "tie_word_embeddings": True}
+    for name, value in vars(config).items():
+        if value != fixed.get(name, value):
+            raise ValueError(f"{name}={value!r} can't be written: GLM's is {fixed[name]!r}")
     return {
         "attention_dropout_prob": config.dropout_rate,
         "embedding_dropout_prob": config.dropout_rate,

@@ -1,29 +1,13 @@
 """Tasks of published models: their Hugging Face classes and their heads."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.transform import TransformConfig
+from t5x_like.model.model_traits import ModelTask, ProblemType
 from t5x_like.model.zoo.weights import Weight, module_rows
-
-ModelTask: TypeAlias = Literal[
-    "base",  # no head
-    "encoding",  # no head and no pooler, and of an encoder-decoder the encoder alone
-    "masked_lm",
-    "pretraining",  # words, and next sentence or sentence order
-    "next_sentence",
-    "causal_lm",
-    "bidirectional_lm",  # words from those before, and from those after
-    "sequence_to_sequence_lm",
-    "sequence_classification",  # regression with one label
-    "multiple_choice",
-    "token_classification",
-    "question_answering",
-    "replaced_tokens",  # ELECTRA's discriminator
-    "cloze",  # candidates for a blank, scored by the words' head
-]
 
 # Tasks whose models generate text.
 GENERATIVE_TASKS: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
@@ -39,8 +23,6 @@ SEQUENCE_TASKS: tuple[ModelTask, ...] = ("sequence_classification", "multiple_ch
 
 # Tasks of the heads that any model can be fine-tuned with.
 HEAD_TASKS: tuple[ModelTask, ...] = (*SEQUENCE_TASKS, "token_classification", "question_answering", "cloze")
-
-ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
 _PROBLEM_TYPES: dict[str, ProblemType] = {
     "single_label_classification": "single_label",

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.model.families.family import FamilyName
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.named_activations import HIDDEN_STATES
 from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
@@ -94,7 +95,7 @@ def hidden_states(
         pairs = zip(states, stacks["encoder/queries"], strict=True)
         states = tuple(stream for pair in pairs for stream in pair)
     # Of layers that consist of several blocks (ALBERT's inner groups), transformers shows what leaves the last.
-    return {HIDDEN_STATES: states[:: getattr(config, "inner_group_num", 1)]}
+    return {HIDDEN_STATES: states[:: traits_of(config).inner_group_num]}
 
 
 class Outputs(dict[str, Any]):

@@ -6,6 +6,7 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.index_checks import check_indices
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.transformers_api.call import Context, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import (
@@ -38,7 +39,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
         config,
         ids.shape,
         num_choices=choices_of(num_choices),
-        are_shifted=not getattr(config, "labels_are_next_tokens", False),
+        are_shifted=not traits_of(config).labels_are_next_tokens,
     )
     inputs: dict[str, Any] = {"input_ids": ids, **labels, **num_choices}
     mask = given.get("attention_mask")
@@ -69,8 +70,9 @@ def _positions(positions: Any, ids: np.ndarray, config: Any) -> dict[str, np.nda
         read = {"position_ids": positions[:, 0], "block_position_ids": positions[:, 1]}
     else:
         read = {}
+    embeddings = traits_of(config).embeddings
     for name, table in (("position_ids", "positions"), ("block_position_ids", "block_positions")):
-        learned = getattr(getattr(config, "embeddings", None), table, None)
+        learned = None if embeddings is None else getattr(embeddings, table)
         if learned is not None and name in read:
             check_indices(read[name], "position_ids", learned.max_position_embeddings)
     if read:
@@ -100,6 +102,6 @@ def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     scores = scores_at_ends(model, predictions.decoder_output, inputs) or predictions.heads
     outputs = {"last_hidden_state": predictions.decoder_output}
     # GLM's labels are those of the position itself.
-    shifted = getattr(config, "labels_are_next_tokens", False)
+    shifted = traits_of(config).labels_are_next_tokens
     of_words = cross_entropy if shifted else next_token_cross_entropy
     return outputs | scores_of(config, predictions.logits, scores, inputs, of_words=of_words)

@@ -6,6 +6,7 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.model.heads import whole_logits
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.transformers_api.call import Context, read_ids, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
@@ -32,7 +33,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     )
     learned = embeddings.positions
     max_position_embeddings = (
-        getattr(config, "max_position_embeddings", 1)
+        traits_of(config).max_position_embeddings or 1
         if learned is None
         else learned.max_position_embeddings + learned.offset
     )
@@ -43,7 +44,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     }
     read_ids(given, tables, inputs)
     if learned is not None:
-        counts = hasattr(config, "pad_token_id")
+        counts = traits_of(config).pad_token_id is not None
         _read_positions(inputs, learned.offset, context.special_ids.pad if counts else None)
     return inputs
 

@@ -7,6 +7,7 @@ import numpy as np
 from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.inference.decodable import check_length
+from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 
@@ -48,20 +49,19 @@ class Prompts(NamedTuple):
             check_length(max_new_tokens)
         if max_length is None:
             max_length = self.num_before + _DEFAULT_NEW_TOKENS
-            max_length = min(max_length, getattr(config, "max_position_embeddings", None) or max_length)
+            max_length = min(max_length, traits_of(config).max_position_embeddings or max_length)
         number = max_length - self.num_before if max_new_tokens is None else max_new_tokens
         if number < 1:
             raise ValueError(
                 f"max_length={max_length} leaves no space after {self.num_before} tokens; raise it, or give "
                 "max_new_tokens"
             )
-        embeddings = getattr(config, "decoder_embeddings", None) or getattr(config, "embeddings", None)
-        learned = None if embeddings is None else embeddings.positions
+        learned = learned_positions(config)
         longest = (1 if self.in_encoder else int(self.mask.sum(axis=1).max())) + number
-        if learned is not None and longest - 1 > learned.max_position_embeddings:
+        if learned is not None and longest - 1 > learned:
             raise ValueError(
                 f"prompt and new tokens are up to {longest} long together, the model has "
-                f"{learned.max_position_embeddings} learned positions; give a shorter prompt or lower max_new_tokens"
+                f"{learned} learned positions; give a shorter prompt or lower max_new_tokens"
             )
         return number
 

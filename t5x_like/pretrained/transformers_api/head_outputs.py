@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.index_checks import IGNORED
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context
 
@@ -114,7 +115,7 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
     As in transformers that is at the last token that is not padding, masked or not. Models that read rows from their
     end classify elsewhere.
     """
-    if context.config.task not in SEQUENCE_TASKS or getattr(context.config, "direction", None) == "backward":
+    if context.config.task not in SEQUENCE_TASKS or traits_of(context.config).direction == "backward":
         return {}
     special = context.special_ids
     real = ids != special.pad if special.knows_padding else np.ones(ids.shape) if mask is None else mask

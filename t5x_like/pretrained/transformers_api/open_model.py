@@ -12,6 +12,7 @@ from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.model.families.family import FamilyName
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.conversion import save_adapter
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -59,7 +60,7 @@ class OpenModel:
         opened = self._opened
         tokenizer = f"{self.vocabulary.vocab_size:,} token ids" if self.vocabulary else "no tokenizer"
         step = "" if opened.step is None else f", step {opened.step}"
-        name, task = type(self.config).__name__.removesuffix("Config"), getattr(self.config, "task", None)
+        name, task = type(self.config).__name__.removesuffix("Config"), traits_of(self.config).task
         return (
             f"Pretrained({name}, task {task}, "
             f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "

@@ -15,6 +15,7 @@ from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
+from t5x_like.model.families.family import can_decode
 from t5x_like.model.named_activations import HIDDEN_STATES, Edits, as_arguments, record
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype
@@ -293,7 +294,7 @@ class Pretrained(OpenModel):
         if text is not None:
             encoded = self.encode(text)
             input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
-        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE_TASKS:
+        if not can_decode(self.model) or self.config.task not in GENERATIVE_TASKS:
             raise ValueError(f"this model's task is {self.config.task}; it generates no text")
         chosen = with_defaults(
             {

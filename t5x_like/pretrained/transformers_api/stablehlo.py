@@ -10,6 +10,7 @@ import numpy as np
 
 from t5x_like.io.files import PathLike, as_path, write_bytes, write_json
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.safetensors_files import write_safetensors
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.encoder_call import count_positions
@@ -120,8 +121,9 @@ def _input_lengths(pretrained: Pretrained, length: int, decoder_length: int) -> 
 
 def _counts_positions(config: Any) -> bool:
     """Return whether positions count real tokens only, as RoBERTa's do."""
-    learned = getattr(getattr(config, "embeddings", None), "positions", None)
-    return bool(getattr(learned, "offset", 0)) and getattr(config, "pad_token_id", None) is not None
+    traits = traits_of(config)
+    learned = None if traits.embeddings is None else traits.embeddings.positions
+    return learned is not None and learned.offset > 0 and traits.pad_token_id is not None
 
 
 def _compute(pretrained: Pretrained, model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:

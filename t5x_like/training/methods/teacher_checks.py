@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from t5x_like.model.families.generator_discriminator import GeneratorDiscriminator
+from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.pretrained.initial_weights import check_head, check_length
@@ -77,7 +78,7 @@ def _check_family(teacher: Checkpoint, model: Any) -> None:
 
 
 def _check_task(teacher: Checkpoint, model: Any) -> None:
-    theirs, ours = teacher.config.task, getattr(model, "task", None)
+    theirs, ours = teacher.config.task, traits_of(model).task
     if theirs == ours or any({theirs, ours} <= tasks for tasks in _SAME_WORDS):
         return
     raise ValueError(
