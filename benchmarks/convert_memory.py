@@ -28,7 +28,7 @@ from t5x_like.io.files import write_json
 from t5x_like.model import parameters
 from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.zoo.t5 import T5, T5Config
-from t5x_like.model.zoo.weights import their_shapes
+from t5x_like.model.zoo.weights import published_shapes
 from t5x_like.pretrained.hugging_face import write_hugging_face
 
 SIZES = {
@@ -113,7 +113,7 @@ def sizes_of(config: T5Config) -> dict[str, float]:
     ours = [4 * math.prod(leaf.shape) / 2**30 for leaf in jax.tree.leaves(shapes)]
     theirs = [
         4 * math.prod(shape) / 2**30
-        for shape in their_shapes(T5.hugging_face_weights(config), shapes).values()
+        for shape in published_shapes(T5.hugging_face_weights(config), shapes).values()
     ]
     return {
         "weights_gib": round(sum(ours), 3),

@@ -62,6 +62,7 @@ class VerbParser(argparse.ArgumentParser):
     """An argument parser that raises a ``UserError`` and suggests the nearest valid choice."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise the error of a wrong command line."""
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         known = re.findall(r"[^', ]+", choice[2]) if choice else []
         hint = nearest(choice[1], known) if choice else ""

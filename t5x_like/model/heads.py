@@ -138,7 +138,12 @@ class LMHead(nnx.Module):
         return DeferredLogits(x, self, table) if self.deferred else self.logits(x, table)
 
     def logits(self, x: Float[Array, "B L D"], table: Embedding | None) -> Float[Array, "B L V"]:
-        """Return float32 logits; in bfloat16, logits near 30 would be rounded to multiples of 0.125."""
+        """Return float32 logits; in bfloat16, logits near 30 would be rounded to multiples of 0.125.
+
+        Args:
+          x: Final hidden states.
+          table: Word embeddings, for a head that is tied to them.
+        """
         x = x if self.transform is None else self.transform(x)
         if self.config.scale != 1.0:
             x = x * self.config.scale
@@ -237,9 +242,15 @@ def candidate_scores(
     *,
     mean: bool = False,
 ) -> Float[Array, "B 1"]:
-    """Return the log-likelihood of each row's candidate: the sum, or the mean, over its tokens in the blank.
+    """Return the log-likelihood of each row's candidate over its tokens in the blank.
 
     Rows without a blank, which fill up an example with few candidates, are never likelier than others.
+
+    Args:
+      logits: Scores of the vocabulary.
+      targets: Token ids of the candidate, at the blank.
+      in_blank: True at tokens of the candidate.
+      mean: Return the mean over tokens in place of the sum.
     """
     log_probs = jax.nn.log_softmax(logits, axis=-1)
     chosen = jnp.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]

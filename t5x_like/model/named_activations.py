@@ -224,7 +224,12 @@ def layer(number: Array | int, num_layers: int) -> Iterator[dict[str, Array]]:
 
 
 def observe(name: str, x: Array) -> Array:
-    """Return an activation of the current layer, edited; without a record it is ``x`` itself."""
+    """Return an activation of the current layer, edited; without a record it is ``x`` itself.
+
+    Args:
+      name: Name of the activation within the stack.
+      x: The activation.
+    """
     opened = _RECORD.get()
     if opened is None or opened.layer is None or not opened.scope:
         return x
@@ -236,7 +241,12 @@ def observe(name: str, x: Array) -> Array:
 
 
 def observe_output(x: Array, num_layers: int) -> Array:
-    """Return the output of a stack, edited; it is the last of the hidden states."""
+    """Return the output of a stack, edited; it is the last of the hidden states.
+
+    Args:
+      x: Output of the last layer.
+      num_layers: Layers of the stack.
+    """
     x = edited_hidden(x, num_layers, num_layers)
     opened = _RECORD.get()
     if opened is not None and opened.scope:

@@ -38,7 +38,12 @@ def split(model: nnx.Module) -> tuple[Any, Parameters]:
 
 
 def merge(graphdef: Any, params: Parameters) -> Any:
-    """Return the model of a structure and weights; works inside ``jax.jit``."""
+    """Return the model of a structure and weights; works inside ``jax.jit``.
+
+    Args:
+      graphdef: Structure from ``nnx.split``.
+      params: Weights of the same model.
+    """
     return nnx.merge(graphdef, params)
 
 
@@ -95,7 +100,12 @@ def without_constants(params: Any) -> list[Any]:
 
 
 def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
-    """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
+    """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``.
+
+    Args:
+      params: Nested weights.
+      prefix: Text before all keys.
+    """
     flat: dict[str, Any] = {}
     for name, value in params.items():
         flat |= flatten(value, f"{prefix}{name}/") if isinstance(value, dict) else {f"{prefix}{name}": value}
@@ -160,7 +170,13 @@ def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Par
 
 
 def combine(selected: Parameters, others: Parameters, selection: Selection) -> Parameters:
-    """Join the parts that ``partition`` made."""
+    """Join the two parts of a model's weights.
+
+    Args:
+      selected: Weights that the selection names.
+      others: All other weights.
+      selection: Selection that ``partition`` was called with.
+    """
     return join((selected, selection), (others, weight_patterns.invert(selection)))
 
 

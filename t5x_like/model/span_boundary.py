@@ -89,7 +89,12 @@ class SpanBoundary(nnx.Module):
 def spans_of(
     is_target: Bool[Array, "B L"], segment_ids: Int[Array, "B L"] | None
 ) -> tuple[Int[Array, "B L"], Int[Array, "B L"]]:
-    """Return the first and last position of the span that each target belongs to, and any numbers elsewhere."""
+    """Return the first and last position of the span that each target belongs to, and any numbers elsewhere.
+
+    Args:
+      is_target: True for tokens to predict.
+      segment_ids: Number of each token's segment, which no span crosses; None for one segment.
+    """
     places = jnp.broadcast_to(jnp.arange(is_target.shape[1]), is_target.shape)
     continues = is_target[:, 1:] & is_target[:, :-1]
     if segment_ids is not None:

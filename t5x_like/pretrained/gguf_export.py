@@ -15,7 +15,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import merge_adapter
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
-from t5x_like.model.zoo.weights import their_shapes, write_weights
+from t5x_like.model.zoo.weights import published_shapes, write_weights
 from t5x_like.pretrained.gguf_fields import GgufFields, llama3_divisors
 from t5x_like.pretrained.gguf_files import FREQUENCIES, gguf_name, import_gguf, neighbors
 from t5x_like.pretrained.gguf_tokenizer import tokenizer_metadata
@@ -85,7 +85,7 @@ def write_gguf(
         )
     fields = architecture.to_hugging_face(config)
     table = architecture.hugging_face_weights(config)
-    shapes = their_shapes(table, params)
+    shapes = published_shapes(table, params)
     frequencies = _frequencies(config)
     metadata = {f"{kind}.{name}": value for name, value in _metadata(config, fields).items()}
     _require_expressible(config, {"general.architecture": kind, **metadata}, shapes, frequencies, str(path))

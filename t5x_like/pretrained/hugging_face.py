@@ -25,9 +25,9 @@ from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS, ModelTask, classes_fo
 from t5x_like.model.zoo.weights import (
     Weight,
     WeightSource,
+    published_names,
+    published_shapes,
     read_weights,
-    their_names,
-    their_shapes,
     write_weights,
 )
 from t5x_like.partitioning.shard import with_shardings
@@ -213,13 +213,13 @@ def _own_config(architecture: Architecture, fields: Mapping[str, Any], names: Co
 
 def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple[int, ...]]:
     rows = tuple(row for row in table if row.paths[0].startswith("heads/scores/"))
-    return their_shapes(rows, parameters.abstract(config)[1]) if rows else {}
+    return published_shapes(rows, parameters.abstract(config)[1]) if rows else {}
 
 
 def _names_of_other_heads(architecture: Architecture, config: Any) -> set[str]:
     """Name of the weights in files of the same model with other heads."""
     tables = (architecture.hugging_face_weights(replace(config, task=task)) for task in architecture.tasks)
-    return {name for table in tables for row in table for name in (*their_names(row), *row.copies)}
+    return {name for table in tables for row in table for name in (*published_names(row), *row.copies)}
 
 
 def write_hugging_face(
@@ -266,7 +266,7 @@ def write_hugging_face(
         raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
     architecture = architecture_of(config)
     table = _table_to_write(architecture, config)
-    shapes = their_shapes(table, params)
+    shapes = published_shapes(table, params)
     temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     temporary.mkdir(parents=True)
     try:

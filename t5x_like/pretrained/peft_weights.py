@@ -17,10 +17,10 @@ from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS
 from t5x_like.model.zoo.weights import (
     Weight,
+    published_names,
+    published_shapes,
     read_weights,
     source_of,
-    their_names,
-    their_shapes,
     write_weights,
 )
 from t5x_like.pretrained.peft_targets import TargetSelection
@@ -68,13 +68,13 @@ class PublishedModel:
             self._table = tuple(
                 row._replace(hf_name=row.hf_name.removeprefix(architecture.prefix)) for row in self._table
             )
-        self._shapes = their_shapes(self._table, parameters.unflatten(self.like))
+        self._shapes = published_shapes(self._table, parameters.unflatten(self.like))
         self._prefixes = tuple(filter(None, (architecture.prefix, *architecture.other_prefixes)))
         self.modules = {
             name.removesuffix(_WEIGHT): LinearModule(row, None if row.layers is None else layer)
             for row in self._table
             if row.hf_name.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
-            for layer, name in enumerate(their_names(row))
+            for layer, name in enumerate(published_names(row))
         }
         self.embeddings = {
             row.hf_name.removesuffix(_WEIGHT): row.paths[0].removesuffix(_TABLE)
@@ -180,8 +180,8 @@ class PublishedModel:
         Raises:
           ValueError: They don't fit the model, or are of some layers only.
         """
-        rows = tuple(row for row in self._table if not arrays.keys().isdisjoint(their_names(row)))
-        missing = [name for row in rows for name in their_names(row) if name not in arrays]
+        rows = tuple(row for row in self._table if not arrays.keys().isdisjoint(published_names(row)))
+        missing = [name for row in rows for name in published_names(row) if name not in arrays]
         if missing:
             raise ValueError(
                 f"{where} has weights of the model itself for some layers of a stack, without {missing[0]}; those of "
@@ -205,7 +205,7 @@ class PublishedModel:
           ValueError: The weights are other parts of modules.
         """
         rows = tuple(row for row in self._table if params.keys() >= {*row.paths})
-        given = {name for row in rows for name in their_names(row)}
+        given = {name for row in rows for name in published_names(row)}
         modules = {name.rpartition(".")[0] for name in given}
         whole = modules - {name.rpartition(".")[0] for name in self._shapes.keys() - given}
         parts = {name for name in given if name.rpartition(".")[0] not in whole}

@@ -4,7 +4,7 @@ import fnmatch
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from t5x_like.model.zoo.weights import Weight, WeightSource, their_names
+from t5x_like.model.zoo.weights import Weight, WeightSource, published_names
 
 # What TensorFlow called a norm's weights, and early PyTorch files still do.
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
@@ -41,7 +41,7 @@ def match(
       head_shapes: Shapes that the heads need, by name.
     """
     copies = {copy for row in table for copy in row.copies}
-    wanted = {name for row in table for name in their_names(row)} | copies
+    wanted = {name for row in table for name in published_names(row)} | copies
     others = set(of_other_heads) - wanted
     ours_of: dict[str, str] = {}
     idle = []
@@ -60,7 +60,7 @@ def match(
         else:
             ours_of[known] = name
     heads = {row for row in table if any(path.startswith("heads/") for path in row.paths)}
-    absent = {row for row in heads if not ({*their_names(row), *row.copies} & ours_of.keys())}
+    absent = {row for row in heads if not ({*published_names(row), *row.copies} & ours_of.keys())}
     # A kernel without its bias is a mistake, which reading will name.
     absent = {row for row in absent if all(other in absent for other in heads if _part(other) == _part(row))}
     return Match(
@@ -70,7 +70,7 @@ def match(
             {known: source.shapes[name] for known, name in ours_of.items()},
             lambda known: source.read(ours_of[known]),
         ),
-        fresh={path: tuple(their_names(row)) for row in table if row in absent for path in row.paths},
+        fresh={path: tuple(published_names(row)) for row in table if row in absent for path in row.paths},
         idle=tuple(idle),
     )
 

@@ -73,6 +73,7 @@ class TensorBoardWriter:
         self._writer = SummaryWriter(directory, flush_secs=30)
 
     def write(self, line: dict[str, Any]) -> None:
+        """Write the numbers of a log line as scalars of its split."""
         for name, value in line.items():
             if isinstance(value, int | float) and name != "step":
                 self._writer.add_scalar(f"{line['split']}/{name}", value, line["step"])

@@ -89,6 +89,10 @@ def draw_adapter(config: Any, base: parameters.Parameters, key: jax.Array) -> di
 def merge_adapter(config: Any, params: parameters.Parameters) -> tuple[Any, parameters.Parameters]:
     """Return configuration and weights of a model without adapter that computes the same.
 
+    Args:
+      config: Configuration of a model, with or without adapter.
+      params: Its weights.
+
     Raises:
       ValueError: The adapter is more than a change of weights.
     """
@@ -105,12 +109,17 @@ def merge_adapter(config: Any, params: parameters.Parameters) -> tuple[Any, para
     return without_adapter(config), parameters.split(adapter.merge(model))[1]
 
 
-def adapter_differences(theirs: Any, ours: Any) -> list[str]:
-    """Return a line for each field in which two adapters differ, so that one can't use the weights of the other."""
-    if type(theirs) is not type(ours):
-        return [f"adapter: {theirs!r} there, {ours!r} here"]
+def adapter_differences(saved: Any, wanted: Any) -> list[str]:
+    """Return a line for each field in which two adapters differ, so that one can't use the weights of the other.
+
+    Args:
+      saved: Adapter of a checkpoint.
+      wanted: Adapter of the model that reads it.
+    """
+    if type(saved) is not type(wanted):
+        return [f"adapter: {saved!r} there, {wanted!r} here"]
     return [
-        f"adapter.{field.name}: {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
-        for field in (dataclasses.fields(ours) if ours is not None else ())
-        if field.name not in _FREE and getattr(theirs, field.name) != getattr(ours, field.name)
+        f"adapter.{field.name}: {getattr(saved, field.name)!r} there, {getattr(wanted, field.name)!r} here"
+        for field in (dataclasses.fields(wanted) if wanted is not None else ())
+        if field.name not in _FREE and getattr(saved, field.name) != getattr(wanted, field.name)
     ]

@@ -98,6 +98,10 @@ class ContrastivePrefixes:
     ) -> tuple[PrefixTuning, parameters.Parameters]:
         """Return the adapter of one attribute, and weights with its prefixes.
 
+        Args:
+          attribute: Name of the attribute.
+          params: Weights of a model with prefixes for all attributes.
+
         Raises:
           ValueError: There is no such attribute.
         """

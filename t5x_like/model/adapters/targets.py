@@ -18,7 +18,12 @@ Module = TypeVar("Module")
 
 
 def modules_of(model: Any, *kinds: type[Module]) -> Iterator[tuple[str, Module]]:
-    """Yield the modules of some types with their paths, such as ``encoder/layers/0/self_attention/query``."""
+    """Yield the modules of some types with their paths, such as ``encoder/layers/0/self_attention/query``.
+
+    Args:
+      model: Model, or a part of it.
+      *kinds: Types to yield.
+    """
     for path, module in nnx.iter_modules(model):
         if isinstance(module, kinds):
             yield "/".join(map(str, path)), module
@@ -58,6 +63,10 @@ def targeted_embeddings(model: Any, targets: Sequence[str]) -> dict[str, tuple[s
     """Return the embedding tables that patterns name, by path, each with its pattern.
 
     A pattern that matches linear layers means those alone: ``*`` leaves out embeddings, as PEFT's "all-linear" does.
+
+    Args:
+      model: Model, or a part of it.
+      targets: Patterns of module paths.
     """
     linears, tables = dict(modules_of(model, Linear)), dict(modules_of(model, Embedding))
     return {
@@ -84,7 +93,12 @@ def _nearest(pattern: str, paths: list[str]) -> list[str]:
 
 
 def key_for(key: jax.Array, path: str) -> jax.Array:
-    """Return the key of fresh weights at ``path``; those elsewhere don't change it."""
+    """Return the key of the fresh weights of a module; weights of other modules don't change it.
+
+    Args:
+      key: Key of all fresh weights.
+      path: Path of the module.
+    """
     return jax.random.fold_in(key, zlib.crc32(path.encode()))
 
 

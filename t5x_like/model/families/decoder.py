@@ -206,11 +206,22 @@ class Decoder(PromptContinuation, nnx.Module):
         return self.heads.words.logits(decoded, self.embedding.tokens)[:, 0], cache
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
-        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
+        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``.
+
+        Args:
+          cache: Cache of one or several beams for each input.
+          origins: Index of each new beam's former beam.
+        """
         return reorder(cache, origins)
 
     def keep_inputs(self, cache: DecoderCache, inputs: Int[Array, " C"], num_inputs: int) -> DecoderCache:
-        """Return the cache of the inputs with the given indices, out of ``num_inputs``."""
+        """Return the cache of some of the inputs.
+
+        Args:
+          cache: Cache of all inputs.
+          inputs: Indices of the inputs to keep.
+          num_inputs: Number of inputs in the cache.
+        """
         return keep_inputs(cache, inputs, num_inputs)
 
     @property
@@ -233,10 +244,10 @@ class Decoder(PromptContinuation, nnx.Module):
     ) -> tuple[Float[Array, "R L D"], DecoderCache]:
         assert cache.positions is not None
         assert cache.key_mask is not None
-        length, num_places = tokens.shape[1], cache.key_mask.shape[1]
-        mask = causal_mask(cache.index + jnp.arange(length), jnp.arange(num_places))
+        length, num_slots = tokens.shape[1], cache.key_mask.shape[1]
+        mask = causal_mask(cache.index + jnp.arange(length), jnp.arange(num_slots))
         if prefix is not None:
-            mask = mask | prefix_mask(jnp.pad(prefix, ((0, 0), (0, num_places - length))))
+            mask = mask | prefix_mask(jnp.pad(prefix, ((0, 0), (0, num_slots - length))))
 
         def now(rows: Array | None) -> Array | None:
             return None if rows is None else jax.lax.dynamic_slice_in_dim(rows, cache.index, length, axis=1)

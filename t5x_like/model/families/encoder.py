@@ -135,7 +135,7 @@ class Encoder(nnx.Module):
             prompts = jnp.concatenate([virtual_ids(len(prompts), num_virtual), prompts], axis=1)
             prompt_mask = None if prompt_mask is None else prepend(1, prompt_mask, num_virtual)
         batch_size, length = prompts.shape
-        num_places = length + max_new_tokens + 1  # the last is the mask's
+        num_slots = length + max_new_tokens + 1  # the last is the mask's
         learned = self.config.embeddings.positions
         if learned is not None and max_new_tokens >= learned.max_position_embeddings:
             raise ValueError(
@@ -144,9 +144,9 @@ class Encoder(nnx.Module):
             )
         real = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
         key_mask = arrange_right(real, jnp.pad(real, ((0, 0), (0, max_new_tokens + 1)), constant_values=True))
-        is_target = jnp.arange(num_places) >= length
+        is_target = jnp.arange(num_slots) >= length
         cache = DecoderCache(
-            layers=self.encoder.empty_caches(batch_size, num_places, None, self._dtype),
+            layers=self.encoder.empty_caches(batch_size, num_slots, None, self._dtype),
             index=jnp.zeros((), jnp.int32),
             # Steps write the prompt's last token, new ones, and the mask.
             beam_indices=one_beam(batch_size, max_new_tokens + 2),
@@ -174,7 +174,7 @@ class Encoder(nnx.Module):
         assert self.heads.words is not None, "an encoder without a head over the vocabulary can't write"
         pairs = jnp.stack([tokens, jnp.broadcast_to(cache.mask_token, tokens.shape)], axis=1)
         index = cache.index + jnp.arange(2)
-        seen = jnp.arange(cache.num_places)[None] <= index[:, None]
+        seen = jnp.arange(cache.num_slots)[None] <= index[:, None]
         encoded, cache = self._read(pairs, cache, seen)
         logits = self.heads.words.logits(encoded[:, 1:], self.embedding.tokens)[:, 0]
         return logits, cache._replace(index=cache.index + 1)  # the next token replaces the mask

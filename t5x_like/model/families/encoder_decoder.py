@@ -85,6 +85,11 @@ class EncoderDecoder(nnx.Module):
     ) -> Predictions:
         """Return the scores of a call, given the encoder's output.
 
+        Args:
+          batch: Tokens for the decoder, and the encoder's, for the mask.
+          encoded: Encoder's output.
+          dropout_key: None for no dropout.
+
         Raises:
           ValueError: The output lacks the virtual tokens that this model reads.
         """
@@ -132,7 +137,13 @@ class EncoderDecoder(nnx.Module):
         *,
         max_length: int,
     ) -> DecoderCache:
-        """Return an empty cache for ``max_length`` tokens, with keys and values of ``encoded``."""
+        """Return an empty cache with keys and values of the encoder's output.
+
+        Args:
+          encoded: Encoder's output, with virtual tokens first.
+          encoder_segment_ids: 0 for padding; None for rows without padding.
+          max_length: Number of tokens to leave room for.
+        """
         return DecoderCache(
             layers=self.decoder.empty_caches(encoded.shape[0], max_length, encoded, self._dtype),
             index=jnp.zeros((), jnp.int32),
@@ -154,7 +165,7 @@ class EncoderDecoder(nnx.Module):
 
         Rows are inputs, or the beams of one input after another.
         """
-        keys = jnp.arange(cache.num_places)
+        keys = jnp.arange(cache.num_slots)
         positions = jnp.broadcast_to(cache.index, (len(tokens), 1))
         context = AttentionContext(
             mask=causal_mask(cache.index[None], keys),

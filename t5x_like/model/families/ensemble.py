@@ -70,26 +70,48 @@ class Ensemble(nnx.Module):
     def prefill(
         self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], **options: int
     ) -> tuple[Int[Array, " B"], list[Any]]:
-        """Read prompts for generation; see ``PromptContinuation``."""
+        """Read prompts for generation.
+
+        Args:
+          prompts: Token ids.
+          mask: 1 for real tokens.
+          **options: Options of ``PromptContinuation.prefill``.
+        """
         started = [member.prefill(prompts, mask, **options) for member in self.members]
         return started[0][0], [cache for _, cache in started]
 
     def decode_step(
         self, tokens: Int[Array, " R"], caches: list[Any]
     ) -> tuple[Float[Array, "R V"], list[Any]]:
-        """Read one token of each row, and return averaged scores of the next one and the updated caches."""
+        """Read one token of each row, and return averaged scores of the next one and the updated caches.
+
+        Args:
+          tokens: Next token of each row.
+          caches: Cache of each member.
+        """
         pairs = zip(self.members, caches, strict=True)
         found = [member.decode_step(tokens, cache) for member, cache in pairs]
         return mean_scores([logits for logits, _ in found], self.mean), [cache for _, cache in found]
 
     def reorder_cache(self, caches: list[Any], origins: Int[Array, "B J"]) -> list[Any]:
-        """Return the caches in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
+        """Return the caches in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``.
+
+        Args:
+          caches: Cache of each member.
+          origins: Index of each new beam's former beam.
+        """
         return [
             member.reorder_cache(cache, origins) for member, cache in zip(self.members, caches, strict=True)
         ]
 
     def keep_inputs(self, caches: list[Any], inputs: Int[Array, " C"], num_inputs: int) -> list[Any]:
-        """Return the caches of the inputs with the given indices, out of ``num_inputs``."""
+        """Return the caches of some of the inputs.
+
+        Args:
+          caches: Cache of each member.
+          inputs: Indices of the inputs to keep.
+          num_inputs: Number of inputs in the caches.
+        """
         pairs = zip(self.members, caches, strict=True)
         return [member.keep_inputs(cache, inputs, num_inputs) for member, cache in pairs]
 

@@ -179,4 +179,6 @@ class ModelWithMeasures(Protocol):
     """A model with further losses or logged means; ``measured`` has all their names."""
 
     @property
-    def measured(self) -> tuple[str, ...]: ...
+    def measured(self) -> tuple[str, ...]:
+        """Names of the losses and means."""
+        ...

@@ -27,7 +27,9 @@ class Memory(NamedTuple):
 class ModelWithMemory(Protocol):
     """A model that may have a memory; called with one, it returns the following one in ``Predictions.memory``."""
 
-    def new_memory(self, num_rows: int) -> Memory | None: ...
+    def new_memory(self, num_rows: int) -> Memory | None:
+        """Return the memory before the first batch; ``None`` for a configuration without one."""
+        ...
 
 
 def start_memory(states: Float[Array, "N B P D"]) -> Memory:
@@ -37,6 +39,10 @@ def start_memory(states: Float[Array, "N B P D"]) -> Memory:
 
 def recall_memory(memory: Memory | None, batch: Batch) -> Memory | None:
     """Return the memory with rows hidden that don't continue those of the batch before.
+
+    Args:
+      memory: Memory after the batch before; None if there was none.
+      batch: Rows to read, with ``continues``.
 
     Raises:
       ValueError: The memory has another number of rows than the batch.
@@ -54,13 +60,23 @@ def recall_memory(memory: Memory | None, batch: Batch) -> Memory | None:
 
 
 def memory_mask_of(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B 1 #L P"]:
-    """Return True where a token may attend to the memory: only a row's first example continues it."""
+    """Return True where a token may attend to the memory: only a row's first example continues it.
+
+    Args:
+      memory: Memory before these rows.
+      segment_ids: Numbers of a row's examples; None for one example.
+    """
     places_B11P = memory.real[:, None, None, :]
     return places_B11P if segment_ids is None else places_B11P & (segment_ids == 1)[:, None, :, None]
 
 
 def visible_after(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:
-    """Return the visible positions of the memory after ``segment_ids`` have entered it."""
+    """Return the visible positions of the memory after a batch has entered it.
+
+    Args:
+      memory: Memory with the batch.
+      segment_ids: Numbers of a row's examples; 0 for padding.
+    """
     last_B1 = jnp.max(segment_ids, axis=1, keepdims=True)
     entered = (segment_ids == last_B1) & (segment_ids > 0)
     # Where a second example has begun, the first, which the memory belongs to, has ended.
@@ -96,5 +112,10 @@ def join_memory_mask(
 
 
 def memory_for(batch: Batch, memory: Memory | None) -> Memory | None:
-    """Return the memory to call a model with: none if the batch doesn't say which rows continue."""
+    """Return the memory to call a model with: none if the batch doesn't say which rows continue.
+
+    Args:
+      batch: Rows to read.
+      memory: Memory after the batch before.
+    """
     return None if batch.continues is None else memory

@@ -12,12 +12,23 @@ from t5x_like.batch import Batch
 
 
 def virtual_ids(num_rows: int, length: int) -> Int[Array, "B P"]:
-    """Return the ids of the virtual tokens of every row: -1, -2 and so on."""
+    """Return the ids of the virtual tokens of every row: -1, -2 and so on.
+
+    Args:
+      num_rows: Rows of the batch.
+      length: Number of virtual tokens.
+    """
     return jnp.broadcast_to(-1 - jnp.arange(length), (num_rows, length))
 
 
 def prepend(first: int | Array, rows: Array, length: int) -> Array:
-    """Return ``rows`` [B, L] with ``length`` columns of ``first`` before them."""
+    """Return rows [B, L] with columns before them.
+
+    Args:
+      first: Value of the new columns.
+      rows: Array of token ids, masks or positions.
+      length: Number of new columns.
+    """
     return jnp.concatenate([jnp.broadcast_to(first, (len(rows), length)).astype(rows.dtype), rows], axis=1)
 
 

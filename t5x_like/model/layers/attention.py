@@ -46,7 +46,12 @@ class QKNormConfig:
     over: Literal["head", "all_heads"] = "head"
 
     def build(self, num_heads: int, head_dim: int) -> Norm:
-        """Return the norm for queries or keys of ``num_heads`` heads."""
+        """Return the norm for queries or keys of ``num_heads`` heads.
+
+        Args:
+          num_heads: Number of heads of the queries or keys.
+          head_dim: Width of a head.
+        """
         return build_norm(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
 
 
@@ -232,14 +237,24 @@ class Attention(nnx.Module):
     def queries(
         self, x: Float[Array, "B L D"], positions: Int[Array, "B L"] | None = None
     ) -> Float[Array, "B L H K"]:
-        """Return normalized and rotated queries of ``x``."""
+        """Return normalized and rotated queries of ``x``.
+
+        Args:
+          x: Normalized hidden states.
+          positions: Positions for rotation; None if tokens are at their positions.
+        """
         queries_BLHK = self._normed_heads(self.query(x), self.query_norm)
         return self._apply_rotary(queries_BLHK, positions)
 
     def scores(
         self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
     ) -> Float[Array, "B H L M"]:
-        """Return scaled and capped scores in float32."""
+        """Return scaled and capped scores in float32.
+
+        Args:
+          queries: Rotated queries.
+          keys: Rotated keys, which several heads may share.
+        """
         # Heads that share a key lie next to each other: J of them in each of the G groups.
         queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
         scores_BGJLM = jnp.einsum(
@@ -254,7 +269,12 @@ class Attention(nnx.Module):
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
     ) -> Float[Array, "B L HK"]:
-        """Return each head's weighted average of values, heads concatenated."""
+        """Return each head's weighted average of values, heads concatenated.
+
+        Args:
+          weights: Weights after the softmax.
+          values: Values, which several heads may share.
+        """
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
         averages_BGJLK = jnp.einsum("bgjlm,bmgk->bgjlk", weights_BGJLM, values)
         averages_BLGJK = averages_BGJLK.transpose(0, 3, 1, 2, 4)

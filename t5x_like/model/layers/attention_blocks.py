@@ -116,7 +116,12 @@ class SoftmaxResiduals(NamedTuple):
 
 
 def no_keys(blocks: BlockSizes, queries: Float[Array, "B L G J K"]) -> Average:
-    """Return the averages over no keys."""
+    """Return the averages over no keys.
+
+    Args:
+      blocks: Sizes.
+      queries: Queries of a block.
+    """
     batch_size, length, num_groups, num_shared, _ = queries.shape
     rows = (batch_size, num_groups, num_shared, length)
     average = Average(jnp.full(rows, -jnp.inf), jnp.zeros(rows), jnp.zeros(queries.shape, jnp.float32))
@@ -131,7 +136,16 @@ def add_keys(
     mask_inputs: MaskInputs,
     starts: BlockOffsets,
 ) -> Average:
-    """Return the averages over these keys, too."""
+    """Return the averages over these keys, too.
+
+    Args:
+      blocks: Sizes.
+      pairs: Pairs of query and key blocks that may see each other.
+      average: Averages over the keys before.
+      inputs: Queries, keys, values and what acts on their scores.
+      mask_inputs: Inputs of the mask.
+      starts: Positions of the first query and key.
+    """
     if not pairs:
         return average
 
@@ -162,7 +176,12 @@ def add_keys(
 
 
 def no_gradients(blocks: BlockSizes, inputs: Tree) -> Tree:
-    """Return zeros in float32, to which gradients are added."""
+    """Return zeros in float32, to which gradients are added.
+
+    Args:
+      blocks: Sizes.
+      inputs: Arrays that have gradients.
+    """
     zeros = jax.tree.map(lambda array: jnp.zeros(array.shape, jnp.float32), inputs)
     return jax.lax.pcast(zeros, blocks.varying_axes, to="varying")
 
@@ -176,7 +195,17 @@ def add_gradients(
     mask_inputs: MaskInputs,
     starts: BlockOffsets,
 ) -> Inputs:
-    """Return ``sums`` and the gradients between these queries and keys."""
+    """Return the sums of gradients with those between these queries and keys.
+
+    Args:
+      blocks: Sizes.
+      pairs: Pairs of query and key blocks that may see each other.
+      sums: Sums of gradients before.
+      inputs: Queries, keys, values and what acts on their scores.
+      outcome: Values of the forward pass.
+      mask_inputs: Inputs of the mask.
+      starts: Positions of the first query and key.
+    """
     if not pairs:
         return sums
 
@@ -212,7 +241,13 @@ def add_gradients(
 def map_axes(
     mask: AttentionMask, of_queries: Callable[[Array, int], Array], of_keys: Callable[[Array, int], Array]
 ) -> AttentionMask:
-    """Apply a function of an array and its axis to all axes of queries, and one to all axes of keys."""
+    """Apply a function of an array and its axis to all axes of queries, and one to all axes of keys.
+
+    Args:
+      mask: Mask with its inputs.
+      of_queries: Called with an array and the dimension of its queries.
+      of_keys: Called with an array and the dimension of its keys.
+    """
 
     def mapped(function: Callable[[Array, int], Array], array: Array | None, axis: int = 1) -> Array | None:
         return array if array is None or array.shape[axis] == 1 else function(array, axis)
@@ -228,7 +263,13 @@ def map_axes(
 
 
 def scale_and_cap(scores: Float[Array, "..."], scale: float, soft_cap: float | None) -> Float[Array, "..."]:
-    """Return ``scale * scores``, and with a cap ``soft_cap * tanh(scale * scores / soft_cap)``."""
+    """Return ``scale * scores``, and with a cap ``soft_cap * tanh(scale * scores / soft_cap)``.
+
+    Args:
+      scores: Products of queries and keys.
+      scale: Factor of the scores.
+      soft_cap: Limit that the absolute value approaches; None for no limit.
+    """
     if scale != 1.0:
         scores = scores * scale
     return scores if soft_cap is None else soft_cap * jnp.tanh(scores / soft_cap)

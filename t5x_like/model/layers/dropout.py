@@ -27,11 +27,21 @@ def dropout(
 
 
 def fold(key: Key[Array, ""] | None, site: int) -> Key[Array, ""] | None:
-    """Return the key of dropout site number ``site``; ``None`` stays ``None``."""
+    """Return the key of dropout site number ``site``; ``None`` stays ``None``.
+
+    Args:
+      key: Key of the model or layer; None for no dropout.
+      site: Number of the place in the network where dropout acts.
+    """
     return None if key is None else jax.random.fold_in(key, site)
 
 
 def check_rate(name: str, rate: float) -> None:
-    """Raise ValueError unless a configuration's field is a probability below 1."""
+    """Raise ValueError unless a configuration's field is a probability below 1.
+
+    Args:
+      name: Name of the field in messages.
+      rate: Value of the field.
+    """
     if not 0 <= rate < 1:
         raise ValueError(f"{name} is {rate}; give a probability below 1")

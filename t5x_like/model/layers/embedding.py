@@ -45,12 +45,23 @@ class Embedding(nnx.Module):
         return vectors if self.adapter is None else vectors + getattr(self, self.adapter)(self, ids, dtype)
 
     def rows_of(self, table: Float[Array, "V F"], ids: Int[Array, "B L"]) -> Float[Array, "B L F"]:
-        """Return the rows of ``ids`` in a table like this one; an id outside it gives not-a-number."""
+        """Return the rows of some ids in a table like this one; an id outside it gives not-a-number.
+
+        Args:
+          table: Table of as many rows.
+          ids: Indices of rows.
+        """
         ids = jnp.where((ids >= 0) & (ids < self.num_rows), ids, len(table))
         return _rows_of_few(table, ids) if len(table) <= _FEW_ROWS else _rows_of(table, ids)
 
     def first(self, num_rows: int, dtype: jnp.dtype, *, start: int = 0) -> Float[Array, "1 {num_rows} D"]:
-        """Return the vectors of so many ids from ``start`` on, for all rows of a batch."""
+        """Return the vectors of so many ids from ``start`` on, for all rows of a batch.
+
+        Args:
+          num_rows: Number of ids.
+          dtype: Type of the vectors.
+          start: First id.
+        """
         if self.adapter is not None:
             return self(jnp.arange(start, start + num_rows)[None], dtype)
         return self.table[...][None, start : start + num_rows].astype(dtype)
@@ -208,7 +219,12 @@ class Embeddings(nnx.Module):
         return 0 if self.prompt is None else self.prompt.length  # pyright: ignore[reportAttributeAccessIssue, reportReturnType]
 
     def words(self, tokens: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L E"]:
-        """Return scaled word embeddings."""
+        """Return scaled word embeddings.
+
+        Args:
+          tokens: Token ids.
+          dtype: Type of the vectors.
+        """
         assert self.tokens is not None
         x = self.tokens(tokens, dtype) if self.prompt is None else self.prompt(tokens, self.tokens, dtype)  # pyright: ignore[reportCallIssue]
         # Gemma rounds the factor to the activations' type.
@@ -224,7 +240,16 @@ class Embeddings(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         task_types: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L E"]:
-        """Return the normalized sum of all embeddings before projection; arguments are those of a call."""
+        """Return the normalized sum of all embeddings before projection.
+
+        Args:
+          words: Word embeddings.
+          tokens: Token ids.
+          positions: Position of each token; None for its index in the row.
+          block_positions: Position inside a masked span (GLM).
+          token_types: Type of each token; None for type 0.
+          task_types: Type of each token's task; None for type 0.
+        """
         x, dtype = words, words.dtype
         if self.positions is not None and self.config.positions is not None:
             offset = self.config.positions.offset
@@ -267,7 +292,13 @@ def sinusoids(positions: Int[Array, "B L"], num_features: int) -> Float[Array, "
 
 
 def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, ""]) -> Linear | None:
-    """Return the projection from ``embed_dim`` to ``model_dim``, if ``config`` has one."""
+    """Return the projection from ``embed_dim`` to ``model_dim``, if ``config`` has one.
+
+    Args:
+      model_dim: Width of the hidden states.
+      config: Embeddings, whose width may be another.
+      key: Random key of the weights.
+    """
     if not config.projected:
         return None
     axes, init = ("embed_factor", "embed"), Normal(config.stddev)

@@ -128,5 +128,11 @@ class FeedForward(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """Return the layer's outputs, given its inner activations."""
+        """Return the layer's outputs, given its inner activations.
+
+        Args:
+          hidden: Inner activations.
+          dropout_rate: Share of inner activations set to zero.
+          dropout_key: None for no dropout.
+        """
         return self.down(dropout(hidden, dropout_rate, dropout_key, shared_dim=1))

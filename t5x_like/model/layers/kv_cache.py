@@ -1,9 +1,9 @@
 """KV cache: keys and values that decoding keeps, so that each new token costs one step and not a whole pass.
 
-The beams of an input share one row of the cache, and the keys of its prompt. Each place after the prompt has the keys
+The beams of an input share one row of the cache, and the keys of its prompt. Each slot after the prompt has the keys
 of all beams, one after another. Beam search moves no keys: ``beam_indices`` records which of them each beam sees.
 
-Shape letters here: B inputs, J beams of an input, R = B * J rows of tokens, M places for tokens, N of them that beams
+Shape letters here: B inputs, J beams of an input, R = B * J rows of tokens, M slots for tokens, N of them that beams
 write, P = M - N + N * J keys; without beam search J is 1.
 """
 
@@ -15,12 +15,12 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from t5x_like.model.layers.attention import KeysValues
 
-# Fields of a cache with a value for each row and place, the same for all beams of an input.
+# Fields of a cache with a value for each row and slot, the same for all beams of an input.
 _OF_ROWS = ("key_mask", "positions", "block_positions", "token_types")
 
 
 class KeyValueCache(NamedTuple):
-    """Keys and values with heads before places. Attention reads them as they lie, where places first are transposed."""
+    """Keys and values, head-major, so that attention needs no transpose."""
 
     keys: Float[Array, "*layers B G P K"]
     values: Float[Array, "*layers B G P K"]
@@ -49,19 +49,19 @@ class LayerCache(NamedTuple):
 
 
 class DecoderCache(NamedTuple):
-    """State of a decoder after some tokens. Places in the cache differ from positions where prompts are padded.
+    """State of a decoder after some tokens. Slots of the cache differ from positions where prompts are padded.
 
     Attributes:
       layers: Caches for each slot of the stack. Slots of the repeating pattern have a leading layers axis. Leading
         layers don't: XLA copies a cache to which the loop over tokens adds one.
-      index: Place of the next token, the same for all rows.
-      beam_indices: Beam whose keys a beam sees at each of the last N places.
+      index: Slot of the next token, the same for all rows.
+      beam_indices: Beam whose keys a beam sees at each of the last N slots.
       encoded_mask: Mask of cross-attention; ``None`` for all visible.
-      key_mask: True at places that hold a real token, or will; ``None`` for all.
-      positions: Position of the token at each place; ``None`` where they are the places.
-      block_positions: Position inside a masked span of the token at each place (GLM).
-      token_types: Type of the token at each place (encoders that write).
-      mask_token: Id that an encoder reads at the place of the next token.
+      key_mask: True at slots that hold a real token, or will; ``None`` for all.
+      positions: Position of the token in each slot; ``None`` where it is the index of the slot.
+      block_positions: Position inside a masked span of the token in each slot (GLM).
+      token_types: Type of the token in each slot (encoders that write).
+      mask_token: Id that an encoder reads in the slot of the next token.
     """
 
     layers: tuple[LayerCache, ...]
@@ -75,18 +75,28 @@ class DecoderCache(NamedTuple):
     mask_token: Int[Array, ""] | None = None
 
     @property
-    def num_places(self) -> int:
-        """Places for tokens."""
-        return num_places(self.layers[0], self.beam_indices)
+    def num_slots(self) -> int:
+        """Number of slots for tokens."""
+        return num_slots(self.layers[0], self.beam_indices)
 
 
 def one_beam(batch_size: int, length: int) -> Int[Array, "B 1 N"]:
-    """Return the ``beam_indices`` before beam search, with ``length`` places that steps write."""
+    """Return the ``beam_indices`` before beam search, with ``length`` slots that steps write.
+
+    Args:
+      batch_size: Number of inputs.
+      length: Number of tokens to write.
+    """
     return jnp.zeros((batch_size, 1, length), jnp.int32)
 
 
-def num_places(cache: LayerCache, beam_indices: Int[Array, "B J N"]) -> int:
-    """Return the number of places for tokens, which is less than that of keys where there are beams."""
+def num_slots(cache: LayerCache, beam_indices: Int[Array, "B J N"]) -> int:
+    """Return the number of slots for tokens, which is less than that of keys where there are beams.
+
+    Args:
+      cache: Cache of one layer.
+      beam_indices: Beam whose keys a beam sees, for each of the last N tokens.
+    """
     _, num_beams, length = beam_indices.shape
     return cache.own.keys.shape[-2] - (num_beams - 1) * length
 
@@ -94,9 +104,16 @@ def num_places(cache: LayerCache, beam_indices: Int[Array, "B J N"]) -> int:
 def write_at(
     cache: LayerCache, new: KeysValues, index: Int[Array, ""], beam_indices: Int[Array, "B J N"]
 ) -> LayerCache:
-    """Return the cache of one layer with keys and values [R, L, G, K] written at the places from ``index`` on."""
+    """Return the cache of one layer with keys and values [R, L, G, K] written in the slots from ``index`` on.
+
+    Args:
+      cache: Cache of one layer.
+      new: Keys and values of the new tokens.
+      index: Slot of the first new token.
+      beam_indices: Beam whose keys a beam sees, for each of the last N tokens.
+    """
     num_inputs, num_beams, length = beam_indices.shape
-    num_shared = num_places(cache, beam_indices) - length
+    num_shared = num_slots(cache, beam_indices) - length
     start = index if num_beams == 1 else num_shared + (index - num_shared) * num_beams
 
     def write(old: Array, some: Array) -> Array:
@@ -115,6 +132,10 @@ def between_beams(
     """Return a mask or bias of rows for all queries and keys of an input.
 
     A bias between different beams has no meaning: only ``visible_beams`` are attended to.
+
+    Args:
+      rows: Mask or bias of each row.
+      beam_indices: Beam whose keys a beam sees, for each of the last N tokens.
     """
     num_inputs, num_beams, length = beam_indices.shape
     repeated = jnp.repeat(rows[..., -length:], num_beams, axis=-1)
@@ -147,6 +168,10 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
 
     One beam may become several; later their number stays.
 
+    Args:
+      cache: Cache of one or several beams for each input.
+      origins: Index of each new beam's former beam.
+
     Raises:
       ValueError: There are several beams, and would be another number of them.
     """
@@ -156,7 +181,7 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         return _with_beams(cache, num_beams)
     if num_before != num_beams:
         raise ValueError(f"{num_before} beams of each input can't become {num_beams}; give as many origins")
-    is_past_N = jnp.arange(length) < cache.index - (cache.num_places - length)
+    is_past_N = jnp.arange(length) < cache.index - (cache.num_slots - length)
     past_BJN = jnp.take_along_axis(cache.beam_indices, origins[..., None], axis=1, mode="clip")
     own_BJN = jnp.broadcast_to(jnp.arange(num_beams)[None, :, None], past_BJN.shape)
     return cache._replace(beam_indices=jnp.where(is_past_N[None, None], past_BJN, own_BJN))
@@ -184,7 +209,13 @@ def _with_beams(cache: DecoderCache, num_beams: int) -> DecoderCache:
 
 
 def keep_inputs(cache: DecoderCache, inputs: Int[Array, " C"], num_inputs: int) -> DecoderCache:
-    """Return the cache of the inputs with the given indices, out of ``num_inputs``."""
+    """Return the cache of some of the inputs.
+
+    Args:
+      cache: Cache of all inputs.
+      inputs: Indices of the inputs to keep.
+      num_inputs: Number of inputs in the cache.
+    """
 
     def keep(rows: Array) -> Array:
         return rows.reshape(num_inputs, -1, *rows.shape[1:])[inputs].reshape(-1, *rows.shape[1:])
@@ -195,11 +226,11 @@ def keep_inputs(cache: DecoderCache, inputs: Int[Array, " C"], num_inputs: int) 
 
 
 def arrange_right(real: Bool[Array, "B M"], rows: Shaped[Array, "B T"]) -> Shaped[Array, "B T"]:
-    """Move padding to the left, so that all prompts end at the same place. Values beyond the prompt stay.
+    """Move padding to the left, so that all prompts end in the same slot. Values beyond the prompt stay.
 
     Args:
       real: True for real tokens of the prompts.
-      rows: Values of each place.
+      rows: Values of each slot.
     """
     length = real.shape[1]
     order = jnp.argsort(real, axis=1, stable=True)
@@ -219,6 +250,12 @@ def beam_rows(origins: Int[Array, "B J"], *, num_rows: int) -> Int[Array, " R"]:
 
 
 def input_rows(inputs: Int[Array, " C"], *, num_rows: int, num_inputs: int) -> Int[Array, " R"]:
-    """Return the indices of the rows of some inputs, all beams of each."""
+    """Return the indices of the rows of some inputs, all beams of each.
+
+    Args:
+      inputs: Indices of inputs.
+      num_rows: Rows of all inputs' beams.
+      num_inputs: Number of inputs.
+    """
     num_beams = num_rows // num_inputs
     return (inputs[:, None] * num_beams + jnp.arange(num_beams)[None]).reshape(-1)

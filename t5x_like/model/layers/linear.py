@@ -48,7 +48,13 @@ Initializer: TypeAlias = FanIn | Normal
 
 
 def initial_kernel(init: Initializer, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """Draw a matrix [in, out], or a stack of them."""
+    """Draw a matrix [in, out], or a stack of them.
+
+    Args:
+      init: Distribution.
+      key: Random key.
+      shape: Shape of the matrix; the last two dimensions are inputs and outputs.
+    """
     if isinstance(init, Normal):
         return init.stddev * jax.random.normal(key, shape)
     return jax.nn.initializers.variance_scaling(init.scale**2, "fan_in", init.distribution)(key, shape)
@@ -121,7 +127,12 @@ class Linear(nnx.Module):
     def project(
         self, x: Float[Array, "*rows D"], output_dtype: jnp.dtype | None = None
     ) -> Float[Array, "*rows F"]:
-        """Return the layer's output without its adapter; arguments are those of a call."""
+        """Return the layer's output without its adapter.
+
+        Args:
+          x: Inputs.
+          output_dtype: Type of sums and outputs; None for that of the inputs.
+        """
         kernel = self.kernel[...]
         kernel = kernel if self.has_float32_gradient else kernel.astype(x.dtype)
         if self.quantization is not None and output_dtype is None:
@@ -188,6 +199,10 @@ def quantize_projections(model: nnx.Module, quantization: Quantization) -> None:
     """Let a model's projections of attention and feed-forward layers compute their products in 8 bits.
 
     Embeddings, heads, routers and experts stay as they are.
+
+    Args:
+      model: Model, which is changed in place.
+      quantization: Format of the products.
     """
     for _, module in nnx.iter_modules(model):
         if isinstance(module, Linear) and module.output_name is not None:

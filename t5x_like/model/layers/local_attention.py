@@ -34,7 +34,13 @@ class GlobalKeysValues(NamedTuple):
 def block_length(
     window: SlidingWindow | None, length: int, segment_ids: Int[Array, "B L"] | None
 ) -> int | None:
-    """Return the length of blocks; ``None`` where full attention costs less, or the mask is more than segments."""
+    """Return the length of blocks; ``None`` where full attention costs less, or the mask is more than segments.
+
+    Args:
+      window: Window of the layer; None for full attention.
+      length: Tokens of a row.
+      segment_ids: 0 for padding; None if there is another mask.
+    """
     if window is None or segment_ids is None or window.left != window.right:
         return None
     return window.left + 1 if length > 3 * (window.left + 1) else None

@@ -57,7 +57,12 @@ def segment_mask(
 
 
 def causal_mask(queries: Int[Array, " L"], keys: Int[Array, " M"]) -> Bool[Array, "1 1 L M"]:
-    """Return True where the key is not after the query."""
+    """Return True where the key is not after the query.
+
+    Args:
+      queries: Index of each query in its row.
+      keys: Index of each key in its row.
+    """
     return (keys[None, :] <= queries[:, None])[None, None]
 
 
@@ -69,9 +74,14 @@ def prefix_mask(prefix: Int[Array, "B M"]) -> Bool[Array, "B 1 1 M"]:
 def window_mask(
     queries: Int[Array, " L"], keys: Int[Array, " M"], window: SlidingWindow
 ) -> Bool[Array, "1 1 L M"]:
-    """Return True where the key is at most ``left`` places before and ``right`` places after the query.
+    """Return True where the key is at most ``left`` tokens before and ``right`` tokens after the query.
 
-    Arguments are places in the row, not positions, as in transformers.
+    Distances are of indices in the row, not of positions, as in transformers.
+
+    Args:
+      queries: Index of each query in its row.
+      keys: Index of each key in its row.
+      window: Width on both sides.
     """
     distance_LM = keys[None, :] - queries[:, None]
     return ((distance_LM >= -window.left) & (distance_LM <= window.right))[None, None]
@@ -146,7 +156,12 @@ def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
 def combine_masks(
     left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None
 ) -> Bool[Array, "..."] | None:
-    """Return the conjunction of two masks; ``None`` allows everything."""
+    """Return the conjunction of two masks; ``None`` allows everything.
+
+    Args:
+      left: Mask; None allows everything.
+      right: Mask; None allows everything.
+    """
     if left is None or right is None:
         return right if left is None else left
     return jnp.logical_and(left, right)
@@ -196,7 +211,12 @@ class AttentionMask(NamedTuple):
         return combine_masks(mask, self.allowed)
 
     def may_see(self, query: range, key: range) -> bool:
-        """Return ``False`` if no query at these places sees any key at those, whatever the batch contains."""
+        """Return ``False`` if no query of a range sees any key of a range, whatever the batch contains.
+
+        Args:
+          query: Indices of queries in the row.
+          key: Indices of keys in the row.
+        """
         window = self.window
         if self.causal and self.query_ranks is None and self.prefix is None and key.start >= query.stop:
             return False
@@ -208,7 +228,13 @@ class AttentionMask(NamedTuple):
 def as_array(
     mask: AttentionMask | Bool[Array, "..."] | None, *, num_queries: int, num_keys: int
 ) -> Bool[Array, "..."] | None:
-    """Return the whole mask."""
+    """Return the whole mask.
+
+    Args:
+      mask: Mask in either form; None allows everything.
+      num_queries: Number of queries.
+      num_keys: Number of keys.
+    """
     if not isinstance(mask, AttentionMask):
         return mask
     return mask.between(jnp.arange(num_queries), jnp.arange(num_keys))

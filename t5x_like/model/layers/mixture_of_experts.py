@@ -207,16 +207,16 @@ def assign_places(
       capacity: Places in each expert.
     """
     num_rows, length, num_chosen = chosen_BLP.shape
-    num_choices, num_places = length * num_chosen, num_experts * capacity
+    num_choices, num_slots = length * num_chosen, num_experts * capacity
     chosen_BT = chosen_BLP.reshape(num_rows, num_choices)
     real_BT = jnp.broadcast_to(real_BL[..., None], chosen_BLP.shape).reshape(num_rows, num_choices)
     wanted_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
     before_BT = jnp.sum(jnp.cumsum(wanted_BTE, axis=1) * wanted_BTE, axis=-1) - 1
     has_place_BT = real_BT & (before_BT < capacity)
-    places_BT = jnp.where(has_place_BT, chosen_BT * capacity + before_BT, num_places)
+    places_BT = jnp.where(has_place_BT, chosen_BT * capacity + before_BT, num_slots)
 
     def invert(places_T: Array) -> Array:
-        empty_S = jnp.full(num_places, num_choices, jnp.int32)
+        empty_S = jnp.full(num_slots, num_choices, jnp.int32)
         return empty_S.at[places_T].set(jnp.arange(num_choices, dtype=jnp.int32), mode="drop")
 
     return Routes(places_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(places_BT), gates_BLP)

@@ -78,7 +78,12 @@ Norm: TypeAlias = RMSNorm | LayerNorm
 
 
 def build_norm(config: NormConfig, dim: int) -> Norm:
-    """Return the norm that ``config`` describes, over a last dimension of ``dim``."""
+    """Return the norm of a configuration.
+
+    Args:
+      config: Layer norm or RMS norm.
+      dim: Size of the last dimension, over which it normalizes.
+    """
     return RMSNorm(config, dim) if isinstance(config, RMSNormConfig) else LayerNorm(config, dim)
 
 

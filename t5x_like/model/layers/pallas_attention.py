@@ -36,9 +36,18 @@ def pallas_attention(
     scale: float = 1.0,
     soft_cap: float | None = None,
 ) -> Float[Array, "B L H K"]:
-    """Return each query's weighted average of values; arguments are those of ``blockwise_attention``.
+    """Return each query's weighted average of values, computed by kernels for TPUs.
 
-    The mask must be without ``allowed``.
+    Args:
+      queries: Queries, whose indices count from 0.
+      keys: Keys of the prefix, then others, whose indices count from 0.
+      values: Values of the keys.
+      mask: Mask between queries and the keys after the prefix, without ``allowed``.
+      bias: Added to scores of the keys after the prefix.
+      keep: Factor of each weight after the softmax, for dropout.
+      num_prefix: Number of keys of the prefix, which are visible to all queries.
+      scale: Multiplies scores.
+      soft_cap: See ``scale_and_cap``.
     """
     assert mask.allowed is None, "refused before"
     length, num_keys = queries.shape[1], keys.shape[1] - num_prefix

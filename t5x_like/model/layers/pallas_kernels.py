@@ -33,7 +33,13 @@ _BITS = (1, 2, 4)  # of the number of a row
 def forward(
     blocks: AttentionBlocks, inputs: KernelInputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "B H 2 L"]]:
-    """Return averages, and each query's largest score and sum of exponentials."""
+    """Return averages, and each query's largest score and sum of exponentials.
+
+    Args:
+      blocks: Sizes and the block pairs that may see each other.
+      inputs: Queries, keys, values and what acts on their scores.
+      interpret: Run the kernel as a program of XLA, on any device.
+    """
     batch_size, num_heads, length, head_dim = inputs.queries.shape
     grid = Grid(blocks, inputs, by_key=False)
     return grid.call(
@@ -51,7 +57,13 @@ def forward(
 def backward_queries(
     blocks: AttentionBlocks, inputs: KernelInputs, *, interpret: bool
 ) -> tuple[Float[Array, "B H L K"], Float[Array, "H T C"] | None]:
-    """Return the gradients of queries and of the bias."""
+    """Return the gradients of queries and of the bias.
+
+    Args:
+      blocks: Sizes and the block pairs that may see each other.
+      inputs: Inputs of the forward pass and gradients of its output.
+      interpret: Run the kernel as a program of XLA, on any device.
+    """
     grid = Grid(blocks, inputs, by_key=False)
     by_bias = () if inputs.bias is None else ((inputs.bias.shape, jnp.float32, grid.bias_spec),)
     by_queries, *rest = grid.call(
@@ -67,7 +79,13 @@ def backward_queries(
 def backward_keys(
     blocks: AttentionBlocks, inputs: KernelInputs, *, interpret: bool
 ) -> tuple[Float[Array, "B G M K"], Float[Array, "B G M K"]]:
-    """Return the gradients of keys and values."""
+    """Return the gradients of keys and values.
+
+    Args:
+      blocks: Sizes and the block pairs that may see each other.
+      inputs: Inputs of the forward pass and gradients of its output.
+      interpret: Run the kernel as a program of XLA, on any device.
+    """
     grid = Grid(blocks, inputs, by_key=True)
     return grid.call(
         _keys_kernel,

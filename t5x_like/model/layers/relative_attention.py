@@ -82,7 +82,12 @@ class RelativeAttention(nnx.Module):
     def project_keys_values(
         self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]
     ) -> RelativeKeysValues:
-        """Return keys and values of ``x``, and keys of encoded ``distances``."""
+        """Return keys and values of hidden states, and keys of distances.
+
+        Args:
+          x: Hidden states, those of the memory first.
+          distances: Encoded distances.
+        """
         return RelativeKeysValues(
             self._heads(self.key(x)), self._heads(self.value(x)), self._heads(self.distance(distances))
         )
@@ -204,14 +209,27 @@ def shift(scores: Float[Array, "B H L R"], *, num_keys: int) -> Float[Array, "B 
 
 
 def distances_between(num_queries: int, num_keys: int, *, bidirectional: bool) -> np.ndarray:
-    """Return the distances [R] from queries to keys, from the farthest earlier key on; negative for later keys."""
+    """Return the distances [R] from queries to keys, from the farthest earlier key on; negative for later keys.
+
+    Args:
+      num_queries: Number of queries.
+      num_keys: Number of keys; the last one is that of the last query.
+      bidirectional: Include distances to later keys.
+    """
     return np.arange(num_keys - 1, -num_queries if bidirectional else -1, -1)
 
 
 def encode_distances(
     distances: np.ndarray, model_dim: int, dtype: jnp.dtype, *, max_distance: int | None = None
 ) -> Float[Array, "R D"]:
-    """Return sines, then cosines, of distances; those beyond ``max_distance`` count as it."""
+    """Return sines, then cosines, of distances.
+
+    Args:
+      distances: Distances [R].
+      model_dim: Number of sines and cosines, which must be even.
+      dtype: Type of the result.
+      max_distance: Longer distances count as it; None for no limit.
+    """
     if model_dim % 2:
         raise ValueError(f"model_dim is {model_dim}; sines and cosines of distances need an even one")
     if max_distance is not None:

@@ -60,5 +60,10 @@ _POLICIES: dict[Remat, Callable[..., Any]] = {
 
 
 def with_remat(run_layer: Callable[..., Any], remat: Remat) -> Callable[..., Any]:
-    """Return the function of a layer, of which the backward pass keeps what the policy says, and its inputs."""
+    """Wrap a layer in ``jax.checkpoint`` with a policy.
+
+    Args:
+      run_layer: Function of a layer.
+      remat: Policy: values that the backward pass keeps in memory.
+    """
     return run_layer if remat == "none" else jax.checkpoint(run_layer, policy=_POLICIES[remat])

@@ -53,7 +53,14 @@ class Residual(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """Return the layer's contribution to the residual stream."""
+        """Return the layer's contribution to the residual stream.
+
+        Args:
+          x: Residual stream.
+          layer: Layer between the norms.
+          dropout_rate: Share of the layer's output set to zero.
+          dropout_key: None for no dropout.
+        """
         change = constrain_tokens(layer(gather_tokens(x if self.before is None else self.before(x))))
         change = change if self.adapter is None else self.adapter(change)  # pyright: ignore[reportCallIssue]
         change = change if self.after is None else self.after(change)

@@ -13,7 +13,7 @@ from t5x_like.model.layers.attention import (
     AttentionImplementation,
     KeysValues,
 )
-from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_places, visible_beams, write_at
+from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_slots, visible_beams, write_at
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
 from t5x_like.model.layers.masks import AttentionMask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
@@ -104,7 +104,7 @@ class SelfAttention(NamedTuple):
         assert index is not None
         assert beam_indices is not None
         cache = write_at(cache, new, index, beam_indices)
-        length, num_keys = x.shape[1], num_places(cache, beam_indices)
+        length, num_keys = x.shape[1], num_slots(cache, beam_indices)
         places = jnp.arange(length) + index, jnp.arange(num_keys)
         mask, bias = self._mask(context, *places), self._bias(context, *places, by_distance=False)
         assert not isinstance(mask, AttentionMask), "masks over a cache are arrays"

@@ -47,7 +47,12 @@ class Sharing:
 
 
 def share(block: Block, sharing: Sharing) -> Block:
-    """Cut the stacked block's weights to as many as there are numbers."""
+    """Cut the stacked block's weights to as many as layers use.
+
+    Args:
+      block: Weights of all layers, stacked; changed in place.
+      sharing: Index of each layer's weights.
+    """
     for names, numbers in ((_ATTENTION, sharing.attention), (_FEED_FORWARD, sharing.feed_forward)):
         for name in names:
             kept = max(numbers) + 1
@@ -56,7 +61,13 @@ def share(block: Block, sharing: Sharing) -> Block:
 
 
 def shared_block(block: Block, sharing: Sharing, layer: Int[Array, ""]) -> Block:
-    """Return the block of one layer, with the weights of its numbers. Gradients of layers that share weights add up."""
+    """Return the block of one layer. Gradients of layers that share weights add up.
+
+    Args:
+      block: Stacked weights.
+      sharing: Index of each layer's weights.
+      layer: Index of the layer.
+    """
     one = jax.tree.map(lambda array: array, block)  # another module around the same arrays
     for names, numbers in ((_ATTENTION, sharing.attention), (_FEED_FORWARD, sharing.feed_forward)):
         number = jnp.asarray(numbers)[layer]

@@ -13,7 +13,7 @@ from t5x_like.model import named_activations
 from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.kv_cache import KeyValueCache, LayerCache, num_places
+from t5x_like.model.layers.kv_cache import KeyValueCache, LayerCache, num_slots
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
@@ -204,7 +204,7 @@ class Stack(nnx.Module):
         assert context.index is not None
         queries = context.index + jnp.arange(x.shape[1])
         assert context.beam_indices is not None
-        keys = jnp.arange(num_places(caches[0], context.beam_indices))
+        keys = jnp.arange(num_slots(caches[0], context.beam_indices))
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
         context = context._replace(bias=self._bias(queries, keys, context, by_distance=False))

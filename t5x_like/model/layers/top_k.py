@@ -21,6 +21,10 @@ def top_k(scores: Float[Array, "B V"], count: int) -> tuple[Float[Array, "B C"],
     """Return ``jax.lax.top_k`` of each row; of equal scores the first ones.
 
     The highest scores are in as many chunks with the highest maxima, so all others are read once for their maximum.
+
+    Args:
+      scores: Scores of each row.
+      count: Number of highest scores to return.
     """
     num_rows, num_scores = scores.shape
     num_chunks = -(-num_scores // _CHUNK_LENGTH)

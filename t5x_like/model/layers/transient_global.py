@@ -90,7 +90,13 @@ class TransientGlobal(nnx.Module):
 def globals_of(
     segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bias: RelativeBias
 ) -> GlobalBlocks:
-    """Return the inputs that all layers share."""
+    """Return the inputs that all layers share.
+
+    Args:
+      segment_ids: 0 for padding; blocks don't cross segments.
+      config: Size of blocks.
+      bias: Bias for distances between tokens and blocks.
+    """
     blocks = blocks_of(segment_ids, config.block_size)
     numbers = jnp.arange(blocks.segment_ids.shape[1])
 
@@ -101,7 +107,12 @@ def globals_of(
 
 
 def blocks_of(segment_ids: Int[Array, "B L"], size: int) -> Blocks:
-    """Cut every segment into blocks of ``size`` tokens."""
+    """Cut every segment into blocks of ``size`` tokens.
+
+    Args:
+      segment_ids: Number of each token's segment; 0 for padding.
+      size: Tokens of a block.
+    """
     return jax.vmap(lambda row: Blocks(*_blocks_of_row(row, size)))(segment_ids)
 
 

@@ -28,7 +28,12 @@ def bert_classes(name: str) -> dict[str, ModelTask]:
 
 
 def bert_weights(encoder: EncoderConfig, prefix: str) -> tuple[Weight, ...]:
-    """Return the weight table of BERT, or of a model that only changed the ``prefix`` of its names."""
+    """Return the weight table of BERT, or of a model that only changed the first part of its names.
+
+    Args:
+      encoder: Configuration.
+      prefix: First part of the names, such as ``bert``.
+    """
     predictions = "cls.predictions"
     return bert_like_weights(
         encoder,

@@ -34,6 +34,14 @@ def post_norm_block(
 ) -> BlockConfig:
     """Return the block of the original Transformer: a norm after each residual, biases everywhere.
 
+    Args:
+      model_dim: Width of the hidden states.
+      mlp_dim: Width of the feed-forward layer.
+      num_heads: Number of heads, which share ``model_dim``.
+      activation: Activation of the feed-forward layer.
+      norm_epsilon: Added to variances.
+      dropout_rate: Rate of all dropout.
+
     Raises:
       ValueError: The width doesn't divide among the heads.
     """

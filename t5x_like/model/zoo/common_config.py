@@ -119,6 +119,10 @@ class CommonConfig(ModelTraits):
 def head_dim_of(model_dim: int, num_heads: int) -> int:
     """Return the width of a head where heads share ``model_dim``.
 
+    Args:
+      model_dim: Width of the hidden states.
+      num_heads: Number of heads.
+
     Raises:
       ValueError: The width doesn't divide among the heads.
     """

@@ -41,6 +41,10 @@ MAX_SIZE = 2**24
 def check_size(name: str, size: int) -> None:
     """Check a size before anything of it is made.
 
+    Args:
+      name: Name of the field.
+      size: Its value.
+
     Raises:
       ValueError: It is beyond the limit of layers and experts, or of other sizes.
     """
@@ -121,7 +125,12 @@ class ConfigFields:
         return value
 
     def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
-        """Return our name for a field's value; ``names`` has it by the published one.
+        """Return our name for a field's value.
+
+        Args:
+          name: Name of the field.
+          names: Our names by the published ones.
+          default: Published name for an absent field; without it the field is required.
 
         Raises:
           ValueError: The value is none of ``names``, or is absent without a default.
@@ -139,7 +148,12 @@ class ConfigFields:
         self._left -= set(names)
 
     def must_be(self, name: str, value: Any) -> None:
-        """Refuse any other value of a field that we can't vary."""
+        """Refuse any other value of a field that we can't vary.
+
+        Args:
+          name: Name of the field.
+          value: Only value that we support.
+        """
         self._left.discard(name)
         if self.given.get(name, value) != value:
             raise ValueError(f"config.json: {name} is {self.given[name]!r}; only {value!r} is supported")

@@ -100,7 +100,12 @@ class DecoderLikeConfig(CommonConfig):
 
 
 def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, ModelTask]:
-    """Return the classes of transformers that a decoder comes in, which begin with ``name``."""
+    """Return the classes of transformers that a decoder comes in.
+
+    Args:
+      name: First part of the classes' names, such as ``Llama``.
+      question_answering: There is a class for question answering.
+    """
     return {
         f"{name}ForCausalLM": "causal_lm",
         f"{name}ForSequenceClassification": "sequence_classification",
@@ -190,7 +195,13 @@ def decoder_weights(
 def decoder_score_rows(
     heads: HeadsConfig, token_classifier: str = "score", choice: str = "choice"
 ) -> list[Weight]:
-    """Return the rows of a decoder's score heads, given the names for token classification and multiple choice."""
+    """Return the rows of a decoder's score heads.
+
+    Args:
+      heads: Heads of the model.
+      token_classifier: Published name of the projection for token classification.
+      choice: Published name of the projection for multiple choice.
+    """
     names = {
         "sequence_classification": "score",
         "multiple_choice": choice,
@@ -211,6 +222,12 @@ def _stack_rows(
 
 
 def fused_qkv_row(hf_name: str, split: WeightTransform, part: Literal["kernel", "bias"] = "kernel") -> Weight:
-    """Return the row of an array that fuses queries, keys and values; ``split`` separates them."""
+    """Return the row of an array that fuses queries, keys and values.
+
+    Args:
+      hf_name: Published name.
+      split: Separates the three.
+      part: Kernel or bias.
+    """
     paths = tuple(f"self_attention/{name}/{part}" for name in ("query", "key", "value"))
     return Weight(paths, hf_name, split)

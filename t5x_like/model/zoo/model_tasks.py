@@ -50,7 +50,11 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default
 
 
 def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
-    """Return the first class that does ``task``: the inverse of ``task_of``.
+    """Return the first class for a task: the inverse of ``task_of``.
+
+    Args:
+      task: Task of the model.
+      classes: Tasks by the names of transformers' classes.
 
     Raises:
       ValueError: There is none.
@@ -59,10 +63,14 @@ def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
 
 
 def classes_for(task: ModelTask, classes: Mapping[str, ModelTask]) -> list[str]:
-    """Return the classes that do ``task``.
+    """Return the classes for a task.
 
     A cloze is written as the language model that it was trained from, whose weights it has. An encoder without its
     pooler is written as the class that has one.
+
+    Args:
+      task: Task of the model.
+      classes: Tasks by the names of transformers' classes.
 
     Raises:
       ValueError: There is none.
@@ -101,7 +109,12 @@ def read_labels(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str, Any]:
-    """Return the fields of a ``config.json`` that ``read_labels`` reads."""
+    """Return the fields of a ``config.json`` that ``read_labels`` reads.
+
+    Args:
+      num_labels: Number of outputs.
+      problem_type: Type of the labels; None for a head without one.
+    """
     named = next((name for name, own in _PROBLEM_TYPES.items() if own == problem_type), None)
     return {"num_labels": num_labels, "problem_type": named}
 
@@ -226,7 +239,13 @@ def encoder_decoder_heads(
 
 
 def score_rows(heads: HeadsConfig, names: Mapping[str, str], default: str = "classifier") -> list[Weight]:
-    """Return the rows of score projections: their name for each head, ``default`` for others."""
+    """Return the rows of score projections.
+
+    Args:
+      heads: Heads of the model.
+      names: Published name of the projection by head.
+      default: Published name for other heads.
+    """
     return [
         row
         for head in heads.scores

@@ -47,7 +47,12 @@ class Qwen2Config(LlamaLikeConfig):
 
 
 def read_late_windows(fields: ConfigFields, common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our fields. Layers from ``max_window_layers`` on have a window, if ``use_sliding_window`` is true."""
+    """Return our fields. Layers from ``max_window_layers`` on have a window, if ``use_sliding_window`` is true.
+
+    Args:
+      fields: Published fields.
+      common: Fields that have been read.
+    """
     num_layers = common["num_layers"]
     window = fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
     max_window_layers = min(fields.take("max_window_layers", 28), num_layers)

@@ -84,5 +84,10 @@ def memory_of(
 
 
 def reshaped(published_shape: tuple[int, ...], shape: tuple[int, ...]) -> WeightTransform:
-    """Return the conversion between two shapes of the same array."""
+    """Return the conversion between two shapes of the same array.
+
+    Args:
+      published_shape: Shape in published files.
+      shape: Shape in our model.
+    """
     return WeightTransform(lambda array: array.reshape(shape), lambda array: array.reshape(published_shape))

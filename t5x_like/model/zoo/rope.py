@@ -56,7 +56,11 @@ def take_rope(
 
 
 def rope_of(parameters: Mapping[str, Any], *, max_position_embeddings: int) -> Rope:
-    """Read ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
+    """Read ``rope_parameters``.
+
+    Args:
+      parameters: Published fields.
+      max_position_embeddings: Default of YaRN's original length.
 
     Raises:
       ValueError: A kind or a field is not known.
@@ -105,7 +109,12 @@ def _positive(fields: ConfigFields, name: str, default: float = 0.0) -> float:
 
 
 def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[str, Any]:
-    """Return the fields in the older form, which all versions of transformers read."""
+    """Return the fields in the older form, which all versions of transformers read.
+
+    Args:
+      rope_theta: Base of the frequencies.
+      rope_scaling: Scaling for longer texts; None for none.
+    """
     return {
         "rope_theta": rope_theta,
         "rope_scaling": None if rope_scaling is None else _scaling_fields(rope_scaling),

@@ -87,7 +87,12 @@ class T5LikeConfig(CommonConfig):
     def attention(
         self, positions: Positions | None = None, window: SlidingWindow | None = None
     ) -> AttentionConfig:
-        """Return attention with unscaled scores; fresh queries are smaller instead."""
+        """Return attention with unscaled scores; fresh queries are smaller instead.
+
+        Args:
+          positions: Relative positions; None for a layer without a bias of its own.
+          window: Window of local attention; None for full attention.
+        """
         return AttentionConfig(
             num_heads=self.num_heads,
             head_dim=self.head_dim,
@@ -108,7 +113,13 @@ class T5LikeConfig(CommonConfig):
         cross_attention: AttentionConfig | None = None,
         transient_global: TransientGlobalConfig | None = None,
     ) -> BlockConfig:
-        """Return a block; arguments as in ``BlockConfig``."""
+        """Return a block with the norms and the feed-forward layer of T5.
+
+        Args:
+          attention: Self-attention.
+          cross_attention: Attention of a decoder to the encoder.
+          transient_global: Global tokens of LongT5.
+        """
         return BlockConfig(
             model_dim=self.model_dim,
             attention=attention,

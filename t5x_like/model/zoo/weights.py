@@ -42,7 +42,12 @@ def split_columns(*widths: int) -> WeightTransform:
 
 
 def padded_rows(num_rows: int, num_padded: int) -> WeightTransform:
-    """Pad a table of ``num_rows`` rows with zeros to ``num_padded``."""
+    """Return the conversion of a table that is padded with zeros.
+
+    Args:
+      num_rows: Rows of the published table.
+      num_padded: Rows of ours.
+    """
 
     def read(array: np.ndarray) -> np.ndarray:
         padding = ((0, num_padded - num_rows), *((0, 0) for _ in array.shape[1:]))
@@ -122,7 +127,12 @@ class WeightSource(NamedTuple):
 
 
 def source_of(arrays: Mapping[str, Any], where: str) -> WeightSource:
-    """Return arrays that are in memory as a source; ``where`` is for messages."""
+    """Return arrays that are in memory as a source.
+
+    Args:
+      arrays: Arrays by published name.
+      where: Name of the source in messages.
+    """
     return WeightSource(
         where, {name: tuple(array.shape) for name, array in arrays.items()}, lambda name: arrays[name]
     )
@@ -162,14 +172,24 @@ def read_weights(
     return unflatten(params)
 
 
-def their_shapes(table: tuple[Weight, ...], like: Parameters) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every published array, in the order of ``write_weights``."""
+def published_shapes(table: tuple[Weight, ...], like: Parameters) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every published array, in the order of ``write_weights``.
+
+    Args:
+      table: Weight table.
+      like: Weights of the model, or their shapes.
+    """
     shapes = {path: tuple(leaf.shape) for path, leaf in flatten(like).items()}
-    return {name: _their_shape(weight, shapes) for weight in table for name in their_names(weight)}
+    return {name: _published_shape(weight, shapes) for weight in table for name in published_names(weight)}
 
 
 def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield name and float32 array of each published weight. Of lazy parameters one row of the table is in memory."""
+    """Yield name and float32 array of each published weight. Of lazy parameters one row of the table is in memory.
+
+    Args:
+      table: Weight table.
+      params: Weights of the model, which may be lazy.
+    """
     leaves = flatten(params)
     for weight in table:
         yield from _written(weight, leaves)
@@ -178,18 +198,18 @@ def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tup
 def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
     arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
     layers = [arrays] if weight.layers is None else zip(*arrays, strict=True)
-    for name, parts in zip(their_names(weight), layers, strict=True):
+    for name, parts in zip(published_names(weight), layers, strict=True):
         yield name, np.asarray(weight.transform.write(*parts), order="C")
 
 
-def their_names(weight: Weight) -> list[str]:
+def published_names(weight: Weight) -> list[str]:
     """Return the names of published arrays in one row, in order of layers."""
     if weight.layers is None:
         return [weight.hf_name]
     return [weight.hf_name.format(layer=layer) for layer in weight.layers]
 
 
-def _their_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+def _published_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     own = [shapes[path] if weight.layers is None else shapes[path][1:] for path in weight.paths]
     # Views of one number, which take no memory unless the transform joins them.
     return weight.transform.write(*(np.broadcast_to(np.float32(0), shape) for shape in own)).shape
@@ -216,9 +236,9 @@ def _refuse_differences(
     unused: tuple[str, ...],
 ) -> None:
     wanted = {
-        chosen.get(name, name): _their_shape(weight, shapes)
+        chosen.get(name, name): _published_shape(weight, shapes)
         for weight in table
-        for name in their_names(weight)
+        for name in published_names(weight)
     }
     known = {*wanted, *unused, *(copy for weight in table for copy in weight.copies)}
     lines = [f"{name} {shape} is missing" for name, shape in wanted.items() if name not in source.shapes]
@@ -260,7 +280,7 @@ def _unread(
         if weight.layers is None:
             name = chosen.get(weight.hf_name, weight.hf_name)
             return np.asarray(read_one(name)[index], np.float32, order="C")
-        names, inner = their_names(weight)[index[0]], index[1:]
+        names, inner = published_names(weight)[index[0]], index[1:]
         sizes = [len(range(*cut.indices(size))) for cut, size in zip(inner, shape[1:], strict=True)]
         stack = np.empty((len(names), *sizes), np.float32)
         for layer, name in enumerate(names):

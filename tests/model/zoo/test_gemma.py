@@ -14,7 +14,7 @@ from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.gemma import GEMMA
 from t5x_like.model.zoo.gemma2 import GEMMA2
-from t5x_like.model.zoo.weights import their_names
+from t5x_like.model.zoo.weights import published_names
 from tests.model.zoo.golden_models import (
     GoldenModel,
     read_golden,
@@ -155,7 +155,7 @@ def test_queries_keys_values_and_the_way_back_may_have_biases(zoo: Architecture)
         {**FIELDS, "attention_bias": True, "use_bidirectional_attention": False, "tie_word_embeddings": True}
     )
     assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
-    names = {name for row in zoo.hugging_face_weights(config) for name in their_names(row)}
+    names = {name for row in zoo.hugging_face_weights(config) for name in published_names(row)}
     assert {f"model.layers.0.self_attn.{part}_proj.bias" for part in "qkvo"} <= names
 
 
