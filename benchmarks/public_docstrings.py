@@ -101,19 +101,25 @@ def public_names(root: Path) -> list[PublicName]:
         bases = [base for name in _base_names(node) for base in classes.get(name, []) if base is not node]
         return {name: text for base in bases for name, text in described(base).items()}
 
-    promised = {
-        (method.name, tuple(_parameters(method))): ast.get_docstring(method) or ""
+    methods = [
+        (method, "Protocol" in _base_names(node))
         for nodes in classes.values()
         for node in nodes
         for method in _definitions(node.body)
-        if "Protocol" in _base_names(node)
-        or (_has_args(ast.get_docstring(method) or "") and len(_parameters(method)) > 1)
-    }
+    ]
+    promised: dict[tuple[str, tuple[str, ...]], str] = {}
+    for method, is_of_protocol in methods:
+        text, key = ast.get_docstring(method) or "", (method.name, tuple(_parameters(method)))
+        if _has_args(text) or (is_of_protocol and key not in promised):
+            promised[key] = text
     names = []
     for path, tree in modules.items():
         for node in _definitions(tree.body):
             location = f"{path.relative_to(root)}:{node.lineno}"
-            names.append(PublicName(location=location, owner="", node=node, inherited=""))
+            promise = promised.get(
+                (node.name, tuple(_parameters(node))), ""
+            )  # a module may implement a protocol
+            names.append(PublicName(location=location, owner="", node=node, inherited=promise))
             if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
                 continue
             texts = inherited(node)

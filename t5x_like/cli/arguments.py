@@ -136,7 +136,12 @@ def add_ensemble_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def as_ensemble(configured: Any, arguments: argparse.Namespace) -> Any:
-    """Return a ``RunEvaluation`` or ``RunPrediction`` of the runs that the flags name."""
+    """Return a ``RunEvaluation`` or ``RunPrediction`` of the runs that the flags name.
+
+    Args:
+      configured: The gin files' ``RunEvaluation`` or ``RunPrediction``.
+      arguments: Parsed command line.
+    """
     if not arguments.ensemble:
         return configured
     return replace(configured, ensemble=tuple(arguments.ensemble), ensemble_mean=arguments.ensemble_mean)
@@ -184,7 +189,12 @@ def _source_length(run: Path) -> int | None:
 
 
 def read_experiment_field(run: Path | str, name: str) -> Any:
-    """Return a field of a run's ``Experiment``, such as ``evaluations``."""
+    """Return a field of a run's ``Experiment``, such as ``evaluations``.
+
+    Args:
+      run: Folder of the run.
+      name: Name of the field.
+    """
     from t5x_like.training.run_record import read_recorded  # imports JAX
 
     return read_recorded(run, name)
@@ -282,7 +292,11 @@ def load_part(
 
 
 def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configuration:
-    """Build the first of ``roots`` (dotted names) that the gin flags configure.
+    """Build the first of some objects that the gin flags configure.
+
+    Args:
+      arguments: Parsed command line.
+      *roots: Dotted names of classes or functions, in order of preference.
 
     Raises:
       UserError: No gin file was given, or the configuration can't be built.

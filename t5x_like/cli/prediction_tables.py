@@ -36,7 +36,12 @@ class PredictedTable(NamedTuple):
         return "stdin" if self.file == _STANDARD_INPUT else self.file
 
     def rows(self, columns: Sequence[str], delimiter: str) -> Iterator[RawRow | BadRow]:
-        """Yield the rows; see ``read_raw_rows``."""
+        """Yield the rows.
+
+        Args:
+          columns: Columns that the model reads.
+          delimiter: Character between the cells of a line.
+        """
         stream = sys.stdin.buffer if self.file == _STANDARD_INPUT else None
         return read_raw_rows(self.name, self.format, columns=columns, delimiter=delimiter, stream=stream)
 

@@ -81,7 +81,7 @@ class HeadPredictor:
         Raises:
           ValueError: The model lacks the head that the task needs.
         """
-        require_head(first_member(parameters.merge(self._graphdef, params)), questions)
+        _require_head(first_member(parameters.merge(self._graphdef, params)), questions)
 
         def run(numbers: list[int]) -> list[np.ndarray]:
             batch = place_rows(questions.batch(numbers, self.batch_size), self._mesh)
@@ -113,7 +113,7 @@ def head_predictions(
     return answers, [{} for _ in questions.read]
 
 
-def require_head(model: Any, questions: HeadQuestions) -> None:
+def _require_head(model: Any, questions: HeadQuestions) -> None:
     """Check that a model has the head for a task's rows.
 
     Raises:

@@ -153,9 +153,13 @@ class Bindings:
         ]
 
     def applying(self, target: Target, scope: Scope) -> dict[str, EffectiveBinding]:
-        """Return the bindings that a call in ``scope`` sees, by parameter, and mark them as used.
+        """Return the bindings that a call sees, by parameter, and mark them as used.
 
         Bindings of the scope's prefixes apply too; those of the longest prefix win.
+
+        Args:
+          target: Class or function to call.
+          scope: Names of the scopes around the call, outermost first.
         """
         merged: dict[str, EffectiveBinding] = {}
         for length in range(len(scope) + 1):

@@ -11,7 +11,12 @@ COMMAND_LINE = Origin(None, 0)
 
 
 def origin_of(bound: EffectiveBinding, bindings: Bindings) -> str:
-    """Return ``gin/runs/pretrain.gin:9``; for a value taken from a macro, the place that set the macro."""
+    """Return ``gin/runs/pretrain.gin:9``; for a value of a macro, the file and line that set the macro.
+
+    Args:
+      bound: Binding in use.
+      bindings: All bindings.
+    """
     source = bindings.source_of(bound)
     return str(bound.origin) if source is bound else f"{source.origin} ({source.name})"
 
@@ -70,18 +75,34 @@ def missing_arguments(
 
 
 def undefined_macro(name: str, user: EffectiveBinding, bindings: Bindings) -> UserError:
-    """Return an error about an undefined ``%NAME``, at the place that uses it."""
+    """Return an error about an undefined ``%NAME``, with the file and line that uses it.
+
+    Args:
+      name: Name of the macro.
+      user: Binding that uses it.
+      bindings: All bindings, for suggestions.
+    """
     hint = nearest(name, bindings.macros) or f"define it ({name} = …) or pass --set {name}=…"
     return _at(user.origin, f"%{name} is not defined", hint)
 
 
 def macro_cycle(names: list[str], user: EffectiveBinding) -> UserError:
-    """Return an error about macros that are defined by one another."""
+    """Return an error about macros that are defined by one another.
+
+    Args:
+      names: Macros in the order of reference.
+      user: Binding that uses the first one.
+    """
     return _at(user.origin, f"macros go round in a circle: {' -> '.join(names)}")
 
 
 def unused_flag(bound: EffectiveBinding, bindings: Bindings) -> UserError:
-    """Return an error about a flag that changes nothing, which is usually misspelt."""
+    """Return an error about a flag that changes nothing, which is usually misspelt.
+
+    Args:
+      bound: Binding of the flag.
+      bindings: All bindings, for suggestions.
+    """
     known = [other.name for other in bindings.all() if other.used]
     return _at(bound.origin, f"nothing here uses {bound.name}", nearest(bound.name, known))
 

@@ -124,7 +124,13 @@ def load_one(
 def required_macros(
     gin_files: Sequence[str], overrides: Sequence[Override] = (), *, search_paths: Sequence[str] = ()
 ) -> list[str]:
-    """Return the macros whose last value is ``%gin.REQUIRED``; arguments as for ``load``."""
+    """Return the macros whose last value is ``%gin.REQUIRED``.
+
+    Args:
+      gin_files: Files, read in this order.
+      overrides: Bindings that come after the files.
+      search_paths: Folders to look for files and includes in.
+    """
     bindings = read(gin_files, overrides, search_paths=search_paths).bindings
     last = {statement.name: statement.value for statement, _ in bindings if not statement.parameter}
     return [name for name, value in last.items() if value is REQUIRED]
@@ -141,6 +147,12 @@ def read(
 
     A default comes first where nothing defines its macro, unless it refers to another one that nothing defines.
     Tables are replaced by the rows that their macros choose.
+
+    Args:
+      gin_files: Files, read in this order.
+      overrides: Bindings that come after the files.
+      search_paths: Folders to look for files and includes in.
+      defaults: Bindings of macros that come first.
     """
     sources = GinStatements()
     places = ["", *search_paths, str(shipped_directory("gin").parent)]

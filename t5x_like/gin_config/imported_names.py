@@ -114,7 +114,13 @@ def parameters_of(target: Target) -> dict[str, inspect.Parameter]:
 
 
 def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
-    """Raise a ``UserError`` if ``target`` has no such parameter."""
+    """Raise a ``UserError`` if a class or function has no such parameter.
+
+    Args:
+      target: Class or function.
+      parameter: Name of the parameter.
+      origin: File and line of the binding.
+    """
     parameters = parameters_of(target)
     if parameter in parameters or any(known.kind is known.VAR_KEYWORD for known in parameters.values()):
         return

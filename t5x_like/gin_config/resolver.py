@@ -79,7 +79,13 @@ class Resolver:
         return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro))
 
     def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
-        """Build the value bound to one parameter of ``root``."""
+        """Build the value bound to one parameter.
+
+        Args:
+          root: Class or function, or its dotted name.
+          parameter: Name of the parameter.
+          macro: Name of the macro that usually sets it, for messages.
+        """
         target = self._configured_root(root)
         bound = self.bindings.applying(target, ()).get(parameter) if target else None
         if target is None or bound is None:

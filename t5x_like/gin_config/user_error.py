@@ -42,6 +42,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     >>> nearest("traim", ["train", "predict"])
     "did you mean 'train'?"
+
+    Args:
+      name: Name that isn't known.
+      known: Names to suggest.
     """
     scored = {candidate: _likeness(name, candidate) for candidate in sorted(set(known))}
     best = max(scored.values(), default=0.0)
@@ -63,7 +67,12 @@ def _likeness(name: str, candidate: str) -> float:
 
 
 def nearest_or_all(name: str, known: Iterable[str]) -> str:
-    """Suggest the nearest names; if none is close, list all of them."""
+    """Suggest the nearest names; if none is close, list all of them.
+
+    Args:
+      name: Name that isn't known.
+      known: Names to suggest.
+    """
     names = sorted(set(known))
     return nearest(name, names) or f"choose from: {', '.join(names) or 'none is known'}"
 
@@ -73,6 +82,10 @@ def set_flag(name: str, text: str) -> str:
 
     >>> set_flag("POOL", "cls"), set_flag("TITLE", "two words")
     ('--set POOL=cls', "--set 'TITLE=two words'")
+
+    Args:
+      name: Name of the macro.
+      text: Its value.
     """
     return f"--set {shlex.quote(f'{name}={text}')}"
 
@@ -82,6 +95,10 @@ def gin_text_flag(name: str, text: str) -> str:
 
     >>> print(gin_text_flag("POOL", "cls"))
     --gin.POOL="'cls'"
+
+    Args:
+      name: Name of the macro or parameter.
+      text: Its value.
     """
     literal = repr(text)
     plain = literal.startswith("'") and not set(literal) & set('\\$`!"')

@@ -13,6 +13,10 @@ class NotNumbersError(ValueError):
 def require_numbers(params: Any, name: str) -> None:
     """Check that all weights are finite.
 
+    Args:
+      params: Weights.
+      name: Name of the model in messages.
+
     Raises:
       NotNumbersError: Some are NaN or infinite.
     """

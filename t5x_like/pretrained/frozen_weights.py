@@ -217,7 +217,13 @@ def _read_inputs(fields: dict[str, Any]) -> InitialInputs:
 
 
 def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int) -> parameters.Parameters:
-    """Draw a model's weights from ``seed``, sharded over ``mesh`` if there is one."""
+    """Draw a model's weights.
+
+    Args:
+      config: Configuration.
+      mesh: Devices to share the weights; None for one device.
+      seed: Seed of the weights.
+    """
 
     def draw(key: jax.Array) -> parameters.Parameters:
         return parameters.split(config.build(key))[1]

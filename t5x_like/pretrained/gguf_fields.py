@@ -45,7 +45,14 @@ class GgufFields:
     def read(
         self, *, vocab_size: int, tie_word_embeddings: bool, biases: set[str], frequencies: np.ndarray | None
     ) -> dict[str, Any]:
-        """Return all fields. Arguments come from tensors; ``frequencies`` divide the rotary ones, [head_dim / 2]."""
+        """Return all fields.
+
+        Args:
+          vocab_size: Rows of the table of embeddings.
+          tie_word_embeddings: The head is the table of embeddings.
+          biases: Parts of layers that have biases.
+          frequencies: Divisors of the rotary frequencies, [head_dim / 2]; None for none.
+        """
         fields: dict[str, Any] = {
             "model_type": self._architecture,
             "architectures": [_CLASSES[self._architecture]],
@@ -143,6 +150,14 @@ def llama3_divisors(
 
     Waves that turn often within the original context stay as they are, those that turn seldom are ``factor`` times as
     long, and between the two limits the frequencies are mixed.
+
+    Args:
+      theta: Base of the frequencies.
+      head_dim: Width of a head.
+      factor: Divisor of low frequencies.
+      low_freq_factor: Waves longer than the original length divided by it are stretched.
+      high_freq_factor: Waves shorter than the original length divided by it stay.
+      original_max_position_embeddings: Length of the model's pretraining.
     """
     frequencies = theta ** (-np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
     turns = original_max_position_embeddings * frequencies / (2 * np.pi)

@@ -99,7 +99,12 @@ def _halves(array: np.ndarray, num_heads: int) -> np.ndarray:
 
 
 def neighbors(array: np.ndarray, num_heads: int) -> np.ndarray:
-    """Return rows [heads * head_dim, …] in the order of llama.cpp's Llamas, the inverse of reading them."""
+    """Return rows [heads * head_dim, …] in the order of llama.cpp's Llamas, the inverse of reading them.
+
+    Args:
+      array: Rows in our order.
+      num_heads: Number of heads.
+    """
     halves = array.reshape(num_heads, 2, -1, *array.shape[1:])
     return halves.swapaxes(1, 2).reshape(array.shape)
 
@@ -147,6 +152,10 @@ def _refuse_types(path: PathLike, tensors: Mapping[str, Any]) -> None:
 
 def import_gguf(path: PathLike, action: Literal["read", "write"]) -> Any:
     """Return the package gguf.
+
+    Args:
+      path: File, for messages.
+      action: Purpose, for messages.
 
     Raises:
       ValueError: The package is missing.

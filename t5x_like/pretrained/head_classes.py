@@ -14,7 +14,12 @@ _NO_NAME = re.compile(r"(label_?)?\d+", re.IGNORECASE)
 
 
 def write_classes(directory: PathLike, classes: Sequence[str]) -> None:
-    """Write the class names of a run's head; nothing if it has none."""
+    """Write the class names of a run's head; nothing if it has none.
+
+    Args:
+      directory: Folder of the run.
+      classes: Class names in the order of the head's outputs.
+    """
     if classes:
         write_json(as_path(directory) / _FILE, {"classes": list(classes)})
 
@@ -54,12 +59,11 @@ def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
 
 
 def order_by_name(classes: Sequence[str], wanted_classes: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the index of each wanted class in ``classes``, or ``None`` if these are other names.
+    """Return the index of each wanted class, or ``None`` if the names differ.
 
-    Case, spaces, ``-`` and ``_`` don't matter.
-
-    >>> order_by_name(("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), ("entailment", "neutral", "contradiction"))
-    (2, 1, 0)
+    Args:
+      classes: Class names in the order of the head's outputs.
+      wanted_classes: The task's class names in the order of class ids.
     """
     places = {_plain(name): place for place, name in enumerate(classes)}
     wanted = [_plain(name) for name in wanted_classes]

@@ -179,7 +179,12 @@ def check_label_type(config: Any, problem_type: str | None, *, what: str) -> Non
 
 
 def check_length(config: Any, length: int, *, what: str) -> None:
-    """Check that a model has a learned position for each token of ``what``; beyond them scores would be NaN.
+    """Check that a model has a learned position for each token; beyond them scores would be NaN.
+
+    Args:
+      config: Configuration of the model.
+      length: Number of tokens.
+      what: Name of the tokens in messages.
 
     Raises:
       ValueError: The model has fewer positions.

@@ -21,7 +21,12 @@ _SHOWN = 6  # layers in a message
 
 
 def every_nth(config: Any, step: int) -> dict[str, tuple[int, ...]]:
-    """Return every ``step``-th layer of each stack of a model, from its first on; an argument of ``select_layers``."""
+    """Return evenly spaced layers of each stack of a model, from its first on; an argument of ``select_layers``.
+
+    Args:
+      config: Configuration of the model.
+      step: Distance between the layers.
+    """
     return {name: tuple(range(0, size, step)) for name, size in num_layers_of(config).items()}
 
 

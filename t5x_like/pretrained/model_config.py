@@ -17,6 +17,10 @@ _CLASS = "$class"  # names a class of a user
 def write_model_config(directory: PathLike, config: Any) -> None:
     """Write the configuration's ``model_type``, or the name of a user's class, and every field of it.
 
+    Args:
+      directory: Folder of the run.
+      config: Configuration of the model.
+
     Raises:
       ValueError: A class of the configuration is inside a function, where no other process finds it.
     """

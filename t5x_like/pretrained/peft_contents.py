@@ -36,7 +36,12 @@ class AdapterFields:
         self._taken: set[str] = {*_UNREAD_FIELDS}
 
     def take(self, name: str, default: Any = None) -> Any:
-        """Return a field, or ``default`` where it is null or absent."""
+        """Return a field of the adapter's configuration.
+
+        Args:
+          name: Name of the field.
+          default: Result where the field is null or absent.
+        """
         self._taken.add(name)
         value = self._fields.get(name)
         return default if value is None else value

@@ -89,6 +89,10 @@ def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
 def open_peft(directory: PathLike, base: Checkpoint | None) -> Checkpoint:
     """Open an adapter that PEFT saved, over an open checkpoint.
 
+    Args:
+      directory: Folder with ``adapter_config.json``.
+      base: Model that the adapter was trained on.
+
     Raises:
       ValueError: There is no checkpoint, it is another model, or its head lacks weights.
     """

@@ -27,6 +27,10 @@ _HARMLESS_INITS = (True, False, None, "gaussian", "orthogonal", "eva", "lora_ga"
 def read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
     """Return our configuration with the adapter, and its weights by path.
 
+    Args:
+      fields: Adapter's configuration.
+      tensors: Adapter's arrays and the model to adapt.
+
     Raises:
       ValueError: An option that we lack, or weights that don't fit the model.
     """
@@ -105,7 +109,12 @@ def _of_pattern(values: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """Return fields and tensors from an adapter, the model without it, and weights by path.
+    """Return fields and tensors of an adapter.
+
+    Args:
+      lora: The adapter.
+      model: Model without the adapter.
+      flat: Weights by path.
 
     Raises:
       ValueError: PEFT can't express it.

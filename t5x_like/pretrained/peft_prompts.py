@@ -18,6 +18,10 @@ from t5x_like.pretrained.peft_weights import Arrays, PublishedModel, with_empty_
 def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
     """Return our configuration with the adapter, and its weights by path.
 
+    Args:
+      fields: Adapter's configuration.
+      tensors: Adapter's arrays and the model to adapt.
+
     Raises:
       ValueError: An option that we lack, or weights that don't fit the model.
     """
@@ -43,7 +47,12 @@ def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
 def write_prompt(
     prompt: PromptTuning, model: PublishedModel, flat: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Arrays]:
-    """Return fields and tensors from an adapter, the model without it, and weights by path.
+    """Return fields and tensors of an adapter.
+
+    Args:
+      prompt: The adapter.
+      model: Model without the adapter.
+      flat: Weights by path.
 
     Raises:
       ValueError: PEFT can't express it.
@@ -71,6 +80,10 @@ def _refuse_classifying_prompt(config: Any, where: str) -> None:
 def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
     """Return our configuration with the adapter, and its weights by path.
 
+    Args:
+      fields: Adapter's configuration.
+      tensors: Adapter's arrays and the model to adapt.
+
     Raises:
       ValueError: An option that we lack, or weights that don't fit the model.
     """
@@ -95,7 +108,12 @@ def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
 def write_prefix(
     prefix: PrefixTuning, model: PublishedModel, flat: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Arrays]:
-    """Return fields and tensors from an adapter, the model without it, and weights by path.
+    """Return fields and tensors of an adapter.
+
+    Args:
+      prefix: The adapter.
+      model: Model without the adapter.
+      flat: Weights by path.
 
     Raises:
       ValueError: PEFT can't express it.

@@ -100,7 +100,12 @@ class PublishedModel:
         return (module, bare, *(prefix + bare for prefix in self._prefixes))
 
     def is_in(self, selection: TargetSelection, module: str) -> bool:
-        """Return whether PEFT selects a module under one of its spellings."""
+        """Return whether PEFT selects a module under one of its spellings.
+
+        Args:
+          selection: Modules that PEFT selects.
+          module: Published name of the module.
+        """
         return any(name in selection for name in self._spellings(module))
 
     def targeted(self, selection: TargetSelection) -> list[str]:
@@ -143,7 +148,12 @@ class PublishedModel:
         return (num_rows, shape[1]) if shape[0] <= num_rows <= padded[0] else shape
 
     def split(self, module: str, matrix: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the parts [R, outputs] of a matrix [outputs, R] that belong to our layers in a module."""
+        """Return the parts [R, outputs] of a matrix that belong to our layers in a module.
+
+        Args:
+          module: Published name of the module.
+          matrix: Array [outputs, R].
+        """
         row = self.modules[module].row
         return split_outputs(row, matrix, self.widths(row))
 
@@ -228,7 +238,12 @@ def _is_embedding(row: Weight) -> bool:
 
 
 def layer_of(array: np.ndarray, module: LinearModule) -> np.ndarray:
-    """Return the view of one layer's part in a weight of ours."""
+    """Return the view of one layer's part in a weight of ours.
+
+    Args:
+      array: Weight of ours, which may be stacked.
+      module: Module with the index of its layer.
+    """
     return array if module.layer is None else array[module.layer]
 
 
@@ -248,7 +263,12 @@ def split_outputs(row: Weight, matrix: np.ndarray, widths: Sequence[int]) -> tup
 
 
 def fuse_outputs(row: Weight, parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the matrix [outputs, R] of a module from those of our layers, [R, outputs]: undoes ``split_outputs``."""
+    """Return the matrix [outputs, R] of a module: undoes ``split_outputs``.
+
+    Args:
+      row: Row of the weight table.
+      parts: Matrix [R, outputs] of each of our layers.
+    """
     fused = row.transform.write(*parts)
     return fused if _is_transposed(row, [part.shape[1] for part in parts]) else fused.T
 
@@ -306,14 +326,24 @@ def shortest_endings(chosen: Collection[str], others: Collection[str], separator
 
 
 def with_empty_adapter(config: Any, adapter: Any) -> tuple[Any, Arrays]:
-    """Return the configuration with an adapter, and zeros for each of the adapter's weights."""
+    """Return the configuration with an adapter, and zeros for each of the adapter's weights.
+
+    Args:
+      config: Configuration without adapter.
+      adapter: The adapter.
+    """
     config = replace(config, adapter=adapter)
     like = parameters.flatten(parameters.abstract(config)[1])
     return config, {path: np.zeros(like[path].shape, np.float32) for path in sorted(adapter_paths(config))}
 
 
 def patterns_of(paths: Collection[str], like: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the shortest patterns that match linear layers and embeddings at ``paths``, and no others."""
+    """Return the shortest patterns that match some linear layers and embeddings, and no others.
+
+    Args:
+      paths: Paths of the modules to match.
+      like: Weights of the model by path.
+    """
     others = {path.rpartition("/")[0] for path in like if path.endswith((_KERNEL, _TABLE))} - set(paths)
     endings = shortest_endings(paths, others, "/")
     return tuple(ending if ending in paths else f"*/{ending}" for ending in endings)

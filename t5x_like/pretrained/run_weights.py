@@ -187,7 +187,12 @@ def was_trained_here(directory: PathLike) -> bool:
 
 
 def write_source_fields(directory: PathLike, fields: Mapping[str, Any]) -> None:
-    """Write the ``config.json`` that a conversion was read from: special ids and what else the weights don't say."""
+    """Write the ``config.json`` that a conversion was read from: special ids and what else the weights don't say.
+
+    Args:
+      directory: Folder of the run.
+      fields: Contents of the ``config.json``.
+    """
     write_json(as_path(directory) / _SOURCE_FIELDS, dict(fields))
 
 

@@ -65,9 +65,13 @@ def read_t5x(directory: PathLike) -> WeightSource:
 
 
 def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
-    """Return a configuration with the sizes of the shapes; ``fields`` give the rest, such as dropout.
+    """Return a configuration with the sizes of the shapes.
 
     Two up-projections mean gated gelu, one relu; without a head of its own, the model scores with its embeddings.
+
+    Args:
+      source: Published weights.
+      **fields: Fields that shapes don't say, such as the dropout rate.
 
     Raises:
       ValueError: These are not the weights of a T5 whose layers share one table of relative positions.

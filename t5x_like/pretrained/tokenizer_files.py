@@ -128,6 +128,10 @@ def find_tokenizer(
 def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Tokenizer:
     """Return the result of ``find_tokenizer`` where a tokenizer is needed.
 
+    Args:
+      tokenizer: Result of ``find_tokenizer``.
+      directory: Folder of the weights, for messages.
+
     Raises:
       ValueError: There is no tokenizer.
     """

@@ -104,7 +104,12 @@ def known_direction(directory: PathLike) -> str | None:
 
 
 def identity_of(directory: PathLike, step: int | None) -> str:
-    """Return a short hash that identifies weights, of a run those of ``step``."""
+    """Return a short hash that identifies weights.
+
+    Args:
+      directory: Folder or file of the weights.
+      step: Step of a run; None for other weights.
+    """
     path = as_path(directory)
     digest = hashlib.sha256()
     if step is not None:

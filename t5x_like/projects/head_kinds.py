@@ -28,14 +28,12 @@ class NumberPrediction(TaskKind):
         return cell
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
-        """Implement ``TaskKind``."""
         if len({float(row.answer) for row in rows}) == 1:
             raise UserError(
                 f"column {self.columns.label!r} has the number {rows[0].answer} in all {len(rows):,} rows"
             )
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
-        """Implement ``TaskKind``."""
         values = [float(row.answer) for row in rows]
         return {
             "labels": (),
@@ -56,7 +54,6 @@ class NumberPrediction(TaskKind):
         }
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
-        """Implement ``TaskKind``."""
         values = [float(row.answer) for row in rows]
         yield (
             f"label: column {self.columns.label!r}, numbers from {min(values):g} to {max(values):g}, mean "
@@ -74,7 +71,6 @@ class Tagging(TaskKind):
     template: ClassVar[str] = HEAD_TEMPLATE
 
     def read(self, row: TableRow) -> ProjectRow:
-        """Implement ``TaskKind``."""
         words, tags = (_words(self._cell(row, name), name) for name in self.columns.read)
         if len(words) != len(tags):
             raise ValueError(f"{len(words)} words, but {len(tags)} tags in {self.columns.label!r}")
@@ -88,7 +84,6 @@ class Tagging(TaskKind):
         return " ".join(_words(self._cell(row, self.columns.label), self.columns.label))
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
-        """Implement ``TaskKind``."""
         tags = self._sizes(rows)
         if len(tags) == 1:
             raise UserError(
@@ -96,7 +91,6 @@ class Tagging(TaskKind):
             )
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
-        """Implement ``TaskKind``."""
         tags = in_order(self._sizes(rows))
         are_chunks = all(tag == "O" or tag.startswith(_CHUNK_MARKS) for tag in tags)
         return {
@@ -114,7 +108,6 @@ class Tagging(TaskKind):
         }
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
-        """Implement ``TaskKind``."""
         sizes = self._sizes(rows)
         shares = [f"{shown(tag)} {size / sizes.total():.1%}" for tag, size in sizes.most_common(_SHOWN_TAGS)]
         tags = count_of(len(sizes), "tag")
@@ -149,12 +142,10 @@ class Answers(TaskKind):
         return {"text": texts, "answer_start": starts}
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
-        """Implement ``TaskKind``."""
         if all(not row.cells[self.columns.label]["text"] for row in rows):
             raise UserError(f"column {self.columns.label!r} has no answer in any of {len(rows):,} rows")
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
-        """Implement ``TaskKind``."""
         question, context = self.columns.texts
         return {
             "labels": (),
@@ -172,7 +163,6 @@ class Answers(TaskKind):
         }
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
-        """Implement ``TaskKind``."""
         nothing = sum(not row.cells[self.columns.label]["text"] for row in rows)
         found = f"; {count_of(nothing, 'question')} without an answer" if nothing else ""
         yield f"label: column {self.columns.label!r}, answers in the context{found}"

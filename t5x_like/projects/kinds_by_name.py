@@ -22,7 +22,12 @@ KINDS: Mapping[Kind, type[TaskKind]] = {
 
 
 def read_rows_of(kind: TaskKind, rows: Sequence[TableRow]) -> tuple[list[ProjectRow], list[str]]:
-    """Return the rows that can be used, and the reasons why others can't."""
+    """Return the rows that can be used, and the reasons why others can't.
+
+    Args:
+      kind: Task of the project.
+      rows: Rows of the table.
+    """
     usable, reasons = [], []
     for row in rows:
         try:

@@ -26,7 +26,6 @@ class MultiLabelPrediction(TaskKind):
         return tuple(answer)
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
-        """Implement ``TaskKind``."""
         if len({row.strata for row in rows}) == 1:
             raise UserError(
                 f"column {self.columns.label!r} has the same labels, {rows[0].answer}, in all {len(rows):,} rows",
@@ -34,7 +33,6 @@ class MultiLabelPrediction(TaskKind):
             )
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
-        """Implement ``TaskKind``."""
         names = in_order(self._sizes(rows))
         separator = {} if self.columns.separator is None else {"separator": self.columns.separator}
         return {
@@ -53,7 +51,6 @@ class MultiLabelPrediction(TaskKind):
         }
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
-        """Implement ``TaskKind``."""
         sizes, numbers = self._sizes(rows), [len(row.strata) for row in rows]
         shares = [f"{shown(name)} {size / len(rows):.1%}" for name, size in sizes.most_common(_SHOWN_LABELS)]
         shares += [shown(name) for name in list(sizes)[_SHOWN_LABELS:]]

@@ -89,7 +89,12 @@ def find_repetitions(rows: Sequence[ProjectRow]) -> Repetitions:
 
 
 def rare_label_lines(train: Sequence[ProjectRow], validation: Sequence[ProjectRow]) -> Iterator[str]:
-    """Yield lines of a report on labels that have one row, or rows of one split alone."""
+    """Yield lines of a report on labels that have one row, or rows of one split alone.
+
+    Args:
+      train: Training rows.
+      validation: Validation rows.
+    """
     in_training, in_validation = (
         Counter(label for row in rows for label in row.strata) for rows in (train, validation)
     )
@@ -106,11 +111,21 @@ def shown(text: str) -> str:
 
 
 def listed(items: Sequence[str], most: int = _MAX_EXAMPLES) -> str:
-    """Return the first items, and the number of the others."""
+    """Return the first items, and the number of the others.
+
+    Args:
+      items: Texts to list.
+      most: Number of items to show.
+    """
     rest = len(items) - most
     return ", ".join(items[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun, ``1 row`` or ``1,200 rows``."""
+    """Return a number with its noun, ``1 row`` or ``1,200 rows``.
+
+    Args:
+      number: Number of things.
+      noun: Singular that takes an "s".
+    """
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -44,7 +44,12 @@ def split_rows(rows: Sequence[ProjectRow]) -> tuple[list[ProjectRow], list[Proje
 def without_rows_of(
     rows: Sequence[ProjectRow], others: Sequence[ProjectRow]
 ) -> tuple[list[ProjectRow], list[ProjectRow]]:
-    """Return the rows whose texts and groups ``others`` don't have, and the remaining ones."""
+    """Return the rows whose texts and groups other rows don't have, and the remaining ones.
+
+    Args:
+      rows: Rows to divide.
+      others: Rows of another split.
+    """
     keys, groups = {row.key for row in others}, {row.group for row in others if row.group}
     kept, dropped = [], []
     for row in rows:

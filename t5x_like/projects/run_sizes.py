@@ -123,6 +123,10 @@ def head_sizes(num_rows: int, base: BaseModel) -> RunSizes:
 
     Pretrained weights read few rows more often (Mosbach et al. 2021, https://arxiv.org/abs/2006.04884), and 10,000 rows
     three times (Devlin et al. 2019, §4.1). Fresh ones need 500 steps; after five times they learn rows by heart.
+
+    Args:
+      num_rows: Number of training rows.
+      base: Model to fine-tune.
     """
     batch_size = _shared_out(32 if num_rows >= 512 else 16 if num_rows >= 64 else 8)
     steps_of_epoch = -(-num_rows // batch_size)
@@ -136,7 +140,13 @@ def head_sizes(num_rows: int, base: BaseModel) -> RunSizes:
 
 
 def text_sizes(num_rows: int, base: BaseModel, *, is_t5: bool) -> RunSizes:
-    """Return the sizes of training to write texts; T5's rate is that of Raffel et al. 2020, §3.1.2."""
+    """Return the sizes of training to write texts; T5's rate is that of Raffel et al. 2020, §3.1.2.
+
+    Args:
+      num_rows: Number of training rows.
+      base: Model to fine-tune.
+      is_t5: The model is a T5.
+    """
     batch_size = _shared_out(32 if num_rows >= 512 else 16 if num_rows >= 64 else 8)
     steps_of_epoch = -(-num_rows // batch_size)
     if base.checkpoint is None:

@@ -166,7 +166,6 @@ class Classification(TaskKind):
         return (answer,)
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
-        """Implement ``TaskKind``."""
         sizes, label = Counter(row.answer for row in rows), self.columns.label
         if len(sizes) == 1:
             raise UserError(
@@ -183,7 +182,6 @@ class Classification(TaskKind):
             )
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
-        """Implement ``TaskKind``."""
         names = in_order(Counter(row.answer for row in rows))
         is_pair = len(self.columns.texts) > 1
         return {
@@ -201,7 +199,6 @@ class Classification(TaskKind):
         }
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
-        """Implement ``TaskKind``."""
         sizes = Counter(row.answer for row in rows)
         shares = [f"{shown(name)} {size / len(rows):.1%}" for name, size in sizes.most_common(_SHOWN_CLASSES)]
         yield f"label: column {self.columns.label!r}, {len(sizes)} classes: {listed(shares, _SHOWN_CLASSES - 1)}"

@@ -27,7 +27,6 @@ class TextToText(TaskKind):
         return self._text(row, self.columns.label)
 
     def texts_of(self, row: ProjectRow) -> tuple[str, ...]:
-        """Implement ``TaskKind``."""
         return (*row.texts, row.answer)
 
     def check(self, rows: Sequence[ProjectRow]) -> None:
@@ -77,12 +76,10 @@ class TextToText(TaskKind):
         )
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
-        """Implement ``TaskKind``."""
         is_short = _mean_words(rows) <= _SHORT
         return {"metrics": ("sequence_accuracy", "token_error_rate") if is_short else ("rouge", "bleu")}
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
-        """Implement ``TaskKind``."""
         yield f"label: column {self.columns.label!r}, texts to write, {_mean_words(rows):.1f} words on average"
 
 

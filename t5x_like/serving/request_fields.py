@@ -179,6 +179,10 @@ def embedding_fields(limits: Limits) -> dict[str, RequestField]:
 def read_fields(body: Any, fields: Mapping[str, RequestField]) -> dict[str, Any]:
     """Return the value of each field, defaults included.
 
+    Args:
+      body: Parsed JSON of the request.
+      fields: Known fields by name.
+
     Raises:
       RequestError: Not an object, an unknown field, or a value that a field doesn't take.
     """

@@ -98,6 +98,10 @@ class CachedOutputs:
     def of_step(self, step: int, batch: Batch) -> Outputs:
         """Return the outputs for the batch of a step, on the mesh.
 
+        Args:
+          step: Step that trains on the batch.
+          batch: The batch.
+
         Raises:
           ValueError: The file of that step belongs to another batch.
         """

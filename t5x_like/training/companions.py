@@ -63,7 +63,12 @@ class Companion(NamedTuple):
     outputs: CachedOutputs | None = None
 
     def write(self, model_dir: PathLike, name: str) -> None:
-        """Write ``<name>.json``, by which a continued run finds the same weights."""
+        """Write ``<name>.json``, by which a continued run finds the same weights.
+
+        Args:
+          model_dir: Folder of the run.
+          name: Name of the companion in its method.
+        """
         if jax.process_index() == 0:
             record = {name: self.source.directory, "step": self.step, "identity": self.identity}
             write_json(as_path(model_dir) / f"{name}.json", record)
@@ -131,6 +136,13 @@ def open_companions(
     sources: Mapping[str, CompanionSource], model: Any, *, mesh: Mesh, labels: LabelSpace, model_dir: str
 ) -> dict[str, Companion]:
     """Open all companions of a method, as ``open_companion`` does each.
+
+    Args:
+      sources: Checkpoint of each companion.
+      model: Configuration of the trained model.
+      mesh: Devices.
+      labels: Classes or token ids that the companions must share.
+      model_dir: Folder of the run.
 
     Raises:
       ValueError: As ``open_companion``, or a name is that of the trained model or of another file of a run.

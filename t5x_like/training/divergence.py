@@ -52,7 +52,13 @@ class StopOnSkippedSteps(Hook):
 
 
 def first_not_finite(plan: StateLayout, state: State, batch: Batch | None) -> str:
-    """Return the first part of the forward pass, without dropout, that is not finite, in words."""
+    """Return the first part of the forward pass, without dropout, that is not finite, in words.
+
+    Args:
+      plan: Layout of the state.
+      state: State with weights that may not be finite.
+      batch: Batch of the step; None to look at the weights alone.
+    """
     weights = plan.weights(state)
     for path, leaf in parameters.flatten(weights).items():
         if not bool(jnp.isfinite(leaf).all()):

@@ -77,6 +77,10 @@ def own_evaluation(run: PathLike) -> TaskEvaluation | HeadEvaluation:
 def own_prediction(run: PathLike, task: str) -> RunPrediction:
     """Return the prediction of ``t5x-like predict``, with the settings of a run's evaluation.
 
+    Args:
+      run: Folder of the run.
+      task: Task of the rows.
+
     Raises:
       ValueError: not a run.
     """

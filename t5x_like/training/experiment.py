@@ -120,7 +120,12 @@ def num_parameters(experiment: Experiment) -> int | None:
 
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Flatten a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``."""
+    """Flatten a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``.
+
+    Args:
+      value: Dataclass, collection or JSON value.
+      prefix: Text before all keys.
+    """
     if hasattr(value, "described") and not isinstance(value, type):  # it has parts without a text
         return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -149,11 +154,11 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
     return {prefix.removesuffix("."): plain}
 
 
-def changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
+def _changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
     """Yield the paths, as ``describe`` names them, of fields that a continued run may change."""
     if isinstance(value, tuple | list):
         for index, item in enumerate(value):
-            yield from changeable_paths(item, f"{prefix}{index}.")
+            yield from _changeable_paths(item, f"{prefix}{index}.")
     if not dataclasses.is_dataclass(value) or isinstance(value, type) or hasattr(value, "described"):
         return
     for each in dataclasses.fields(value):
@@ -161,7 +166,7 @@ def changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{each.name}"
         else:
             is_part = isinstance(value, Experiment) and each.name in PARTS
-            yield from changeable_paths(
+            yield from _changeable_paths(
                 getattr(value, each.name), prefix if is_part else f"{prefix}{each.name}."
             )
 
@@ -173,7 +178,7 @@ def differences(old: dict[str, Any], new: Experiment) -> list[str]:
       old: What ``describe`` returned for the run.
       new: Configuration of the continuation.
     """
-    described, free = describe(new), set(changeable_paths(new))
+    described, free = describe(new), set(_changeable_paths(new))
     if new.data.batch_size_ramp is not None:  # which grows by microbatches
         free.discard("num_microbatches")
     old = old if "method.is" in old else described_in_parts(old)

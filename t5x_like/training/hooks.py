@@ -107,7 +107,12 @@ class RunProgress:
         self.newest_sign = (time.monotonic(), activity)
 
     def return_to(self, step: int, state: State) -> None:
-        """Continue after an earlier step, with the next batches; log lines of later steps are deleted."""
+        """Continue after an earlier step, with the next batches; log lines of later steps are deleted.
+
+        Args:
+          step: Step to continue after.
+          state: State after that step.
+        """
         self.step, self.state = step, state
         self.lines = [line for line in self.lines if line["step"] <= step]
         if self._writers is not None:

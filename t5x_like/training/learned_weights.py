@@ -28,11 +28,22 @@ class LearnedWeights:
         return parameters.partition(self._plan.weights(state), self._selection)
 
     def model(self, trained: parameters.Parameters, others: parameters.Parameters) -> Any:
-        """Return the model with these weights, which computes no gradient of the others."""
+        """Return the model, which computes no gradient of weights that don't train.
+
+        Args:
+          trained: Weights that train.
+          others: All other weights.
+        """
         return parameters.merge(self._graphdef, parameters.combine(trained, others, self._selection))
 
     def update(self, gradients: Any, opt_state: Any, trained: Any) -> tuple[Any, Any]:
-        """Return the updates and the new state of the optimizer."""
+        """Return the updates and the new state of the optimizer.
+
+        Args:
+          gradients: Gradients of the weights that train.
+          opt_state: State of the optimizer.
+          trained: Weights that train.
+        """
         transformation = self._plan.transformation
         if isinstance(transformation, StagedOptimizer):
             assert self._stage is not None
@@ -40,7 +51,12 @@ class LearnedWeights:
         return transformation.update(gradients, opt_state, trained)
 
     def params(self, trained: parameters.Parameters, others: parameters.Parameters) -> parameters.Parameters:
-        """Return the entry of the state that holds the trained weights."""
+        """Return the entry of the state that holds the trained weights.
+
+        Args:
+          trained: Weights that train in this stage.
+          others: All other weights.
+        """
         if self._stage is None:
             return trained
         weights = parameters.combine(trained, others, self._selection)

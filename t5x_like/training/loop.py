@@ -87,7 +87,12 @@ class Loop:
         }
 
     def run(self, state: State, start_step: int = 0) -> Finished:
-        """Train from ``start_step`` to the last step, to a hook's stop, or to the step at which a signal asks to."""
+        """Train to the last step, to a hook's stop, or to the step at which a signal asks to stop.
+
+        Args:
+          state: State to continue from.
+          start_step: Number of steps that the state has made.
+        """
         if self._writers is not None:
             self._writers.doing("compiling")
         with (

@@ -23,7 +23,13 @@ class MetricSink(Protocol):
     """An open connection that takes numbers."""
 
     def write(self, step: int, split: str, numbers: Mapping[str, float]) -> None:
-        """Take the numbers of one log line."""
+        """Take the numbers of one log line.
+
+        Args:
+          step: Step of the numbers.
+          split: Split, such as "train".
+          numbers: Values by name.
+        """
         ...
 
     def close(self) -> None:

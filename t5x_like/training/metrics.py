@@ -35,7 +35,12 @@ class Totals(NamedTuple):
 
 
 def zero_totals(num_tasks: int, measures: Iterable[str] = ()) -> Totals:
-    """Return sums of nothing; ``measures`` are the names of a model's own."""
+    """Return sums of nothing.
+
+    Args:
+      num_tasks: Number of tasks in the mixture.
+      measures: Names of a model's own losses and means.
+    """
     scalars = (jnp.zeros((), jnp.float32) for _ in range(13))
     tasks = (jnp.zeros((num_tasks,), jnp.float32) for _ in range(2))
     own = {name: Measure(jnp.zeros((), jnp.float32), jnp.zeros((), jnp.float32)) for name in measures}
@@ -43,7 +48,12 @@ def zero_totals(num_tasks: int, measures: Iterable[str] = ()) -> Totals:
 
 
 def add(left: Totals, right: Totals) -> Totals:
-    """Sum two totals."""
+    """Sum two totals.
+
+    Args:
+      left: Sums of some rows.
+      right: Sums of other rows.
+    """
     return jax.tree.map(jnp.add, left, right)
 
 

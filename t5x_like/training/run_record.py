@@ -36,7 +36,12 @@ _ITEMS, _NUMBER, _UNRECORDED = "$items", "$number", "$unrecorded"
 
 
 def write_experiment(directory: PathLike, experiment: Experiment) -> None:
-    """Write ``experiment.json``. Values that can't be written, such as a lambda, are recorded as their ``repr``."""
+    """Write ``experiment.json``. Values that can't be written, such as a lambda, are recorded as their ``repr``.
+
+    Args:
+      directory: Folder of the run.
+      experiment: The experiment.
+    """
     write_json(as_path(directory) / _FILE, to_data(experiment))
 
 
@@ -87,6 +92,10 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
 def read_recorded(directory: PathLike, name: str) -> Any:
     """Build a single field of a run's ``Experiment`` or of its parts, such as ``tasks``.
 
+    Args:
+      directory: Folder of the run.
+      name: Name of the field.
+
     Raises:
       ValueError: not a run, or a value that can't be built here.
     """
@@ -97,7 +106,11 @@ def read_recorded(directory: PathLike, name: str) -> Any:
 
 @config_function
 def recorded_value(directory: str, field: str) -> Any:
-    """Return a value of a run's configuration by its path, such as ``train.mixture``; for gin files.
+    """Return a value of a run's configuration; for gin files.
+
+    Args:
+      directory: Folder of the run.
+      field: Path of the value, such as ``train.mixture``.
 
     Raises:
       ValueError: not a run, there is no such field, or a value that can't be built here.

@@ -52,7 +52,12 @@ class StateLayout(NamedTuple):
     average: WeightAverage | None = None
 
     def weights(self, state: State, part: Literal["params", "average"] = "params") -> parameters.Parameters:
-        """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``; or their average."""
+        """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``.
+
+        Args:
+          state: State of the run.
+          part: Current weights, or their average.
+        """
         return parameters.combine(state[part], state["frozen"], self.trained)
 
     @property
@@ -165,7 +170,14 @@ def memory_entries(memories: Memories) -> State:
 
 
 def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:
-    """Plan the segment memory of ``num_rows`` rows, sharded like the batch; ``None`` for a model without one."""
+    """Plan a segment memory that is sharded like the batch; ``None`` for a model without one.
+
+    Args:
+      graphdef: Structure of the model.
+      params: Weights, or their shapes.
+      mesh: Devices.
+      num_rows: Rows of the batch.
+    """
 
     def begin(params: Any) -> Memory | None:
         model = parameters.merge(graphdef, params)
@@ -213,7 +225,12 @@ def new_state(plan: StateLayout, model_config: Any, *, seed: int) -> State:
 
 
 def state_from_params(plan: StateLayout, params: Any) -> State:
-    """Return the state at step 0 with a model's whole weights and a fresh optimizer."""
+    """Return the state at step 0 with a model's whole weights and a fresh optimizer.
+
+    Args:
+      plan: Layout of the state.
+      params: The model's whole weights.
+    """
     divided = plan.divide(params)
     state: State = {
         "step": jnp.zeros((), jnp.int32),

@@ -20,7 +20,12 @@ class StepTimer:
         self._paused = 0.0
 
     def tick(self, step: jax.Array, waited_seconds: float) -> float | None:
-        """Count one step, just dispatched; returns the seconds that it took if it was compiled, else ``None``."""
+        """Count one step, just dispatched; returns the seconds that it took if it was compiled, else ``None``.
+
+        Args:
+          step: Output of the step, to wait for.
+          waited_seconds: Time that the step waited for its batch.
+        """
         if self._compiling_since is not None:
             step.block_until_ready()
             self._compile_seconds = time.perf_counter() - self._compiling_since

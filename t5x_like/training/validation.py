@@ -45,7 +45,7 @@ class Validator:
         self._beginning = self._loader.state()
         self._plan, self._mesh = plan, mesh
         self._step = jax.jit(validation_step(plan, loss))
-        self._count = jax.jit(lambda batch: count_targets(batch, vocab_size))
+        self._count = jax.jit(lambda batch: _count_targets(batch, vocab_size))
 
     def measure(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """Average the loss over all target tokens of the split, in nats.
@@ -88,6 +88,10 @@ def validation_step(
     """Return the function that adds a batch's teacher-forced loss, without dropout.
 
     ``(params, batch, totals, memory) -> (totals, memory)``, where only some models have a memory.
+
+    Args:
+      plan: Layout of the state.
+      loss: Configuration of the loss.
     """
 
     def step(
@@ -104,7 +108,7 @@ def validation_step(
     return step
 
 
-def count_targets(batch: Batch, vocab_size: int) -> jax.Array:
+def _count_targets(batch: Batch, vocab_size: int) -> jax.Array:
     """Return the sum of loss weights of each target token, float32 [V]."""
     return jnp.zeros(vocab_size, jnp.float32).at[batch.target_tokens].add(batch.loss_weights)
 

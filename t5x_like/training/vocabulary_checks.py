@@ -20,12 +20,12 @@ def check_same_vocabulary(what: str, checkpoint: Checkpoint, loader: Any) -> Non
     Raises:
       ValueError: It has another vocabulary, or fewer embeddings than the data has ids.
     """
-    theirs, ours, where = checkpoint.found_tokenizer, loader.vocabulary, checkpoint.directory
-    if theirs is None or not isinstance(ours, Tokenizer):
+    saved, wanted, where = checkpoint.found_tokenizer, loader.vocabulary, checkpoint.directory
+    if saved is None or not isinstance(wanted, Tokenizer):
         log.warning("%s %s has no vocabulary to compare; it is taken for that of the tasks", what, where)
-    elif difference := vocabulary_difference(theirs, ours):
+    elif difference := _vocabulary_difference(saved, wanted):
         raise ValueError(
-            f"{what} {where} has another vocabulary than the tasks ({ours.name}): {difference}. Take a model with "
+            f"{what} {where} has another vocabulary than the tasks ({wanted.name}): {difference}. Take a model with "
             "the tasks' vocabulary, or give the tasks the model's"
         )
     if checkpoint.config.vocab_size < loader.num_ids:
@@ -35,22 +35,22 @@ def check_same_vocabulary(what: str, checkpoint: Checkpoint, loader: Any) -> Non
         )
 
 
-def vocabulary_difference(theirs: Tokenizer, ours: Tokenizer) -> str:
+def _vocabulary_difference(saved: Tokenizer, wanted: Tokenizer) -> str:
     """Return the difference between two vocabularies in words; an empty string if their ids mean the same.
 
     Sentinels, which follow the other ids, may be missing in one of them.
     """
-    if theirs == ours:
+    if saved == wanted:
         return ""
-    sizes = [each.vocab_size - each.num_sentinels for each in (theirs, ours)]
+    sizes = [each.vocab_size - each.num_sentinels for each in (saved, wanted)]
     if sizes[0] != sizes[1]:
         return f"{sizes[0]:,} ids without sentinels there, {sizes[1]:,} here"
     common = (
-        min(theirs.vocab_size, ours.vocab_size) if theirs.num_sentinels == ours.num_sentinels else sizes[0]
+        min(saved.vocab_size, wanted.vocab_size) if saved.num_sentinels == wanted.num_sentinels else sizes[0]
     )
-    differing = [number for number in range(common) if theirs.piece(number) != ours.piece(number)]
+    differing = [number for number in range(common) if saved.piece(number) != wanted.piece(number)]
     if not differing:
         return ""
     first = differing[0]
     others = f", and {len(differing) - 1:,} more differ" if len(differing) > 1 else ""
-    return f"id {first} is {theirs.piece(first)!r} there and {ours.piece(first)!r} here{others}"
+    return f"id {first} is {saved.piece(first)!r} there and {wanted.piece(first)!r} here{others}"

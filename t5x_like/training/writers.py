@@ -18,6 +18,10 @@ def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
     """Read the lines of a ``metrics.jsonl`` up to a step; none if there is no such file.
 
     Damaged lines are reported and left out: training doesn't depend on them.
+
+    Args:
+      path: File of the run.
+      up_to_step: Last step to return.
     """
     if not as_path(path).exists():
         return []

@@ -195,7 +195,7 @@ class HarnessModel(TemplateLM):
         """Generate a continuation of each context, up to one of the task's stop texts."""
         groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
         for number, request in enumerate(requests):
-            groups.setdefault(generation_of(request.args[1], self._max_gen_toks), []).append(number)
+            groups.setdefault(_generation_of(request.args[1], self._max_gen_toks), []).append(number)
         texts = [""] * len(requests)
         with tqdm(total=len(requests), desc="Running generate_until requests", disable=disable_tqdm) as bar:
             for (generation, stops), numbers in groups.items():
@@ -230,7 +230,7 @@ class HarnessModel(TemplateLM):
         }
 
 
-def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[GenerationConfig, tuple[str, ...]]:
+def _generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[GenerationConfig, tuple[str, ...]]:
     """Convert a task's generation settings; return them with the stop texts.
 
     Raises:

@@ -85,7 +85,12 @@ class GenerativeModel(Protocol):
         ...
 
     def decode_step(self, tokens: Int[Array, " R"], cache: object) -> tuple[Float[Array, "R V"], object]:
-        """Read one token of each row, and return scores of the next one and the updated cache."""
+        """Read one token of each row, and return scores of the next one and the updated cache.
+
+        Args:
+          tokens: Next token of each row.
+          cache: Cache after the tokens before it.
+        """
         ...
 
 

@@ -38,25 +38,41 @@ class Call(Protocol):
     ARGUMENTS: tuple[str, ...]
 
     @staticmethod
-    def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Return the checked arguments as numpy arrays by name."""
+    def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Return the checked arguments as numpy arrays by name.
+
+        Args:
+          arguments: Arguments of the call by name.
+          context: Facts of the model.
+        """
         ...
 
     @staticmethod
     def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Return outputs under transformers' names."""
+        """Return outputs under transformers' names.
+
+        Args:
+          model: Model with its weights.
+          config: Configuration of the model.
+          inputs: Result of ``read``.
+        """
         ...
 
 
-def read_ids(given: dict[str, Any], names: dict[str, int], read: dict[str, Any]) -> None:
+def read_ids(arguments: dict[str, Any], names: dict[str, int], read: dict[str, Any]) -> None:
     """Add arrays of ids, each below its number of ids, in the shape of ``input_ids``.
+
+    Args:
+      arguments: Arguments of the call by name.
+      names: Number of ids of each argument to read.
+      read: Arrays by name, to which arrays are added; it has ``input_ids``.
 
     Raises:
       ValueError: The arrays have another shape, or ids out of range.
     """
     for name, num_ids in names.items():
-        if given.get(name) is not None:
-            rows = token_rows(given[name], name, num_ids)
+        if arguments.get(name) is not None:
+            rows = token_rows(arguments[name], name, num_ids)
             if rows.shape != read["input_ids"].shape:
                 raise ValueError(
                     f"{name} has shape {rows.shape}, input_ids {read['input_ids'].shape}; give one for each token"
@@ -65,7 +81,12 @@ def read_ids(given: dict[str, Any], names: dict[str, int], read: dict[str, Any])
 
 
 def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Read ``attention_mask``: [B, L] with 1 for real tokens, or [B, L, M] with 1 where attention is allowed."""
+    """Read ``attention_mask``.
+
+    Args:
+      mask: Array [B, L] with 1 for real tokens, or [B, L, M] with 1 where attention is allowed; None for no padding.
+      ids: Token ids [B, L].
+    """
     if mask is None:
         return {}
     mask = np.asarray(mask)
@@ -86,7 +107,13 @@ def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
 def hidden_states(
     captured: Mapping[str, jax.Array], family: FamilyName, config: Any
 ) -> dict[str, tuple[jax.Array, ...]]:
-    """Return captured hidden states as transformers' tuples, by its names."""
+    """Return captured hidden states as transformers' tuples, by its names.
+
+    Args:
+      captured: Hidden states of each stack, with a leading axis of layers.
+      family: Family of the model.
+      config: Configuration of the model.
+    """
     stacks = {name.removesuffix(f"/{HIDDEN_STATES}"): tuple(stacked) for name, stacked in captured.items()}
     if family == "encoder_decoder":
         return {f"{stack}_{HIDDEN_STATES}": states for stack, states in stacks.items()}

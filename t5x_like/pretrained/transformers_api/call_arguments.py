@@ -13,7 +13,13 @@ from t5x_like.inference.sampling import check_temperature
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
-    """Return ``ids`` as int32 [B, L]; labels may also be -100.
+    """Return ids as int32 [B, L].
+
+    Args:
+      ids: Array or nested lists.
+      name: Name of the argument in messages.
+      vocab_size: Number of ids.
+      is_label: Allow -100.
 
     Raises:
       ValueError: The ids are no rows of whole numbers, an id has no row in the model, or all labels are -100.
@@ -34,15 +40,24 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
     return rows.astype(np.int32)
 
 
-def is_text(given: Any) -> bool:
+def is_text(arguments: Any) -> bool:
     """Return whether a call is given a text, or a list of texts, in place of token ids."""
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         return True
-    return isinstance(given, Sequence) and bool(given) and all(isinstance(each, str) for each in given)
+    return (
+        isinstance(arguments, Sequence)
+        and bool(arguments)
+        and all(isinstance(each, str) for each in arguments)
+    )
 
 
 def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
-    """Return ``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays ``None``.
+    """Return a mask as int32 of 0 and 1.
+
+    Args:
+      mask: Array or nested lists; None stays None.
+      name: Name of the argument in messages.
+      ids: Array with the shape of the mask.
 
     Raises:
       ValueError: The mask has another shape, or other numbers.
@@ -62,14 +77,26 @@ def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
 
 
 def shift_right(labels: np.ndarray, *, start: int, pad: int) -> np.ndarray:
-    """Return the decoder's inputs for ``labels``: shifted by one, after ``start``."""
+    """Return the decoder's inputs for labels.
+
+    Args:
+      labels: Token ids; -100 where there is nothing to learn.
+      start: First id of each row.
+      pad: Id in place of -100.
+    """
     first = np.full((len(labels), 1), start, labels.dtype)
     shifted = np.concatenate([first, labels[:, :-1]], axis=1)
     return np.where(shifted == IGNORED, pad, shifted)
 
 
 def check_rows(inputs: np.ndarray, outputs: np.ndarray, targets: np.ndarray | None) -> None:
-    """Refuse streams that don't belong to the same examples."""
+    """Refuse streams that don't belong to the same examples.
+
+    Args:
+      inputs: Encoder's token ids.
+      outputs: Decoder's token ids.
+      targets: Labels of the decoder; None without.
+    """
     if len(inputs) != len(outputs):
         raise ValueError(
             f"input_ids has {len(inputs)} rows, the decoder's tokens {len(outputs)}; give as many"
@@ -89,7 +116,16 @@ def check_generation(
     top_k: int | None,
     early_stopping: Any,
 ) -> None:
-    """Refuse settings out of their range, and those that exclude each other."""
+    """Refuse settings out of their range, and those that exclude each other.
+
+    Args:
+      num_beams: Number of beams.
+      num_return_sequences: Number of texts for each input.
+      do_sample: Draw tokens.
+      temperature: Divisor of the logits.
+      top_k: Number of tokens to draw from.
+      early_stopping: Condition that ends beam search.
+    """
     if num_beams < 1 or num_return_sequences < 1:
         raise ValueError(
             f"num_beams={num_beams} and num_return_sequences={num_return_sequences}: give at least 1"
@@ -113,13 +149,17 @@ def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(known.name for known in parameters if known.kind is not inspect.Parameter.VAR_KEYWORD)
 
 
-def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
-    """Refuse arguments that are not among ``names``, and suggest the nearest name.
+def refuse_unknown(arguments: Iterable[str], names: Sequence[str]) -> None:
+    """Refuse arguments with unknown names, and suggest the nearest name.
+
+    Args:
+      arguments: Names in the call.
+      names: Known names.
 
     Raises:
       TypeError: An argument is not among ``names``.
     """
-    for name in given:
+    for name in arguments:
         if name in names:
             continue
         near = difflib.get_close_matches(name, names, n=1)
@@ -128,7 +168,11 @@ def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
 
 
 def numbers(values: Any, name: str) -> np.ndarray:
-    """Return ``values`` as int32 or float32.
+    """Return values as int32 or float32.
+
+    Args:
+      values: Array or nested lists.
+      name: Name of the argument in messages.
 
     Raises:
       ValueError: The values are ragged, or no numbers.

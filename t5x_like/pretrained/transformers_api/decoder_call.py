@@ -25,29 +25,29 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``.
+def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the checked arguments as numpy arrays by name.
 
     A one-dimensional ``attention_mask`` says how many tokens of each row are a prefix that all see, as in GLM, whose
     ``position_ids`` may be [B, 2, L]: positions, and positions inside a blank.
     """
     config = context.config
-    given, num_choices = choices_as_rows(given, config)
-    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
+    arguments, num_choices = choices_as_rows(arguments, config)
+    ids = token_rows(arguments["input_ids"], "input_ids", config.vocab_size)
     labels = read_labels(
-        given,
+        arguments,
         config,
         ids.shape,
         num_choices=choices_of(num_choices),
         are_shifted=not traits_of(config).labels_are_next_tokens,
     )
     inputs: dict[str, Any] = {"input_ids": ids, **labels, **num_choices}
-    mask = given.get("attention_mask")
+    mask = arguments.get("attention_mask")
     if mask is not None and np.ndim(mask) == 1:
         inputs["prefix"] = _prefix(np.asarray(mask), ids)
     else:
         inputs |= read_mask(mask, ids)
-    inputs |= _positions(given.get("position_ids"), ids, config)
+    inputs |= _positions(arguments.get("position_ids"), ids, config)
     return inputs | ends_of_sequences(ids, inputs.get("segment_ids"), context)
 
 
@@ -83,7 +83,7 @@ def _positions(positions: Any, ids: np.ndarray, config: Any) -> dict[str, np.nda
 
 
 def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """See ``Call.compute``."""
+    """Return outputs under transformers' names."""
     stream = "encoder" if model.heads.scores else "decoder"  # rows for a head have the encoder's stream only
     tokens, segments, positions = (
         f"{stream}_{field}" for field in ("input_tokens", "segment_ids", "positions")

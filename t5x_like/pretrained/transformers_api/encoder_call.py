@@ -22,14 +22,14 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``. Choices, [B, C, L], become rows."""
+def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the checked arguments as numpy arrays by name. Choices, [B, C, L], become rows."""
     config, embeddings = context.config, context.config.embeddings
-    given, num_choices = choices_as_rows(given, config)
-    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
-    inputs = {"input_ids": ids, **read_mask(given.get("attention_mask"), ids)}
+    arguments, num_choices = choices_as_rows(arguments, config)
+    ids = token_rows(arguments["input_ids"], "input_ids", config.vocab_size)
+    inputs = {"input_ids": ids, **read_mask(arguments.get("attention_mask"), ids)}
     inputs |= num_choices | read_labels(
-        given, config, ids.shape, num_choices=choices_of(num_choices), real=inputs.get("segment_ids")
+        arguments, config, ids.shape, num_choices=choices_of(num_choices), real=inputs.get("segment_ids")
     )
     learned = embeddings.positions
     max_position_embeddings = (
@@ -42,7 +42,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
         "task_type_ids": embeddings.num_task_types,
         "position_ids": max_position_embeddings,
     }
-    read_ids(given, tables, inputs)
+    read_ids(arguments, tables, inputs)
     if learned is not None:
         counts = traits_of(config).pad_token_id is not None
         _read_positions(inputs, learned.offset, context.special_ids.pad if counts else None)
@@ -63,7 +63,7 @@ def count_positions(real: Any) -> Any:
 
 
 def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """See ``Call.compute``."""
+    """Return outputs under transformers' names."""
     batch = Batch(
         encoder_input_tokens=inputs["input_ids"],
         encoder_segment_ids=inputs.get("segment_ids"),

@@ -26,54 +26,55 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right.
+def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the checked arguments as numpy arrays by name.
 
+    With ``labels`` alone, the decoder reads them shifted right.
     Under heads on tokens the decoder reads the input again, as in training.
 
     ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
     needed.
     """
     if context.config.task in SEQUENCE_TASKS:
-        return _read_to_classify(given, context)
+        return _read_to_classify(arguments, context)
     vocab_size = context.config.vocab_size
     inputs: dict[str, Any] = {}
-    encoded = given.get("encoder_outputs")
+    encoded = arguments.get("encoder_outputs")
     if encoded is not None:
         inputs["encoded"] = _encoded(encoded)
         like = np.zeros(inputs["encoded"].shape[:2], np.int32)
     else:
-        like = inputs["input_ids"] = token_rows(given["input_ids"], "input_ids", vocab_size)
-    if given.get("attention_mask") is not None:
-        inputs["segment_ids"] = mask_rows(given["attention_mask"], "attention_mask", like)
+        like = inputs["input_ids"] = token_rows(arguments["input_ids"], "input_ids", vocab_size)
+    if arguments.get("attention_mask") is not None:
+        inputs["segment_ids"] = mask_rows(arguments["attention_mask"], "attention_mask", like)
     classifies_tokens = context.config.task in ("question_answering", "token_classification")
-    labels = None if classifies_tokens else given.get("labels")
+    labels = None if classifies_tokens else arguments.get("labels")
     targets = None if labels is None else token_rows(labels, "labels", vocab_size, is_label=True)
-    if given.get("decoder_input_ids") is not None:
-        outputs = token_rows(given["decoder_input_ids"], "decoder_input_ids", vocab_size)
+    if arguments.get("decoder_input_ids") is not None:
+        outputs = token_rows(arguments["decoder_input_ids"], "decoder_input_ids", vocab_size)
     elif targets is not None or (classifies_tokens and "input_ids" in inputs):
         outputs = _shifted(like if targets is None else targets, context)
     else:
         raise ValueError("give decoder_input_ids, or labels to make them from")
     check_rows(like, outputs, targets)
     inputs["decoder_input_ids"] = outputs
-    mask = mask_rows(given.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
+    mask = mask_rows(arguments.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
     if mask is not None:
         inputs["decoder_segment_ids"] = mask
     if targets is not None:
         return (
             inputs
             | {"labels": targets}
-            | read_labels({**given, "labels": None}, context.config, outputs.shape)
+            | read_labels({**arguments, "labels": None}, context.config, outputs.shape)
         )
-    return inputs | read_labels(given, context.config, outputs.shape)
+    return inputs | read_labels(arguments, context.config, outputs.shape)
 
 
-def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]:
+def _read_to_classify(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     """Read for classification: the decoder reads the input again; its state at the last end of sequence is scored."""
     special = context.special_ids
-    given, num_choices = choices_as_rows(given, context.config)
-    ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
+    arguments, num_choices = choices_as_rows(arguments, context.config)
+    ids = token_rows(arguments["input_ids"], "input_ids", context.config.vocab_size)
     is_end = np.isin(ids, special.eos)
     without = np.flatnonzero(~is_end.any(axis=1))
     if without.size:
@@ -85,8 +86,8 @@ def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]
         "input_ids": ids,
         "decoder_input_ids": _shifted(ids, context),
         "up_to_end": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
-        "segment_ids": mask_rows(given.get("attention_mask"), "attention_mask", ids),
-        **read_labels(given, context.config, ids.shape, num_choices=choices_of(num_choices)),
+        "segment_ids": mask_rows(arguments.get("attention_mask"), "attention_mask", ids),
+        **read_labels(arguments, context.config, ids.shape, num_choices=choices_of(num_choices)),
         **num_choices,
     }
     return {name: value for name, value in inputs.items() if value is not None}
@@ -115,7 +116,7 @@ def _encoded(encoded: Any) -> np.ndarray:
 
 
 def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """See ``Call.compute``."""
+    """Return outputs under transformers' names."""
     batch = Batch(
         encoder_input_tokens=inputs.get("input_ids"),
         encoder_segment_ids=inputs.get("segment_ids"),

@@ -84,7 +84,7 @@ class Prompts(NamedTuple):
         if self.in_encoder:
             return frame(new, start=start, eos_ids=eos_ids)
         before = np.repeat(self.ids, len(new) // len(self.ids), axis=0)
-        return np.concatenate([before, new_columns(new, eos_ids=eos_ids)], axis=1)
+        return np.concatenate([before, _new_columns(new, eos_ids=eos_ids)], axis=1)
 
 
 def read_prompts(
@@ -125,6 +125,11 @@ def read_prompts(
 def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_token_id: int | None) -> None:
     """Check the special ids of a call, which no token could otherwise equal, or which have no embedding.
 
+    Args:
+      config: Configuration of the model.
+      eos_token_id: Ids that end a sequence.
+      pad_token_id: Id of padding.
+
     Raises:
       ValueError: An id is out of range.
     """
@@ -134,7 +139,13 @@ def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_
 
 
 def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...]) -> int | None:
-    """Return the id of padding; a model that has none pads with the id that ends a sequence, if there is one."""
+    """Return the id of padding; a model that has none pads with the id that ends a sequence, if there is one.
+
+    Args:
+      asked: Argument of the call; None if absent.
+      special: Special ids of the model.
+      eos_ids: Ids that end a sequence in this call.
+    """
     if asked is not None:
         return asked
     if special.knows_padding:
@@ -153,7 +164,18 @@ def search_settings(
     early_stopping: EarlyStopping,
     num_return_sequences: int,
 ) -> dict[str, Any]:
-    """Return the arguments of ``beam_search`` or ``sample`` for transformers' settings; none of them for greedy."""
+    """Return the arguments of ``beam_search`` or ``sample``; none of them for greedy decoding.
+
+    Args:
+      do_sample: Draw tokens.
+      temperature: Divisor of the logits.
+      top_k: Number of best tokens to draw from; 0 or None for all.
+      top_p: Probability of the best tokens to draw from; None for all.
+      num_beams: Number of beams; 1 for no beam search.
+      length_penalty: Exponent of the length that scores are divided by.
+      early_stopping: Condition that ends beam search.
+      num_return_sequences: Number of texts for each input.
+    """
     if num_beams > 1:
         return {
             "num_beams": num_beams,
@@ -167,7 +189,14 @@ def search_settings(
 def widen(
     ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False, longest: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pad both [B, M] to a round length, or to the ``longest`` there may be."""
+    """Pad ids and mask to a round length, so that fewer programs are compiled.
+
+    Args:
+      ids: Token ids [B, M].
+      mask: Mask [B, M].
+      on_the_left: Add padding before the tokens.
+      longest: Highest length; None for no limit.
+    """
     missing = -ids.shape[1] % _INPUT_LENGTH_MULTIPLE
     if longest is not None:
         missing = min(missing, max(longest - ids.shape[1], 0))
@@ -175,23 +204,34 @@ def widen(
     return np.pad(ids, columns), np.pad(mask, columns)
 
 
-def frame(written: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
-    """Return ``written`` [R, max_new_tokens] after the ``start`` token, without columns after the last row's end.
+def frame(rows: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
+    """Return generated ids after a first token, without columns after the last row's end.
 
-    A row that never ends keeps all its columns, also where it wrote the padding id.
+    A row that never ends keeps all its columns, also where it has the padding id.
+
+    Args:
+      rows: Generated ids [R, max_new_tokens].
+      start: First id of each row.
+      eos_ids: Ids that end a sequence.
     """
-    first = np.full((len(written), 1), start, np.int32)
-    return np.concatenate([first, new_columns(written, eos_ids=eos_ids)], axis=1)
+    first = np.full((len(rows), 1), start, np.int32)
+    return np.concatenate([first, _new_columns(rows, eos_ids=eos_ids)], axis=1)
 
 
-def new_columns(written: np.ndarray, *, eos_ids: tuple[int, ...]) -> np.ndarray:
-    """Return ``written`` without the columns after the last row's end."""
-    ends = np.isin(written, eos_ids)
-    lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, written.shape[1])
-    return written[:, : lengths.max(initial=0)]
+def _new_columns(rows: np.ndarray, *, eos_ids: tuple[int, ...]) -> np.ndarray:
+    """Return generated ids without the columns after the last row's end."""
+    ends = np.isin(rows, eos_ids)
+    lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, rows.shape[1])
+    return rows[:, : lengths.max(initial=0)]
 
 
 def visible(ids: np.ndarray, *, pad: int | None, eos_ids: tuple[int, ...]) -> np.ndarray:
-    """Return the mask of inputs that came without one: padding is 0, unless it also ends sequences."""
+    """Return the mask of inputs that came without one: padding is 0, unless it also ends sequences.
+
+    Args:
+      ids: Token ids.
+      pad: Id of padding; None for a model without.
+      eos_ids: Ids that end a sequence.
+    """
     everything = pad is None or pad in eos_ids
     return np.ones(ids.shape, np.int32) if everything else (ids != pad).astype(np.int32)

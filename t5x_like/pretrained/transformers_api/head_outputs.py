@@ -25,7 +25,12 @@ _OF_CHOICES = (
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the mean cross entropy over labels that are not -100: logits [..., C], labels [...]."""
+    """Return the mean cross entropy over labels that are not -100.
+
+    Args:
+      logits: Scores [..., C].
+      labels: Class ids [...].
+    """
     learned = labels != IGNORED
     log_probs = jax.nn.log_softmax(logits, axis=-1)
     chosen = jnp.take_along_axis(log_probs, jnp.where(learned, labels, 0)[..., None], axis=-1)[..., 0]
@@ -33,11 +38,16 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def next_token_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the loss of predicting each next label, from logits [B, L, V] and labels [B, L], L > 1."""
+    """Return the loss of predicting each next label.
+
+    Args:
+      logits: Scores [B, L, V].
+      labels: Token ids [B, L], L > 1.
+    """
     return cross_entropy(logits[:, :-1], labels[:, 1:])
 
 
-def span_cross_entropy(
+def _span_cross_entropy(
     start_logits: jax.Array, end_logits: jax.Array, start: jax.Array, end: jax.Array
 ) -> jax.Array:
     """Return the mean loss of both ends; positions beyond the sequence are ignored, those before it mean its start."""
@@ -49,7 +59,7 @@ def span_cross_entropy(
     return (one(start_logits, start) + one(end_logits, end)) / 2
 
 
-def classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str | None) -> jax.Array:
+def _classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str | None) -> jax.Array:
     """Return the loss of logits [B, C].
 
     Without a ``problem_type``, one class means regression, and whole numbers mean a single label.
@@ -62,44 +72,53 @@ def classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str 
         return jnp.mean((logits.reshape(labels.shape) - labels) ** 2)
     if problem_type == "single_label":
         return cross_entropy(logits, labels)
-    return jnp.mean(binary_cross_entropy(logits, labels))
+    return jnp.mean(_binary_cross_entropy(logits, labels))
 
 
-def binary_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+def _binary_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """Return the binary cross entropy of each entry."""
     return jnp.maximum(logits, 0) - logits * labels + jnp.log1p(jnp.exp(-jnp.abs(logits)))
 
 
-def replaced_tokens_loss(logits: jax.Array, labels: jax.Array, real: jax.Array | None) -> jax.Array:
+def _replaced_tokens_loss(logits: jax.Array, labels: jax.Array, real: jax.Array | None) -> jax.Array:
     """Return ELECTRA's discriminator loss: the mean over tokens that are not padding, all [B, L]."""
-    each = binary_cross_entropy(logits, labels.astype(jnp.float32))
+    each = _binary_cross_entropy(logits, labels.astype(jnp.float32))
     weights = jnp.ones(logits.shape) if real is None else real.astype(jnp.float32)
     return jnp.sum(each * weights) / jnp.sum(weights)
 
 
-def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def choices_as_rows(arguments: dict[str, Any], config: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the arguments of multiple choice, [B, C, …], as rows [B * C, …], and ``num_choices``.
 
     The number is the length of an array, which stays known inside of ``jax.jit``.
+
+    Args:
+      arguments: Arguments of the call by name.
+      config: Configuration of the model.
 
     Raises:
       ValueError: ``input_ids`` have no choices.
     """
     if config.task != "multiple_choice":
-        return given, {}
-    shape = np.shape(given["input_ids"])
+        return arguments, {}
+    shape = np.shape(arguments["input_ids"])
     if len(shape) != 3:
         raise ValueError(f"input_ids has shape {shape}; for multiple choice give [batch, choices, length]")
     rows = {
         name: np.reshape(value, (shape[0] * shape[1], *np.shape(value)[2:]))
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name in _OF_CHOICES and value is not None
     }
-    return given | rows, {"num_choices": np.zeros(shape[1])}
+    return arguments | rows, {"num_choices": np.zeros(shape[1])}
 
 
 def one_choice(input_ids: Any, arguments: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return rows [B, L] as examples of one choice each, [B, 1, L]."""
+    """Return rows [B, L] as examples of one choice each, [B, 1, L].
+
+    Args:
+      input_ids: Rows of token ids.
+      arguments: Other arguments of the call by name.
+    """
     choices = {name: np.asarray(value)[:, None] for name, value in arguments.items() if name in _OF_CHOICES}
     return np.asarray(input_ids)[:, None], arguments | choices
 
@@ -114,6 +133,11 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
 
     As in transformers that is at the last token that is not padding, masked or not. Models that read rows from their
     end classify elsewhere.
+
+    Args:
+      ids: Token ids.
+      mask: Attention mask; None without.
+      context: Facts of the model.
     """
     if context.config.task not in SEQUENCE_TASKS or traits_of(context.config).direction == "backward":
         return {}
@@ -126,6 +150,11 @@ def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str,
     """Return scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them.
 
     Heads that read more than the last token score by themselves.
+
+    Args:
+      model: Model with its weights.
+      states: Final hidden states [B, L, D].
+      inputs: Arrays of the call, with ``ends`` for a model that classifies at the last token.
     """
     pooler = model.heads.pooler
     if "ends" not in inputs or (pooler is not None and pooler.config.pooling != "last"):
@@ -162,7 +191,7 @@ def scores_of(
             named = {"labels": inputs["next_sentence_label"]} if "next_sentence_label" in inputs else {}
             return _with_loss(heads["next_sentence"], inputs | named, cross_entropy)
         case "sequence_classification":
-            loss = partial(classification_loss, problem_type=config.problem_type)
+            loss = partial(_classification_loss, problem_type=config.problem_type)
             return _with_loss(heads["sequence_classification"], inputs, loss)
         case "multiple_choice":
             scores = heads["multiple_choice"].reshape(-1, inputs["num_choices"].shape[0])
@@ -170,7 +199,7 @@ def scores_of(
         case "token_classification":
             return _with_loss(heads["token_classification"], inputs, cross_entropy)
         case "replaced_tokens":
-            loss = partial(replaced_tokens_loss, real=inputs.get("segment_ids"))
+            loss = partial(_replaced_tokens_loss, real=inputs.get("segment_ids"))
             return _with_loss(heads["replaced_tokens"][..., 0], inputs, loss)
         case "question_answering":
             return _spans(heads["question_answering"], inputs)
@@ -191,7 +220,7 @@ def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     outputs = {"start_logits": start, "end_logits": end}
     if "start_positions" not in inputs or "end_positions" not in inputs:
         return outputs
-    loss = span_cross_entropy(start, end, inputs["start_positions"], inputs["end_positions"])
+    loss = _span_cross_entropy(start, end, inputs["start_positions"], inputs["end_positions"])
     return outputs | {"loss": loss}
 
 

@@ -24,7 +24,7 @@ _WORDS = ("masked_lm", "causal_lm", "sequence_to_sequence_lm", "pretraining")
 
 
 def read_labels(
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     config: Any,
     shape: tuple[int, ...],
     *,
@@ -35,7 +35,7 @@ def read_labels(
     """Return the ``LABELS`` that are given, checked, by name.
 
     Args:
-      given: Arguments of the call.
+      arguments: Arguments of the call.
       config: Configuration of the model, with its task.
       shape: Numbers of rows and tokens that are scored, [B, L].
       num_choices: Number of an example's rows.
@@ -45,7 +45,7 @@ def read_labels(
     Raises:
       ValueError: The task has no use for the labels, or they have another shape or are out of range.
     """
-    read = {name: numbers(given[name], name) for name in LABELS if given.get(name) is not None}
+    read = {name: numbers(arguments[name], name) for name in LABELS if arguments.get(name) is not None}
     known = _OF_TASKS.get(config.task, ())
     for name, labels in read.items():
         if name not in known:

@@ -20,22 +20,23 @@ from t5x_like.pretrained.transformers_api.label_arguments import read_labels
 ARGUMENTS: tuple[str, ...] = ("input_ids", "mems", "labels", "start_positions", "end_positions")
 
 
-def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``."""
+def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the checked arguments as numpy arrays by name."""
     config = context.config
-    given, num_choices = choices_as_rows(given, config)
-    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
-    labels = read_labels(given, config, ids.shape, num_choices=choices_of(num_choices), are_shifted=True)
+    arguments, num_choices = choices_as_rows(arguments, config)
+    ids = token_rows(arguments["input_ids"], "input_ids", config.vocab_size)
+    labels = read_labels(arguments, config, ids.shape, num_choices=choices_of(num_choices), are_shifted=True)
     inputs: dict[str, Any] = {"input_ids": ids, **labels, **num_choices}
     inputs |= ends_of_sequences(ids, None, context)
-    if given.get("mems") is not None:
-        inputs["mems"] = tuple(numbers(layer, "mems") for layer in given["mems"])
+    if arguments.get("mems") is not None:
+        inputs["mems"] = tuple(numbers(layer, "mems") for layer in arguments["mems"])
     return inputs
 
 
 def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """See ``Call.compute``. Logits are log-probabilities; labels are shifted in here.
+    """Return outputs under transformers' names.
 
+    Logits are log-probabilities; labels are shifted in here.
     Without ``mems`` there are zeros, which are looked at. ``losses`` are in transformers' order: with cutoffs that is
     cluster by cluster, and not where their labels stood.
     """

@@ -103,12 +103,12 @@ def _input_lengths(pretrained: Pretrained, length: int, decoder_length: int) -> 
             f"a {family} model for {config.task} can't be exported as StableHLO; encoders, decoders and "
             "encoder-decoders can, for other tasks"
         )
-    given = {name: np.ones((1, length), np.int32) for name in ("input_ids", "attention_mask")}
+    arguments = {name: np.ones((1, length), np.int32) for name in ("input_ids", "attention_mask")}
     if family == "encoder" and config.embeddings.num_token_types:
-        given["token_type_ids"] = np.zeros((1, length), np.int32)
+        arguments["token_type_ids"] = np.zeros((1, length), np.int32)
     if family == "encoder_decoder":
-        given["decoder_input_ids"] = np.ones((1, decoder_length), np.int32)
-    read = CALLS[family].read(given, Context(config, pretrained.special_ids))
+        arguments["decoder_input_ids"] = np.ones((1, decoder_length), np.int32)
+    read = CALLS[family].read(arguments, Context(config, pretrained.special_ids))
     known = {*_INPUTS, "position_ids"} if _counts_positions(config) else set(_INPUTS)
     others = sorted(set(read) - known)
     if others:

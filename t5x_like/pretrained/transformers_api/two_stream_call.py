@@ -23,14 +23,14 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``.
+def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the checked arguments as numpy arrays by name.
 
     ``perm_mask`` [B, L, L] is 1 where a token must not look at another, ``target_mapping`` [B, P, L] is 1 where the
     P-th target is.
     """
-    given, num_choices = choices_as_rows(given, context.config)
-    ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
+    arguments, num_choices = choices_as_rows(arguments, context.config)
+    ids = token_rows(arguments["input_ids"], "input_ids", context.config.vocab_size)
     inputs: dict[str, Any] = {"input_ids": ids, **num_choices}
     batch, length = ids.shape
     shapes = {
@@ -40,22 +40,22 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
         "target_mapping": (batch, None, length),
     }
     for name in ("attention_mask", "perm_mask", "target_mapping", "token_type_ids"):
-        if given.get(name) is not None:
-            inputs[name] = numbers(given[name], name)
+        if arguments.get(name) is not None:
+            inputs[name] = numbers(arguments[name], name)
             wanted, shape = shapes.get(name, inputs[name].shape), inputs[name].shape
             if len(shape) != len(wanted) or any(
                 w not in (None, n) for w, n in zip(wanted, shape, strict=True)
             ):
                 raise ValueError(f"{name} has shape {shape}; for ids of shape {ids.shape} give {wanted}")
     scored = inputs["target_mapping"].shape[:2] if "target_mapping" in inputs else ids.shape
-    inputs |= read_labels(given, context.config, scored, num_choices=choices_of(num_choices))
-    if given.get("mems") is not None:
-        inputs["mems"] = tuple(numbers(layer, "mems") for layer in given["mems"])
+    inputs |= read_labels(arguments, context.config, scored, num_choices=choices_of(num_choices))
+    if arguments.get("mems") is not None:
+        inputs["mems"] = tuple(numbers(layer, "mems") for layer in arguments["mems"])
     return inputs
 
 
 def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """See ``Call.compute``.
+    """Return outputs under transformers' names.
 
     Logits are of all positions, or of the targets of ``target_mapping``; labels are not shifted.
     """

@@ -62,7 +62,7 @@ def first_task_examples(
     """
     task = with_vocabulary_in_reach(task).as_trained()
     tokenizer = task.tokenizer
-    lengths = lengths_in_layout(task.spec.layout, inputs_length, targets_length)
+    lengths = _lengths_in_layout(task.spec.layout, inputs_length, targets_length)
     config = LoaderConfig(
         mixture=task.name,
         batch_size=1,
@@ -87,7 +87,7 @@ def first_task_examples(
     ]
 
 
-def lengths_in_layout(layout: str | None, inputs_length: int, targets_length: int) -> dict[str, int]:
+def _lengths_in_layout(layout: str | None, inputs_length: int, targets_length: int) -> dict[str, int]:
     """Return the lengths of features; all features of an encoder's or decoder's single stream have its length."""
     return {
         "inputs": targets_length if layout == "decoder" else inputs_length,

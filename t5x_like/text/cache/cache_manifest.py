@@ -237,7 +237,7 @@ REPAIR = (
 )
 
 
-def fingerprint_differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+def _fingerprint_differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
     """Return one line for each requested setting that differs from the stored one."""
     return [
         f"  {name}: the cache has {stored.get(name, 'nothing')}, you ask for {requested[name]}"
@@ -260,7 +260,7 @@ def refuse_other(
     Raises:
       ValueError: Settings differ; the message lists them.
     """
-    lines = fingerprint_differences(stored, requested)
+    lines = _fingerprint_differences(stored, requested)
     if lines:
         shown = "\n".join(lines)
         raise ValueError(f"{directory} was made from something else:\n{shown}\n{what_to_do}")

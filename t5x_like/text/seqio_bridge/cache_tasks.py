@@ -52,12 +52,12 @@ def cache_seqio_split(
     Raises:
       ValueError: See ``cache_split``.
     """
-    contents = cache_contents(task, split, seqio_fingerprint(task, split))
+    contents = _cache_contents(task, split, seqio_fingerprint(task, split))
     units = source_units(task, contents, num_units=num_shards, modules=modules)
     return write_units(contents, output, units, run_units or run_here(num_processes, task.name, prepare))
 
 
-def cache_contents(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
+def _cache_contents(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
     """Return the description of a split's cache.
 
     Raises:

@@ -62,7 +62,12 @@ class MarginRanking:
             raise ValueError(f"weight is {self.weight} and margin {self.margin}; give 0 or more")
 
     def measure(self, scores: jax.Array, batch: Batch) -> SequenceMeasures:
-        """Return the loss of each example from log-likelihoods of candidates [B * C, 1]."""
+        """Return the loss of each example.
+
+        Args:
+          scores: Log-likelihoods of candidates [B * C, 1].
+          batch: Batch with the labels of its examples.
+        """
         labels = batch.sequence_labels
         scores = scores_of_examples(scores, len(labels), are_choices=True).astype(jnp.float32)
         right = jnp.take_along_axis(scores, jnp.maximum(labels, 0)[:, None], axis=-1)
@@ -72,7 +77,7 @@ class MarginRanking:
         return measures._replace(losses=jnp.where(labels >= 0, self.weight * excess - right[:, 0], 0.0))
 
 
-def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
+def _cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
     """Return the cross entropy of each label, float32 [B], from scores of classes [B, C].
 
     A sequence whose label is below 0 has none, and costs 0.
@@ -94,7 +99,7 @@ def _classification(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 def _of_classes(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     labels = batch.sequence_labels
     correct = (jnp.argmax(scores, -1) == labels).astype(jnp.float32)
-    return SequenceMeasures(cross_entropy(scores, labels), correct, (labels >= 0).astype(jnp.float32))
+    return SequenceMeasures(_cross_entropy(scores, labels), correct, (labels >= 0).astype(jnp.float32))
 
 
 def _multiple_choice(scores: jax.Array, batch: Batch) -> SequenceMeasures:
@@ -132,7 +137,7 @@ def is_labeled_set(labels: jax.Array) -> jax.Array:
 def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
     """Return the mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
     ends, spans = mask_padding(scores, batch), batch.sequence_spans
-    first, last = (cross_entropy(ends[..., side], spans[:, side]) for side in (0, 1))
+    first, last = (_cross_entropy(ends[..., side], spans[:, side]) for side in (0, 1))
     right = jnp.all(jnp.argmax(ends, axis=1) == spans, axis=-1)
     return SequenceMeasures(
         (first + last) / 2, right.astype(jnp.float32), (spans[:, 0] >= 0).astype(jnp.float32)
@@ -140,7 +145,12 @@ def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 
 
 def mask_padding(scores: jax.Array, batch: Batch) -> jax.Array:
-    """Return scores of tokens [B, L, K] in float32, with scores at padding that are never chosen."""
+    """Return scores of tokens [B, L, K] in float32, with scores at padding that are never chosen.
+
+    Args:
+      scores: Scores of tokens [B, L, K].
+      batch: Batch of the rows.
+    """
     real = jnp.ones(scores.shape[:2], bool)
     real = real if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
     return jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)

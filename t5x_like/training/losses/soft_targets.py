@@ -116,7 +116,7 @@ def binary_divergence(student: jax.Array, teacher: jax.Array, temperature: float
     return jnp.mean(of_class + of_rest, axis=-1) * temperature**2
 
 
-def cosine_distance(student: jax.Array, teacher: jax.Array) -> jax.Array:
+def _cosine_distance(student: jax.Array, teacher: jax.Array) -> jax.Array:
     """Return ``1 - cosine`` of vectors [..., D], float32 [...]."""
     own, other = student.astype(jnp.float32), teacher.astype(jnp.float32)
     product = jnp.sum(own * other, axis=-1)
@@ -182,7 +182,16 @@ def soft_sequence_loss(
     weight: float,
     normalizers: Normalizers,
 ) -> ExtraLoss | None:
-    """Return the divergence of the head that the batch has labels for, over labeled rows; ``None`` without one."""
+    """Return the divergence of the head that the batch has labels for, over labeled rows; ``None`` without one.
+
+    Args:
+      student: Predictions of the trained model.
+      teacher: Predictions of the teacher.
+      batch: Batch of the rows.
+      temperature: Divisor of both logits.
+      weight: Weight of the loss.
+      normalizers: Numbers that losses of the whole batch are divided by.
+    """
     own, taught = student.heads or {}, teacher.heads or {}
     for name, loss in SEQUENCE_LOSSES.items():
         head, labels = loss.head or name, getattr(batch, loss.labels)
@@ -221,10 +230,18 @@ def hidden_state_loss(
     weight: float,
     divisor: jax.Array,
 ) -> ExtraLoss | None:
-    """Return the cosine distance of outputs of the last layer [B, L, D], over real tokens; ``None`` without outputs."""
+    """Return the cosine distance of outputs of the last layer over real tokens; ``None`` without outputs.
+
+    Args:
+      student: Outputs of the trained model [B, L, D].
+      teacher: Outputs of the teacher [B, L, D].
+      segment_ids: 0 for padding; None for rows without padding.
+      weight: Weight of the loss.
+      divisor: Number of real tokens of the whole batch.
+    """
     if student is None or teacher is None:
         return None
-    total, count = _sum_over_real(cosine_distance(student, teacher), segment_ids)
+    total, count = _sum_over_real(_cosine_distance(student, teacher), segment_ids)
     return ExtraLoss(total, weight, count, divisor)
 
 

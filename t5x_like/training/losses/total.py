@@ -65,6 +65,10 @@ def with_targets(batch: Batch, config: LossConfig) -> Batch:
     """Add target tokens to a batch in which only whole sequences have labels.
 
     They are the next tokens for an auxiliary language-model loss; without one they have weight 0.
+
+    Args:
+      batch: Batch of rows.
+      config: Configuration of the loss.
     """
     if config.auxiliary_lm_weight is not None:
         return _with_next_tokens(batch)
@@ -144,7 +148,14 @@ def total(
 
 
 def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int) -> Totals:
-    """Return the sums to log of a validation batch; arguments as for ``total``."""
+    """Return the sums to log of a validation batch.
+
+    Args:
+      predictions: Predictions of the model.
+      batch: Batch of rows.
+      config: Configuration of the loss.
+      num_tasks: Number of tasks in the mixture.
+    """
     return _measure(predictions, flatten_choices(batch), config, num_tasks)[1]
 
 

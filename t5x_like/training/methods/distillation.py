@@ -138,7 +138,14 @@ class Distillation(TrainingMethod):
     def with_teacher(
         self, student: Predictions, teacher: Predictions, microbatch: Microbatch, context: LossContext
     ) -> Predictions:
-        """Add the losses against a teacher's predictions to those of the student; no gradient reaches the teacher."""
+        """Add the losses against a teacher's predictions to those of the student; no gradient reaches the teacher.
+
+        Args:
+          student: Predictions of the trained model.
+          teacher: Predictions of the teacher.
+          microbatch: Rows of both.
+          context: Numbers that losses of the whole batch are divided by.
+        """
         teacher, batch = jax.lax.stop_gradient(teacher), flatten_choices(microbatch.batch)
         normalizers = context.normalizers
         extra: dict[str, ExtraLoss | None] = dict.fromkeys(self.measures)
