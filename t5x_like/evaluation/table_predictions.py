@@ -11,7 +11,7 @@ from t5x_like.evaluation.row_predictors import RowPrediction, RowPredictor
 from t5x_like.io.progress import Progress
 from t5x_like.io.table_output import TableFormat, TableOutput, table_text
 from t5x_like.io.writer_lock import exclusive_writer
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, convert
 
 _log = logging.getLogger(__name__)
 
@@ -224,21 +224,16 @@ class _Pieces:
         while piece := list(islice(rows, size)):
             self._digest.update("".join(map(repr, piece)).encode("utf-8", "backslashreplace"))
             self.num_pieces += 1
-            values, read = [], []
-            for raw in piece:
-                if isinstance(raw, BadRow):
-                    self.policy.take(raw)
-                    continue
-                try:
-                    row = self._predictor.read(self._renamed(raw.values))
-                    self._refuse_blank(raw.values)
-                except ValueError as error:
-                    self.policy.take(BadRow(self._with_names_of_table(str(error)), raw.place))
-                    continue
-                self.policy.num_rows += 1
-                values.append(raw.values)
-                read.append(row)
-            yield values, read
+            good = list(self.policy.good_rows(convert(piece, self._read)))
+            yield [raw.values for raw, _ in good], [row for _, row in good]
+
+    def _read(self, raw: RawRow) -> tuple[RawRow, Any]:
+        try:
+            row = self._predictor.read(self._renamed(raw.values))
+            self._refuse_blank(raw.values)
+        except ValueError as error:
+            raise ValueError(self._with_names_of_table(str(error))) from None
+        return raw, row
 
     def predicted(self, values: Sequence[Mapping[str, Any]], read: Sequence[Any]) -> list[dict[str, Any]]:
         """Return the values with the columns of the predictions."""
@@ -314,9 +309,11 @@ class _Pieces:
           ValueError: A row has such a column.
         """
         added = self._table.added_columns(self._predictor)
-        for row in rows:
-            if isinstance(row, RawRow) and (taken := [name for name in added if name in row.values]):
+
+        def refuse_taken(row: RawRow) -> None:
+            if taken := [name for name in added if name in row.values]:
                 raise ValueError(
                     f"{row.place}: the table has a column {taken[0]!r} already; give another prediction_column=NAME"
                 )
-            yield row
+
+        return convert(rows, lambda row: row, check=refuse_taken)

@@ -1,6 +1,6 @@
 """A user's file as a table: its format, separator, names of columns and encoding are found out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,8 +11,9 @@ from t5x_like.projects.table import TableRow, UserTable, is_number
 from t5x_like.text.cells import parsed_cell
 from t5x_like.text.tasks.csv_records import excel_separator
 from t5x_like.text.tasks.documents import read_documents
-from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, first_record, lines_of, read_rows
-from t5x_like.text.tasks.rows import BadRow, UndecodedRow
+from t5x_like.text.tasks.row_files import FORMATS, ending_of, first_record, read_rows
+from t5x_like.text.tasks.rows import BadRow, partition
+from t5x_like.text.tasks.text_lines import text_lines
 
 _DELIMITERS = ",;\t|"
 _SEPARATED = ("csv", "tsv")
@@ -62,9 +63,9 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
                     f"has {count_of(len(cells), 'cell')}",
                     hint="give columns a name for each cell",
                 )
-    all_rows = list(read_rows(path, format, **options))
-    rows = [TableRow(_filled(row.cells), row.place) for row in all_rows if not isinstance(row, BadRow)]
-    bad_rows = _bad_rows(all_rows, (" ".join(map(str, row.cells.values())) for row in rows))
+    good_rows, bad_rows = partition(read_rows(path, format, **options))
+    rows = [TableRow(_filled(row.cells), row.place) for row in good_rows]
+    bad_rows = _damaged(bad_rows, [" ".join(map(str, row.cells.values())) for row in rows])
     if not rows:
         reason = str(bad_rows[0]) if bad_rows else f"{file}: there are names of columns and no row"
         raise UserError(reason, hint="nothing can be learned from it; give another file")
@@ -81,34 +82,32 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
     )
 
 
-def _bad_rows(rows: Sequence[Any], texts: Iterable[str]) -> list[BadRow]:
+def _damaged(bad_rows: Sequence[BadRow], texts: Sequence[str]) -> list[BadRow]:
     """Return the bad rows, of which those that aren't UTF-8 are damaged ones of a file that is.
 
     Args:
-      rows: Good and bad rows.
+      bad_rows: All bad rows.
       texts: Text of each good row. A character above ASCII is read only if the file is UTF-8.
 
     Raises:
       UserError: The file is in another encoding; the message says how to convert it.
     """
-    bad_rows = [row for row in rows if isinstance(row, BadRow)]
-    undecoded = [row for row in bad_rows if isinstance(row, UndecodedRow)]
+    undecoded = [row for row in bad_rows if row.is_undecoded]
     if len(undecoded) > sum(not text.isascii() for text in texts):
-        raise UserError(
-            str(undecoded[0]), hint=f"{len(undecoded):,} of {count_of(len(rows), 'row')} can't be read"
-        )
+        num_rows = count_of(len(bad_rows) + len(texts), "row")
+        raise UserError(str(undecoded[0]), hint=f"{len(undecoded):,} of {num_rows} can't be read")
     return [BadRow(*row) for row in bad_rows]
 
 
 def _plain_text(file: str, path: str) -> UserTable:
     """Return lines of text as a table with one column."""
-    lines = list(read_documents(path, separator="line", column="text"))
-    rows = [TableRow({"text": row.text}, row.place) for row in lines if not isinstance(row, BadRow)]
+    documents, bad_rows = partition(read_documents(path, separator="line", column="text"))
+    rows = [TableRow({"text": document.text}, document.place) for document in documents]
     return UserTable(
         file=file,
         description="plain text",
         rows=rows,
-        bad_rows=_bad_rows(lines, (row.cells["text"] for row in rows)),
+        bad_rows=_damaged(bad_rows, [document.text for document in documents]),
         column_names=["text"],
     )
 
@@ -150,14 +149,13 @@ def _format_of(path: str) -> str:
 def _first_line(path: str) -> tuple[str, str | None]:
     """Return the first line with cells, and the character between them if Excel's line ``sep=;`` names it."""
     separator = None
-    for number, line in lines_of(path):
-        text = decode_line(line, path, number)
-        if isinstance(text, BadRow):
-            raise UserError(f"{text}. The first line must be readable")
-        if number == 1 and (separator := excel_separator(text)):
+    for line in text_lines(path):
+        if line.fault:
+            raise UserError(f"{line.fault}. The first line must be readable")
+        if line.number == 1 and (separator := excel_separator(line.text)):
             continue
-        if text:
-            return text, separator
+        if line.text:
+            return line.text, separator
     raise UserError(f"{path} is empty", hint="nothing can be learned from it; give another file")
 
 
@@ -176,11 +174,7 @@ def _delimiter_of(path: str) -> str:
 def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -> bool:
     """Return whether the first line looks like names: short, no numbers, and not found again in their columns."""
     try:
-        rows = [
-            row
-            for row in islice(read_rows(path, format, **options), _FIRST_ROWS)
-            if not isinstance(row, BadRow)
-        ]
+        rows, _ = partition(islice(read_rows(path, format, **options), _FIRST_ROWS))
     except ValueError as error:
         # Two cells with the same text, as in a table of pairs without names.
         if "same name" in str(error):

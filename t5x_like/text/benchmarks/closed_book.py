@@ -9,7 +9,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
-from t5x_like.text.benchmarks.record_files import RecordFiles, list_at_top
+from t5x_like.text.benchmarks.record_files import RecordFiles, parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import squad, trivia_qa
 from t5x_like.text.postprocessing import qa
@@ -83,23 +83,18 @@ def _read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
     Raises:
       ValueError: The file is not JSON, or not TriviaQA's.
     """
-    questions = list_at_top(file, "Data", data_set="TriviaQA")
-    for index, question in enumerate(questions):
-        place = f"{file}:Data[{index}]"
-        try:
-            answer = question.get("Answer") if split.startswith("test") else question["Answer"]
-            found = {"value": UNLABELED, "aliases": []}
-            if answer is not None:
-                found = {"value": answer["Value"], "aliases": list(answer["Aliases"])}
-            row = {"question": question["Question"], "question_id": question["QuestionId"], "answer": found}
-        except KeyError as error:
-            yield BadRow(f"the question or its answer has no {error}, only {', '.join(question)}", place)
-        except (TypeError, AttributeError):
-            yield BadRow(
-                f"the values are not of the kinds that TriviaQA's have: {str(question)[:120]}", place
-            )
-        else:
-            yield RawRow(row, place)
+    questions = records_at_top(file, "Data", data_set="TriviaQA")
+
+    def rows(raw: RawRow) -> Iterator[RawRow]:
+        question = raw.values
+        answer = question.get("Answer") if split.startswith("test") else question["Answer"]
+        shown = {"value": UNLABELED, "aliases": []}
+        if answer is not None:
+            shown = {"value": answer["Value"], "aliases": list(answer["Aliases"])}
+        row = {"question": question["Question"], "question_id": question["QuestionId"], "answer": shown}
+        yield RawRow(row, raw.place)
+
+    return parse_records(questions, rows, record="question or its answer", data_set="TriviaQA")
 
 
 def _trivia(question: str, value: str, *aliases: str) -> GoldenExample:

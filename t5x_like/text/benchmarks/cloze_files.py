@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.text_lines import Line, blocks_of, filled_lines, text_lines
 
 BLANK = "XXXXX"
 NUM_SENTENCES, NUM_OPTIONS = 20, 10
@@ -20,30 +20,21 @@ def read_book_test(file: str, split: str) -> Iterator[RawRow | BadRow]:
       split: Unused; all files have one format.
     """
     del split
-    lines: list[tuple[int, str]] = []
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-        elif text.strip():
-            lines.append((number, text))
-        elif lines:
-            yield _question(file, lines)
-            lines = []
-    if lines:
-        yield _question(file, lines)
+    for block in blocks_of(text_lines(file)):
+        yield from block.faults
+        if block.lines:
+            yield _question(block.lines)
 
 
-def _question(file: str, lines: list[tuple[int, str]]) -> RawRow | BadRow:
+def _question(lines: list[Line]) -> RawRow | BadRow:
     sentences = []
-    for place, (number, text) in enumerate(lines, start=1):
-        found = _NUMBERED.match(text)
-        if not found or int(found[1]) != place:
-            return BadRow(
-                f"line {place} of a question must begin with {place}: {text[:40]!r}", f"{file}:{number}"
-            )
-        sentences.append(found[2])
-    last = f"{file}:{lines[-1][0]}"
+    for number, line in enumerate(lines, start=1):
+        numbered = _NUMBERED.match(line.text)
+        if not numbered or int(numbered[1]) != number:
+            reason = f"line {number} of a question must begin with {number}: {line.text[:40]!r}"
+            return BadRow(reason, line.place)
+        sentences.append(numbered[2])
+    last = lines[-1].place
     if len(sentences) != NUM_SENTENCES + 1:
         return BadRow(f"a question of {len(sentences)} lines, where {NUM_SENTENCES + 1} are expected", last)
     cells = [cell for cell in sentences[-1].split("\t") if cell]
@@ -90,9 +81,5 @@ def read_passages(file: str, split: str) -> Iterator[RawRow | BadRow]:
       split: Unused; all files have one format.
     """
     del split
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-        elif text.strip():
-            yield RawRow({"passage": text.strip()}, f"{file}:{number}")
+    lines = filled_lines(text_lines(file))
+    return convert(lines, lambda line: RawRow({"passage": line.text.strip()}, line.place))

@@ -5,7 +5,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
-from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, list_at_top
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import coqa
 from t5x_like.text.postprocessing import qa
@@ -20,19 +20,13 @@ def _read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
       ValueError: The file is not JSON, or not CoQA's.
     """
     del split
-    stories = list_at_top(file, "data", data_set="CoQA")
-    for index, story in enumerate(stories):
-        place = f"{file}:data[{index}]"
-        try:
-            rows = _rows(story)
-        except KeyError as error:
-            yield BadRow(f"the story or one of its turns has no {error}", place)
-        except (TypeError, AttributeError):
-            yield BadRow(f"the values are not of the kinds that CoQA's have: {str(story)[:120]}", place)
-        except ValueError as error:
-            yield BadRow(str(error), place)
-        else:
-            yield from (RawRow(row, f"{place}.questions[{turn}]") for turn, row in enumerate(rows))
+    stories = records_at_top(file, "data", data_set="CoQA")
+
+    def rows(story: RawRow) -> list[RawRow]:
+        turns = enumerate(_rows(story.values))
+        return [RawRow(row, f"{story.place}.questions[{turn}]") for turn, row in turns]
+
+    return parse_records(stories, rows, record="story or one of its turns", data_set="CoQA")
 
 
 def _rows(story: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,12 +4,12 @@ Question, context and answer are those of https://github.com/salesforce/decaNLP,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from t5x_like.io.files import json_value
-from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
+from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.metrics.structured_answers import joint_goal_em
 from t5x_like.text.tasks.rows import BadRow, RawRow
@@ -26,23 +26,16 @@ def _read_dialogues(file: str, split: str) -> Iterator[RawRow | BadRow]:
       ValueError: The file is not a list in JSON.
     """
     del split
-    try:
-        dialogues = json_value(text_of(file))
-    except ValueError as error:
-        raise ValueError(f"{file} is not JSON: {error}") from None
-    if not isinstance(dialogues, list):
-        raise ValueError(f"{file} has no list at its top, which WOZ's JSON is; is it another file?")
-    for index, dialogue in enumerate(dialogues):
-        known: Sequence[Sequence[str]] = ()
-        place = f"{file}:[{index}]"
-        try:
-            for turn, said in enumerate(dialogue["dialogue"]):
-                row, known = _turn(said, known)
-                yield RawRow({"dialogue": index, "turn": turn, **row}, f"{place}.dialogue[{turn}]")
-        except KeyError as error:
-            yield BadRow(f"the dialogue or one of its turns has no {error}", place)
-        except (TypeError, AttributeError, IndexError):
-            yield BadRow(f"the values are not of the kinds that WOZ's have: {str(dialogue)[:120]}", place)
+    for index, dialogue in enumerate(records_at_top(file, data_set="WOZ")):
+        read = partial(_turns, index)
+        yield from parse_records([dialogue], read, record="dialogue or one of its turns", data_set="WOZ")
+
+
+def _turns(index: int, dialogue: RawRow) -> Iterator[RawRow]:
+    known: Sequence[Sequence[str]] = ()
+    for turn, said in enumerate(dialogue.values["dialogue"]):
+        row, known = _turn(said, known)
+        yield RawRow({"dialogue": index, "turn": turn, **row}, f"{dialogue.place}.dialogue[{turn}]")
 
 
 def _turn(

@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.record_files import RecordFiles, json_objects
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.metrics.structured_answers import logical_form_em
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, partition
 from t5x_like.text.templates import RowValues
 
 QUESTION = "What is the translation from English to SQL?"
@@ -67,9 +67,8 @@ def _rows(columns_of: Mapping[str, list[str]], record: Mapping[str, Any]) -> Ite
 def _columns_of_tables(file: str) -> dict[str, list[str]]:
     found = dict[str, list[str]]()
     try:
-        for table in json_objects(file):
-            if isinstance(table, RawRow):
-                found[table.values["id"]] = list(table.values["header"])
+        for table in partition(json_objects(file))[0]:
+            found[table.values["id"]] = list(table.values["header"])
     except FileNotFoundError:
         raise ValueError(f"no file {file}, which has the columns of the tables; put it there") from None
     except KeyError as error:

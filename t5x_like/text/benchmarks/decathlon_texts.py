@@ -5,6 +5,7 @@ Questions and contexts are those of https://github.com/salesforce/decaNLP, text/
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
@@ -12,8 +13,8 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayou
 from t5x_like.text.metrics import accuracy, squad
 from t5x_like.text.metrics.structured_answers import UNANSWERABLE, relation_f1
 from t5x_like.text.postprocessing import qa
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.text_lines import Line, blocks_of, text_lines
 from t5x_like.text.templates import RowValues
 
 _PAPER = "McCann et al. 2018, https://arxiv.org/abs/1806.08730"
@@ -34,22 +35,6 @@ def without_treebank_marks(text: str) -> str:
     return " ".join(_QUOTES.sub("", text).replace(" '", "").split())
 
 
-def _blocks(file: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line's number and the lines of each block before a blank line, and of the last one."""
-    block, start = list[str](), 1
-    for number, raw in lines_of(file):
-        line = decode_line(raw, file, number)
-        text = "" if isinstance(line, BadRow) else line.strip()
-        if text:
-            start = start if block else number
-            block.append(text)
-        elif block:
-            yield start, block
-            block = []
-    if block:
-        yield start, block
-
-
 def _read_semantic_roles(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read QA-SRL's sentences with a row for each question. See ``source.Reader``.
 
@@ -57,43 +42,43 @@ def _read_semantic_roles(file: str, split: str) -> Iterator[RawRow | BadRow]:
     with their answers: ``what was _ sold _ _ _ ? the mill ### a mill``.
     """
     del split
-    for start, block in _blocks(file):
-        lines = [line for line in block if not _SENTENCE_ID.match(f"{line} ") and not _VERB.match(line)]
-        if not lines:
-            continue
-        for line in lines[1:]:
-            question, mark, answers = line.partition("?")
-            place = f"{file}:{start + block.index(line)}"
-            if not mark or not answers.strip():
-                yield BadRow(f"no question with '?' and answers after it: {line!r}", place)
-                continue
-            slots = [slot for slot in question.split() if slot != "_"]
-            yield RawRow(
-                {
-                    "sentence": without_treebank_marks(lines[0]),
-                    "question": without_treebank_marks(f"{' '.join(slots)}?"),
-                    "answers": [without_treebank_marks(answer) for answer in answers.split("###")],
-                },
-                place,
-            )
+    for block in blocks_of(text_lines(file)):
+        yield from block.faults
+        lines = [line for line in block.lines if not _is_heading(line.text.strip())]
+        yield from convert(lines[1:], partial(_question, lines[0].text if lines else ""))
+
+
+def _is_heading(line: str) -> bool:
+    """Return whether a line has the number of a sentence, or names a verb."""
+    return bool(_SENTENCE_ID.match(f"{line} ") or _VERB.match(line))
+
+
+def _question(sentence: str, line: Line) -> RawRow:
+    question, mark, answers = line.text.strip().partition("?")
+    if not mark or not answers.strip():
+        raise ValueError(f"no question with '?' and answers after it: {line.text.strip()!r}")
+    slots = [slot for slot in question.split() if slot != "_"]
+    values = {
+        "sentence": without_treebank_marks(sentence),
+        "question": without_treebank_marks(f"{' '.join(slots)}?"),
+        "answers": [without_treebank_marks(answer) for answer in answers.split("###")],
+    }
+    return RawRow(values, line.place)
 
 
 def _read_relations(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read QA-ZRE's lines: relation, question with XXX, entity, sentence and answers, if there are any."""
     del split
-    for number, raw in lines_of(file):
-        line, place = decode_line(raw, file, number), f"{file}:{number}"
-        cells = [] if isinstance(line, BadRow) else line.split("\t")
-        if isinstance(line, BadRow):
-            yield line
-        elif len(cells) < 4:
-            yield BadRow(
-                f"{len(cells)} cells, where relation, question, entity and sentence are needed", place
-            )
-        else:
-            relation, question, entity, sentence, *answers = cells
-            found = {"relation": relation, "question": question.replace("XXX", entity), "sentence": sentence}
-            yield RawRow({**found, "answers": [answer for answer in answers if answer]}, place)
+    return convert((line.fault or line for line in text_lines(file)), _relation)
+
+
+def _relation(line: Line) -> RawRow:
+    cells = line.text.split("\t")
+    if len(cells) < 4:
+        raise ValueError(f"{len(cells)} cells, where relation, question, entity and sentence are needed")
+    relation, question, entity, sentence, *answers = cells
+    values = {"relation": relation, "question": question.replace("XXX", entity), "sentence": sentence}
+    return RawRow({**values, "answers": [answer for answer in answers if answer]}, line.place)
 
 
 _VARIANTS = re.compile(r"\[([^\[\]/]*)/([^\[\]/]*)\]")
@@ -108,11 +93,15 @@ def _read_pronouns(file: str, split: str) -> Iterator[RawRow | BadRow]:
     file without a blank line isn't read. Of several variants in a line each is chosen, where decaNLP's code joins them.
     """
     rows = list[RawRow | BadRow]()
-    blocks = list(_blocks(file))
-    if not _ends_with_blank_line(file):
+    lines = list(text_lines(file))
+    blocks = list(blocks_of(lines))
+    if not lines or not lines[-1].is_blank:
         blocks = blocks[:-1]
-    for start, block in blocks:
-        place = f"{file}:{start}"
+    for schema in blocks:
+        place, block = schema.place, [line.text.strip() for line in schema.lines]
+        if schema.faults:
+            yield from schema.faults
+            continue
         if len(block) != 3 or block[2].count("/") != 1:
             yield BadRow(f"{len(block)} lines, where a text, a question and two answers are needed", place)
             continue
@@ -127,13 +116,6 @@ def _read_pronouns(file: str, split: str) -> Iterator[RawRow | BadRow]:
         "test": (max(len(rows) - _NUM_TEST, _NUM_TRAIN), len(rows)),
     }[split]
     yield from rows[first:end]
-
-
-def _ends_with_blank_line(file: str) -> bool:
-    last = b""
-    for _, raw in lines_of(file):
-        last = b"" if isinstance(raw, BadRow) else raw
-    return not last.strip()
 
 
 def ask_roles(row: RowValues) -> QuestionContext:

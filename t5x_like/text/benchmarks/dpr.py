@@ -10,8 +10,8 @@ from t5x_like.text.benchmarks.pronouns import dpr_simple
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.text_lines import Block, blocks_of, text_lines
 
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
@@ -22,40 +22,29 @@ def _read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
     See ``source.Reader``.
     """
     del split
-    block: list[str] = []
-    start = 0
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-            block, start = [], 0
-            continue
-        if text.strip():
-            block.append(text.strip())
-            start = start or number
-        elif block:
-            yield _of_block(block, f"{file}:{start}")
-            block, start = [], 0
-    if block:
-        yield _of_block(block, f"{file}:{start}")
+    for block in blocks_of(text_lines(file)):
+        if block.faults:
+            yield from block.faults
+        else:
+            yield from convert([block], _of_block)
 
 
-def _of_block(block: list[str], place: str) -> RawRow | BadRow:
-    if len(block) != 4:
-        return BadRow(
-            f"{len(block)} lines where a sentence, a pronoun, candidates and the right one should be", place
+def _of_block(block: Block) -> RawRow:
+    if len(block.lines) != 4:
+        raise ValueError(
+            f"{len(block.lines)} lines where a sentence, a pronoun, candidates and the right one should be"
         )
-    sentence, pronoun, listed, right = block
+    sentence, pronoun, listed, right = (line.text.strip() for line in block.lines)
     candidates = [candidate.strip() for candidate in listed.split(",")]
     if right not in candidates:
-        return BadRow(f"the right candidate {right!r} is none of {', '.join(candidates)}", place)
+        raise ValueError(f"the right candidate {right!r} is none of {', '.join(candidates)}")
     row = {
         "sentence": sentence,
         "pronoun": pronoun,
         "candidates": candidates,
         "label": candidates.index(right),
     }
-    return RawRow(row, place)
+    return RawRow(row, block.place)
 
 
 def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: str) -> GoldenExample:

@@ -12,9 +12,9 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricF
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
-from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.metrics.perplexity import TextCost, perplexities
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.text_lines import filled_lines, text_lines
 from t5x_like.text.templates import RowValues
 
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
@@ -25,24 +25,21 @@ def whole_text(row: RowValues) -> list[WordedRow]:
     return [{"inputs": "", "targets": row["text"]}]
 
 
-def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
+def text_perplexities(targets: Sequence[str], scores: Sequence[TextCost]) -> Scores:
     """Compute perplexities over all texts together.
 
     Args:
       targets: Texts.
-      scores: Cost of each text: nats and number of scored tokens, or a ``TextCost``.
+      scores: Cost of each text.
 
     Raises:
       ValueError: Different numbers of texts and costs, or no scored token.
     """
     require_pairs(targets, scores)
-    total = TextCost(0.0, 0, 0, 0)
-    for text, cost in zip(targets, scores, strict=True):
-        total += cost if isinstance(cost, TextCost) else cost_of(text, *cost)
-    return perplexities(total)
+    return perplexities(sum(scores, TextCost(0.0, 0, 0, 0)))
 
 
-def sentence_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
+def sentence_perplexities(targets: Sequence[str], scores: Sequence[TextCost]) -> Scores:
     """Compute perplexities over sentences, whose ends count as words (Chelba et al. 2013).
 
     The end of a sentence is predicted as the line break after it.
@@ -55,11 +52,7 @@ def sentence_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, 
       ValueError: Different numbers of texts and costs, or no scored token.
     """
     require_pairs(targets, scores)
-    costs = (
-        cost if isinstance(cost, TextCost) else cost_of(text, *cost)
-        for text, cost in zip(targets, scores, strict=True)
-    )
-    return text_perplexities(targets, [cost._replace(words=cost.words + 1) for cost in costs])
+    return text_perplexities(targets, [cost._replace(words=cost.words + 1) for cost in scores])
 
 
 # Metrics of costs, not of answers.
@@ -69,12 +62,8 @@ PERPLEXITY_METRICS = (text_perplexities, sentence_perplexities)
 def _read_sentences(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a sentence with its line break from each line that isn't blank. See ``source.Reader``."""
     del split
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-        elif text.strip():
-            yield RawRow({"text": f"{text.strip()}\n"}, f"{file}:{number}")
+    lines = filled_lines(text_lines(file))
+    return convert(lines, lambda line: RawRow({"text": f"{line.text.strip()}\n"}, line.place))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,14 @@
 """MRPC in Microsoft's files: one training file, from which ``dev_ids.tsv`` selects GLUE's validation pairs."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.tsv import class_number
 from t5x_like.text.tasks.row_files import read_rows
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, expand, partition
 
 TRAIN, TEST, LISTED = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"
 
@@ -33,26 +34,26 @@ class ParaphraseFiles:
         listed = None if split == "test" else _pairs(find_file(os.path.join(folder, LISTED)))
         texts = file if split == "test" else find_file(os.path.join(folder, TRAIN))
         for index, row in enumerate(read_rows(texts, "tsv")):
-            if isinstance(row, BadRow):
-                yield row
-                continue
-            cells = row.cells
-            missing = [name for name in ("#1 ID", "#2 ID", "#1 String", "#2 String") if name not in cells]
-            if missing:
-                raise ValueError(f"{texts}: no column {missing[0]!r}; the columns are {', '.join(cells)}")
-            if listed is not None and ((cells["#1 ID"], cells["#2 ID"]) in listed) != (split == "validation"):
-                continue
-            yield self._raw(row, index, is_test=listed is None)
+            read = partial(self._rows, index, split, listed)
+            yield from expand([row], read, check=partial(_check_columns, texts))
 
-    def _raw(self, row: Row, number: int, *, is_test: bool) -> RawRow | BadRow:
-        cells = row.cells
-        label = class_number(None if is_test else cells.get("Quality", ""), self.classes, row.place)
-        if isinstance(label, BadRow):
-            return label
-        texts = {"sentence1": cells["#1 String"], "sentence2": cells["#2 String"]}
-        return RawRow({**texts, "label": label, "idx": number}, row.place)
+    def _rows(
+        self, index: int, split: str, listed: Collection[tuple[str, str]] | None, row: Row
+    ) -> Iterator[RawRow]:
+        cells, is_test = row.cells, listed is None
+        if listed is not None and ((cells["#1 ID"], cells["#2 ID"]) in listed) != (split == "validation"):
+            return
+        label = class_number(None if is_test else cells.get("Quality", ""), self.classes)
+        sentences = {"sentence1": cells["#1 String"], "sentence2": cells["#2 String"]}
+        yield RawRow({**sentences, "label": label, "idx": index}, row.place)
+
+
+def _check_columns(file: str, row: Row) -> None:
+    missing = [name for name in ("#1 ID", "#2 ID", "#1 String", "#2 String") if name not in row.cells]
+    if missing:
+        raise ValueError(f"{file}: no column {missing[0]!r}; the columns are {', '.join(row.cells)}")
 
 
 def _pairs(file: str) -> set[tuple[str, str]]:
     rows = read_rows(file, "tsv", columns=("first", "second"))
-    return {(row.cells["first"], row.cells["second"]) for row in rows if isinstance(row, Row)}
+    return {(row.cells["first"], row.cells["second"]) for row in partition(rows)[0]}

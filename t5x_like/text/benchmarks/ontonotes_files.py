@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from t5x_like.text.benchmarks.tagged_files import bracket_tags, columns_of
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert, expand
+from t5x_like.text.tasks.text_lines import Line, text_lines
 
 _BEGIN = re.compile(r"#begin document \((.*)\)(?:; part (\d+))?\s*")
 _END = "#end document"
@@ -34,11 +34,13 @@ class _Sentence:
     coreference: list[str] = field(default_factory=list)
     fault: BadRow | None = None
 
-    def add(self, line: str, place: str) -> None:
-        cells = columns_of(line)
-        if len(cells) < _FEWEST_COLUMNS:
-            reason = f"{len(cells)} columns, where at least {_FEWEST_COLUMNS} are expected: {line[:60]!r}"
-            self.fault = self.fault or BadRow(reason, place)
+    def add(self, line: Line) -> None:
+        cells = columns_of(line.text)
+        if line.fault or len(cells) < _FEWEST_COLUMNS:
+            reason = (
+                f"{len(cells)} columns, where at least {_FEWEST_COLUMNS} are expected: {line.text[:60]!r}"
+            )
+            self.fault = self.fault or line.fault or BadRow(reason, line.place)
             return
         self.words.append(_MARKED.get(cells[_WORD], cells[_WORD]))
         self.speakers.append(cells[_SPEAKER])
@@ -58,39 +60,30 @@ def _documents(file: str) -> Iterator[_Document | BadRow]:
     document: _Document | None = None
     sentence: _Sentence | None = None
     is_outside = False
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        place = f"{file}:{number}"
-        begins = _BEGIN.fullmatch(text) if isinstance(text, str) else None
+    for line in text_lines(file):
+        begins = None if line.fault else _BEGIN.fullmatch(line.text)
         if begins:
             if document is not None:
                 yield document
-                yield BadRow("a document begins before the last one has its '#end document'", place)
-            document, sentence, is_outside = (
-                _Document(f"{begins[1]}_{int(begins[2] or 0)}", place),
-                None,
-                False,
-            )
-        elif isinstance(text, str) and text.startswith(_END):
+                yield BadRow("a document begins before the last one has its '#end document'", line.place)
+            document = _Document(f"{begins[1]}_{int(begins[2] or 0)}", line.place)
+            sentence, is_outside = None, False
+        elif not line.fault and line.text.startswith(_END):
             if document is not None:
                 yield document
             document, sentence = None, None
-        elif isinstance(text, str) and not text.strip():
+        elif line.is_blank:
             sentence = None
         elif document is None:
             if not is_outside:
-                yield BadRow(
-                    "no '#begin document' is before this line; is the file in CoNLL-2012's columns?", place
-                )
+                reason = "no '#begin document' is before this line; is the file in CoNLL-2012's columns?"
+                yield BadRow(reason, line.place)
             is_outside = True
         else:
             if sentence is None:
-                sentence = _Sentence(place)
+                sentence = _Sentence(line.place)
                 document.sentences.append(sentence)
-            if isinstance(text, BadRow):
-                sentence.fault = sentence.fault or text
-            else:
-                sentence.add(text, place)
+            sentence.add(line)
     if document is not None:
         yield document
         yield BadRow(f"the file ends within the document {document.name!r}; is it cut off?", document.place)
@@ -112,22 +105,23 @@ class NamesFile:
         """Read rows; see ``source.Reader``."""
         del split
         numbers = {tag: index for index, tag in enumerate(self.classes)}
-        for document in _documents(file):
-            if isinstance(document, BadRow):
-                yield document
-            elif not document.name.startswith(self.without):
-                for sentence in document.sentences:
-                    yield sentence.fault or _names_row(sentence, numbers)
+
+        def rows(document: _Document) -> Iterator[RawRow | BadRow]:
+            if not document.name.startswith(self.without):
+                sentences = (sentence.fault or sentence for sentence in document.sentences)
+                yield from convert(sentences, lambda sentence: _names_row(sentence, numbers))
+
+        return expand(_documents(file), rows)
 
 
-def _names_row(sentence: _Sentence, numbers: Mapping[str, int]) -> RawRow | BadRow:
+def _names_row(sentence: _Sentence, numbers: Mapping[str, int]) -> RawRow:
     try:
         tags = bracket_tags(sentence.names)
     except ValueError as error:
-        return BadRow(f"names: {error}", sentence.place)
+        raise ValueError(f"names: {error}") from None
     unknown = [tag for tag in tags if tag not in numbers]
     if unknown:
-        return BadRow(f"the tag {unknown[0]!r} is outside the set: {', '.join(numbers)}", sentence.place)
+        raise ValueError(f"the tag {unknown[0]!r} is outside the set: {', '.join(numbers)}")
     return RawRow({"tokens": sentence.words, "ner": [numbers[tag] for tag in tags]}, sentence.place)
 
 
@@ -139,26 +133,20 @@ def read_coreference(file: str, split: str) -> Iterator[RawRow | BadRow]:
       split: Unused; all files have one format.
     """
     del split
-    for document in _documents(file):
-        if isinstance(document, BadRow):
-            yield document
-            continue
-        faults = [sentence.fault for sentence in document.sentences if sentence.fault]
-        if faults:
-            yield faults[0]
-            continue
-        try:
-            mentions = [
-                [cluster, start, end]
-                for offset, sentence in zip(_offsets(document.sentences), document.sentences, strict=True)
-                for cluster, start, end in _mentions(sentence, offset)
-            ]
-        except ValueError as error:
-            yield BadRow(str(error), document.place)
-            continue
-        words = [sentence.words for sentence in document.sentences]
-        speakers = [sentence.speakers[0] for sentence in document.sentences]
-        yield RawRow(coreference_row(document.name, words, speakers, mentions), document.place)
+    return convert(_documents(file), _coreference)
+
+
+def _coreference(document: _Document) -> RawRow | BadRow:
+    if fault := next((sentence.fault for sentence in document.sentences if sentence.fault), None):
+        return fault
+    mentions = [
+        [cluster, start, end]
+        for offset, sentence in zip(_offsets(document.sentences), document.sentences, strict=True)
+        for cluster, start, end in _mentions(sentence, offset)
+    ]
+    words = [sentence.words for sentence in document.sentences]
+    speakers = [sentence.speakers[0] for sentence in document.sentences]
+    return RawRow(coreference_row(document.name, words, speakers, mentions), document.place)
 
 
 def _offsets(sentences: Sequence[_Sentence]) -> list[int]:

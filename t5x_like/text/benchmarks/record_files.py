@@ -1,7 +1,7 @@
 """Rows of JSON lines, tables, parquet and Arrow files in a benchmark's own columns, with labels as class ids."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,8 @@ from t5x_like.io.files import json_value
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.hugging_face_files import hub_patterns, read_columns
 from t5x_like.text.benchmarks.source import FileLayout
-from t5x_like.text.benchmarks.super_glue_json import object_of
-from t5x_like.text.tasks.row_files import decode_line, ending_of, lines_of, read_rows
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row
+from t5x_like.text.tasks.row_files import ending_of, read_raw_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, expand
 
 # Converts one record to rows.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
@@ -42,32 +41,21 @@ class RecordFiles:
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """Read rows; see ``source.Reader``."""
         may_lack = self.may_lack_labels or split.startswith("test")
-        for record in self._records(file):
-            if isinstance(record, BadRow):
-                yield record
-                continue
-            values, place = record
-            try:
-                for row in self.parse(values):
-                    if self.classes:
-                        row[LABEL] = self._number(row.get(LABEL), may_lack=may_lack)
-                    yield RawRow(row, place)
-            except KeyError as error:
-                yield BadRow(f"no column {error}; the columns are {', '.join(values) or 'none'}", place)
-            except (TypeError, AttributeError):
-                yield BadRow(
-                    f"the values are not of the kinds that this task's have: {str(values)[:120]}", place
-                )
-            except ValueError as error:
-                yield BadRow(str(error), place)
+
+        def rows(record: RawRow) -> Iterator[RawRow]:
+            for row in self.parse(record.values):
+                if self.classes:
+                    row[LABEL] = self._number(row.get(LABEL), may_lack=may_lack)
+                yield RawRow(row, record.place)
+
+        return parse_records(self._records(file), rows)
 
     def _records(self, file: str) -> Iterator[RawRow | BadRow]:
         kind = self.format or ending_of(file)
         if kind in ("parquet", "arrow"):
             yield from read_columns(file)
         elif kind in ("csv", "tsv"):
-            for row in read_rows(file, kind, columns=self.columns):
-                yield RawRow(row.cells, row.place) if isinstance(row, Row) else row
+            yield from read_raw_rows(file, kind, columns=self.columns)
         else:
             yield from json_objects(file)
 
@@ -96,34 +84,67 @@ def json_objects(file: str) -> Iterator[RawRow | BadRow]:
         if whole is not None:
             yield whole
             return
-    for number, line in lines_of(file):
-        place = f"{file}:{number}"
-        value = object_of(decode_line(line, file, number), place)
-        if value is not None:
-            yield value if isinstance(value, BadRow) else RawRow(value, place)
+    yield from read_raw_rows(file, "jsonl")
 
 
-def list_at_top(file: str, name: str, *, data_set: str) -> list[Any]:
-    """Return the list ``name`` of the object that a JSON file holds.
+def parse_records(
+    records: Iterable[RawRow | BadRow],
+    parse: Callable[[RawRow], Iterable[RawRow | BadRow]],
+    *,
+    record: str = "",
+    data_set: str = "this task",
+) -> Iterator[RawRow | BadRow]:
+    """Yield the rows of each record; errors of other columns or types make it a bad row.
+
+    Args:
+      records: Records of a file.
+      parse: Function from a record to rows.
+      record: Name of a record in messages; empty for a row with columns.
+      data_set: Name of the data set in messages.
+    """
+
+    def rows(raw: RawRow) -> Iterator[RawRow | BadRow]:
+        try:
+            yield from parse(raw)
+        except KeyError as error:
+            columns = ", ".join(raw.values) or "none"
+            if record:
+                raise ValueError(f"the {record} has no {error}, only {columns}") from None
+            raise ValueError(f"no column {error}; the columns are {columns}") from None
+        except (TypeError, AttributeError, IndexError):
+            shown = str(raw.values)[:120]
+            raise ValueError(f"the values are not of the kinds that {data_set}'s have: {shown}") from None
+
+    return expand(records, rows)
+
+
+def records_at_top(file: str, name: str = "", *, data_set: str) -> list[RawRow]:
+    """Return the members of a list at the top of a JSON file, each with its place.
 
     Args:
       file: Path of the file.
-      name: Key of the list.
-      data_set: Name for messages.
+      name: Key of the list in the file's object; empty if the file is a list.
+      data_set: Name of the data set in messages.
 
     Raises:
       ValueError: The file is not JSON, or has no such list.
     """
     try:
-        return list(json_value(text_of(file))[name])
+        value = json_value(text_of(file))
+        members = value[name] if name else value
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
         ) from None
     except (KeyError, TypeError):
-        raise ValueError(
-            f"{file}: no list {name!r}, which {data_set}'s JSON has at its top; is it another file?"
-        ) from None
+        members = None
+    if not isinstance(members, list):
+        if name:
+            problem = f": no list {name!r}, which {data_set}'s JSON has at its top"
+        else:
+            problem = f" has no list at its top, which {data_set}'s JSON is"
+        raise ValueError(f"{file}{problem}; is it another file?")
+    return [RawRow(member, f"{file}:{name}[{index}]") for index, member in enumerate(members)]
 
 
 def _whole(file: str) -> RawRow | None:

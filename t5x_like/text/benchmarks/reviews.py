@@ -10,8 +10,8 @@ from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.text_lines import filled_lines, text_lines
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
@@ -109,16 +109,8 @@ def _read_trees(file: str, split: str) -> Iterator[RawRow | BadRow]:
     Words are joined by spaces; escaped brackets, slashes and asterisks are written plainly.
     """
     del split
-    for number, line in lines_of(file):
-        place = f"{file}:{number}"
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-        elif text.strip():
-            try:
-                yield RawRow(_tree(text.strip()), place)
-            except ValueError as error:
-                yield BadRow(str(error), place)
+    lines = filled_lines(text_lines(file))
+    return convert(lines, lambda line: RawRow(_tree(line.text.strip()), line.place))
 
 
 def _tree(text: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from t5x_like.text.benchmarks.tagged_files import bracket_tags, columns_of
 from t5x_like.text.benchmarks.tagging import tagging_benchmark
 from t5x_like.text.metrics import argument_f1
 from t5x_like.text.postprocessing import texts_of
-from t5x_like.text.tasks.row_files import decode_line, lines_of
 from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.text_lines import Line, text_lines
 from t5x_like.text.templates import RowValues
 
 _ADJUNCTS = ("ADV", "CAU", "DIR", "DIS", "EXT", "LOC", "MNR", "MOD", "NEG", "PNC", "PRD", "REC", "TM", "TMP")
@@ -78,29 +78,24 @@ def _props_of(file: str) -> str:
 
 def _sentences(file: str, other: str) -> Iterator[_Sentence]:
     sentence: _Sentence | None = None
-    for mine, theirs in zip_longest(lines_of(file), lines_of(other)):
-        lines = [
-            decode_line(line[1], name, line[0]) if line else ""
-            for line, name in ((mine, file), (theirs, other))
-        ]
-        place = f"{file}:{(mine or theirs)[0]}"  # pyright: ignore[reportOptionalSubscript]
-        word, cells = lines
-        bad = next((line for line in lines if isinstance(line, BadRow)), None)
-        if isinstance(word, str) and isinstance(cells, str) and bool(word.strip()) != bool(cells.strip()):
+    end = Line("", 0, "", b"")
+    for number, (word, props) in enumerate(
+        zip_longest(text_lines(file), text_lines(other), fillvalue=end), start=1
+    ):
+        fault = word.fault or props.fault
+        if not fault and word.is_blank != props.is_blank:
             raise ValueError(
-                f"{place}: a sentence ends here or in {other}, but not in both; are they of the same text?"
+                f"{file}:{number}: a sentence ends here or in {other}, but not in both; are they of the same text?"
             )
-        if isinstance(word, str) and not word.strip():
+        if word.is_blank:
             if sentence:
                 yield sentence
             sentence = None
             continue
-        sentence = sentence or _Sentence(place)
-        if isinstance(word, str) and isinstance(cells, str):
-            sentence.words.append(columns_of(word)[0])
-            sentence.props.append(columns_of(cells))
-        else:
-            sentence.fault = sentence.fault or bad
+        sentence = sentence or _Sentence(f"{file}:{number}")
+        sentence.fault = sentence.fault or fault
+        sentence.words.append(columns_of(word.text)[0])
+        sentence.props.append(columns_of(props.text))
     if sentence:
         yield sentence
 

@@ -1,9 +1,10 @@
 """SQuAD's JSON, versions 1.1 and 2.0, in TensorFlow Datasets' schema."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from t5x_like.text.benchmarks.record_files import list_at_top
+from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
@@ -22,33 +23,28 @@ def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """
     del split
     seen: dict[str, str] = {}
-    for place, title, context, question in _questions(file):
-        try:
-            row = _row(title, context, question)
-        except KeyError as error:
-            yield BadRow(f"the question has no {error}, only {', '.join(question)}", place)
-            continue
-        except (TypeError, AttributeError):
-            yield BadRow(f"the values are not of the kinds that SQuAD's have: {str(question)[:120]}", place)
-            continue
-        except ValueError as error:
-            yield BadRow(str(error), place)
-            continue
-        if str(row["id"]) in seen:
-            yield BadRow(f"the id {row['id']!r} comes twice, first in {seen[str(row['id'])]}", place)
-            continue
-        seen[str(row["id"])] = place
-        yield RawRow(row, place)
+
+    def rows(title: str, context: str, question: RawRow) -> Iterator[RawRow]:
+        row = _row(title, context, question.values)
+        key = str(row["id"])
+        if key in seen:
+            raise ValueError(f"the id {row['id']!r} comes twice, first in {seen[key]}")
+        seen[key] = question.place
+        yield RawRow(row, question.place)
+
+    for title, context, question in _questions(file):
+        read = partial(rows, title, context)
+        yield from parse_records([question], read, record="question", data_set="SQuAD")
 
 
-def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    articles = list_at_top(file, "data", data_set="SQuAD")
+def _questions(file: str) -> Iterator[tuple[str, str, RawRow]]:
+    articles = records_at_top(file, "data", data_set="SQuAD")
     try:
-        for index, article in enumerate(articles):
-            for part, paragraph in enumerate(article["paragraphs"]):
+        for article in articles:
+            for part, paragraph in enumerate(article.values["paragraphs"]):
                 for position, question in enumerate(paragraph["qas"]):
-                    place = f"{file}:data[{index}].paragraphs[{part}].qas[{position}]"
-                    yield place, article.get("title", ""), paragraph["context"], question
+                    place = f"{article.place}.paragraphs[{part}].qas[{position}]"
+                    yield article.values.get("title", ""), paragraph["context"], RawRow(question, place)
     except KeyError as error:
         raise ValueError(f"{file}: an article or paragraph without {error}; is it SQuAD's JSON?") from None
     except (TypeError, AttributeError):

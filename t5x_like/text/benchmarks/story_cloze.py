@@ -9,7 +9,7 @@ from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
 
 _SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
 _QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
@@ -31,10 +31,12 @@ _STORY_READ = RecordFiles(parse=_story_row, classes=("1", "2"))
 
 def _read_prepared(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read TFDS's rows, whose labels are 1 and 2."""
-    for row in read_tfds(file, split):
-        if isinstance(row, RawRow) and row.values["label"] > 0:
-            row = row._replace(values={**row.values, "label": row.values["label"] - 1})
-        yield row
+
+    def numbered_from_zero(row: RawRow) -> RawRow:
+        label = row.values["label"]
+        return row._replace(values={**row.values, "label": label - 1}) if label > 0 else row
+
+    return convert(read_tfds(file, split), numbered_from_zero)
 
 
 _STORY_WORD = ChoiceWording(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)

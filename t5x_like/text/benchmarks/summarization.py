@@ -14,8 +14,8 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_i
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
 from t5x_like.text.tasks.documents import split_sentences
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.text_lines import Line, filled_lines, text_lines
 from t5x_like.text.templates import RowValues
 
 _HIGHLIGHT = "@highlight"
@@ -33,28 +33,22 @@ def _read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
     del split
     above = os.path.dirname(file)
     roots = [above, os.path.dirname(above)]
-    for number, line in lines_of(file):
-        place = f"{file}:{number}"
-        url = decode_line(line, file, number)
-        if isinstance(url, BadRow):
-            yield url
-        elif url.strip():
-            yield _story(url.strip(), roots, place)
+    return convert(filled_lines(text_lines(file)), partial(_story, roots))
 
 
-def _story(url: str, roots: list[str], place: str) -> RawRow | BadRow:
+def _story(roots: list[str], line: Line) -> RawRow:
+    url = line.text.strip()
     name = f"{hashlib.sha1(url.encode()).hexdigest()}.story"
     for path in (f"{root}/{folder}/{name}" for root in roots for folder in _FOLDERS):
         if as_path(path).exists():
             try:
                 article, highlights = split_story(as_path(path).read_bytes().decode("utf-8"))
             except UnicodeDecodeError as error:
-                return BadRow(f"{path}: invalid UTF-8 at byte {error.start}", place)
-            return RawRow({"article": article, "highlights": highlights}, place)
-    return BadRow(
+                raise ValueError(f"{path}: invalid UTF-8 at byte {error.start}") from None
+            return RawRow({"article": article, "highlights": highlights}, line.place)
+    raise ValueError(
         f"no file {name} for {url} in {', '.join(f'{roots[-1]}/{folder}' for folder in _FOLDERS[:2])}; unpack "
-        "cnn_stories.tgz and dailymail_stories.tgz there",
-        place,
+        "cnn_stories.tgz and dailymail_stories.tgz there"
     )
 
 

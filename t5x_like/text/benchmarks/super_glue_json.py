@@ -1,16 +1,13 @@
 """SuperGLUE's JSON lines in TensorFlow Datasets' schema (https://super.gluebenchmark.com/tasks)."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.io.files import json_value
-from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.text.benchmarks.record_files import Parse, parse_records
+from t5x_like.text.tasks.row_files import read_raw_rows
 from t5x_like.text.tasks.rows import BadRow, RawRow
-
-# Converts the object of one line to rows.
-Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,26 +25,13 @@ class JsonLines:
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """Read rows; see ``source.Reader``."""
         seen: dict[str, str] = {}
-        for number, line in lines_of(file):
-            place = f"{file}:{number}"
-            value = object_of(decode_line(line, file, number), place)
-            if value is None:
-                continue
-            if isinstance(value, BadRow):
-                yield value
-                continue
-            try:
-                for row in self.parse(value):
-                    self._finish(row, place, seen, is_test=split.startswith("test"))
-                    yield RawRow(row, place)
-            except KeyError as error:
-                yield BadRow(f"no {error} among {', '.join(value) or 'none'}", place)
-            except (TypeError, AttributeError):
-                yield BadRow(
-                    f"the values are not of the kinds that this task's have: {str(value)[:120]}", place
-                )
-            except ValueError as error:
-                yield BadRow(str(error), place)
+
+        def rows(record: RawRow) -> Iterator[RawRow]:
+            for row in self.parse(record.values):
+                self._finish(row, record.place, seen, is_test=split.startswith("test"))
+                yield RawRow(row, record.place)
+
+        return parse_records(read_raw_rows(file, "jsonl"), rows)
 
     def _finish(self, row: dict[str, Any], place: str, seen: dict[str, str], *, is_test: bool) -> None:
         """Convert the label to its class id, and check that the index is new.
@@ -65,24 +49,6 @@ class JsonLines:
         if label is None and not is_test:
             raise ValueError("no 'label'; only rows of a test split may lack it")
         row["label"] = -1 if label is None else _class_of(label, self.classes)
-
-
-def object_of(text: str | BadRow, place: str) -> dict[str, Any] | BadRow | None:
-    """Parse a line as a JSON object; return ``None`` for an empty line.
-
-    Args:
-      text: Line of a file, or the reason that it can't be decoded.
-      place: File and line.
-    """
-    if isinstance(text, BadRow) or not text.strip():
-        return text if isinstance(text, BadRow) else None
-    try:
-        value = json_value(text)
-    except json.JSONDecodeError as error:
-        return BadRow(f"invalid JSON: {error.msg} at column {error.colno}", place)
-    if not isinstance(value, dict):
-        return BadRow(f"an object {{…}} is expected, found {type(value).__name__}", place)
-    return value
 
 
 def _class_of(label: Any, classes: Sequence[str]) -> int:

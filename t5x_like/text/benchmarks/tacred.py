@@ -8,10 +8,9 @@ of Zhang et al. 2019 (https://arxiv.org/abs/1905.07129, section 3.5), whose mode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from t5x_like.io.files import json_value
-from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
+from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import micro_f1_without
@@ -45,22 +44,12 @@ def _read_tacred(file: str, split: str) -> Iterator[RawRow | BadRow]:
       ValueError: The file is not a list in JSON.
     """
     del split
-    try:
-        sentences = json_value(text_of(file))
-    except ValueError as error:
-        raise ValueError(f"{file} is not JSON: {error}") from None
-    if not isinstance(sentences, list):
-        raise ValueError(f"{file} has no list at its top, which TACRED's JSON is; is it another file?")
-    for index, sentence in enumerate(sentences):
-        place = f"{file}:[{index}]"
-        try:
-            yield RawRow(_row(sentence), place)
-        except KeyError as error:
-            yield BadRow(f"the sentence has no {error}, only {', '.join(sentence)}", place)
-        except (TypeError, AttributeError):
-            yield BadRow(f"the values are not of the kinds that TACRED's have: {str(sentence)[:120]}", place)
-        except ValueError as error:
-            yield BadRow(str(error), place)
+    sentences = records_at_top(file, data_set="TACRED")
+
+    def rows(sentence: RawRow) -> Iterator[RawRow]:
+        yield RawRow(_row(sentence.values), sentence.place)
+
+    return parse_records(sentences, rows, record="sentence", data_set="TACRED")
 
 
 def _row(sentence: Mapping[str, Any]) -> dict[str, Any]:

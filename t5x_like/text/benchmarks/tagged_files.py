@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from t5x_like.text.tasks.row_files import decode_line, lines_of
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, expand, partition
+from t5x_like.text.tasks.text_lines import Line, blocks_of, text_lines
 
 _DOCUMENT = "-DOCSTART-"
 _WORD_ID = re.compile(r"\d+")
@@ -16,20 +16,10 @@ _NUM_CELLS = 10  # of CoNLL-U
 _UPOS = 3
 
 
-class _Sentence:
-    """Lines of a sentence, collected while reading."""
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.tokens: list[str] = []
-        self.tags: list[str] = []
-        self.fault: BadRow | None = None
-
-    def row(self, file: str, column: str, classes: Mapping[str, int]) -> RawRow | BadRow:
-        if self.fault:
-            return self.fault
-        tags = [classes[tag] for tag in self.tags]
-        return RawRow({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
+class _Word(NamedTuple):
+    text: str
+    tag: str
+    place: str
 
 
 # Returns the word and tag of a line; None if the line has no word of its own.
@@ -56,42 +46,29 @@ class TaggedFile:
         """Read rows; see ``source.Reader``."""
         del split
         numbers = {word: number for number, word in enumerate(self.classes)}
-        sentence: _Sentence | None = None
-        for number, line in lines_of(file):
-            text = decode_line(line, file, number)
-            if not isinstance(text, BadRow) and not text.strip():
-                yield from self._finished(sentence, file, numbers)
-                sentence = None
-                continue
-            sentence = sentence or _Sentence(number)
-            self._add(sentence, text, f"{file}:{number}", numbers)
-        yield from self._finished(sentence, file, numbers)
+        for block in blocks_of(text_lines(file)):
+            words, faults = partition(expand(block.lines, self._words))
+            if fault := next(iter(block.faults + faults), None):
+                yield fault
+            elif words:
+                yield self._row(words, block.place, numbers)
 
-    def _add(self, sentence: _Sentence, text: str | BadRow, place: str, numbers: Mapping[str, int]) -> None:
-        if isinstance(text, BadRow):
-            sentence.fault = sentence.fault or text
-            return
-        try:
-            found = self.read_line(text)
-        except ValueError as error:
-            sentence.fault = sentence.fault or BadRow(str(error), place)
-            return
-        if found is None:
-            return
-        word, tag = found
-        if self.begins_chunks:
-            tag = _begun(tag, sentence.tags[-1] if sentence.tags else "O")
-        if tag not in numbers:
-            reason = f"the tag {tag!r} of {word!r} is outside the set: {', '.join(numbers)}"
-            sentence.fault = sentence.fault or BadRow(reason, place)
-        sentence.tokens.append(word)
-        sentence.tags.append(tag)
+    def _words(self, line: Line) -> Iterator[_Word]:
+        if word := self.read_line(line.text):
+            yield _Word(*word, line.place)
 
-    def _finished(
-        self, sentence: _Sentence | None, file: str, numbers: Mapping[str, int]
-    ) -> Iterator[RawRow | BadRow]:
-        if sentence and (sentence.tokens or sentence.fault):
-            yield sentence.row(file, self.column, numbers)
+    def _row(self, words: Sequence[_Word], place: str, numbers: Mapping[str, int]) -> RawRow | BadRow:
+        tags: list[str] = []
+        for word in words:
+            tag = _begun(word.tag, tags[-1] if tags else "O") if self.begins_chunks else word.tag
+            if tag not in numbers:
+                return BadRow(
+                    f"the tag {tag!r} of {word.text!r} is outside the set: {', '.join(numbers)}", word.place
+                )
+            tags.append(tag)
+        return RawRow(
+            {"tokens": [word.text for word in words], self.column: [numbers[tag] for tag in tags]}, place
+        )
 
 
 def _begun(tag: str, before: str) -> str:

@@ -19,7 +19,7 @@ from t5x_like.text.heads import HeadFormat
 from t5x_like.text.heads.row_cells import column_of
 from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert, expand
 
 _log = logging.getLogger(__name__)
 
@@ -95,31 +95,28 @@ class BenchmarkTask(PairsTask):
         return self.head_format().metrics(self.benchmark.metrics)
 
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
-        for raw in self._raw_rows(file):
-            if isinstance(raw, BadRow):
-                yield raw
-                continue
-            try:
-                worded, declared = self.benchmark.word(raw.values), self._declared(raw.values)
-            except ValueError as error:
-                yield BadRow(str(error), raw.place)
-                continue
-            for each in worded:
-                extras = {name: each[name] for name in self.benchmark.extras}
-                yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras, declared)
+        return expand(self._raw_rows(file), self._word)
+
+    def _word(self, raw: RawRow) -> Iterator[TextPair]:
+        worded, declared = self.benchmark.word(raw.values), self._declared(raw.values)
+        for each in worded:
+            extras = {name: each[name] for name in self.benchmark.extras}
+            yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras, declared)
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
         """Yield the rows of a file in TFDS's schema; those with a missing column or a wrong value as ``BadRow``."""
         columns = self.benchmark.source.columns
         num_empty, first = 0, ""
-        for row in self._read(file):
-            if isinstance(row, RawRow):
-                fault = find_fault(row.values, columns)
-                if fault:
-                    row = BadRow(fault, row.place)
-                elif empty := empty_texts(row.values, columns):
-                    num_empty, first = num_empty + 1, first or f"{row.place}: {' and '.join(empty)}"
-            yield row
+
+        def checked(row: RawRow) -> RawRow:
+            nonlocal num_empty, first
+            if fault := find_fault(row.values, columns):
+                raise ValueError(fault)
+            if empty := empty_texts(row.values, columns):
+                num_empty, first = num_empty + 1, first or f"{row.place}: {' and '.join(empty)}"
+            return row
+
+        yield from convert(self._read(file), checked)
         if num_empty:
             _log.warning(
                 "%s: %d rows have an empty text, and are used as they are (%s)", file, num_empty, first

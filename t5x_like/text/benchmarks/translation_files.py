@@ -9,9 +9,9 @@ from itertools import zip_longest
 from typing import Any
 
 from t5x_like.io.files import as_path
-from t5x_like.io.text_encoding import refuse_foreign, text_of
-from t5x_like.text.tasks.row_files import decode_line, lines_of
+from t5x_like.io.text_encoding import text_of
 from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.text_lines import text_lines
 
 _TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
@@ -61,11 +61,9 @@ class PairedFiles:
                 f"{file} has {counts[0]:,} lines, but {other} {counts[1]:,}; line n of one must be the translation of "
                 "line n of the other. Is one of them cut off?"
             )
-        for (number, line), (_, translation) in zip(lines_of(file), lines_of(other), strict=True):
-            text = decode_line(line, file, number)
-            translated = decode_line(translation, other, number)
-            bad = next((each for each in (text, translated) if isinstance(each, BadRow)), None)
-            yield bad or RawRow({self.source: text, self.target: translated}, f"{file}:{number}")
+        for line, translation in zip(text_lines(file), text_lines(other), strict=True):
+            row = RawRow({self.source: line.text, self.target: translation.text}, line.place)
+            yield line.fault or translation.fault or row
 
     def _segments(self, file: str, other: str) -> Iterator[RawRow | BadRow]:
         for mine, theirs in zip_longest(segments_of(file), segments_of(other)):
@@ -129,11 +127,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _count(file: str) -> int:
-    number = 0
-    for number, line in lines_of(file):
-        if number == 1 and isinstance(line, bytes):
-            refuse_foreign(line, file)
-    return number
+    return sum(1 for _ in text_lines(file))
 
 
 def translations(source: str, target: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from t5x_like.text.tasks.row_files import read_rows
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
 
 _log = logging.getLogger(__name__)
 _INDEX = "index"
@@ -48,12 +48,11 @@ class Table:
         is_test = split.startswith("test")
         broken: list[str] = []
         for index, row in enumerate(read_rows(file, "tsv", columns=self.headerless.get(split, ()))):
-            if isinstance(row, Row) and not index:
-                self._check_columns(file, row, is_test)
             if self.leaves_out_broken and self._is_broken(row, is_test):
                 broken.append(row.place)
-            else:
-                yield self._raw(row, index, is_test) if isinstance(row, Row) else row
+                continue
+            check = functools.partial(self._check_columns, file, is_test)
+            yield from convert([row], functools.partial(self._raw, index, is_test), check=check)
         if broken:
             _log.warning(
                 "%s: %d broken rows are left out, as they always are (%s)", file, len(broken), broken[0]
@@ -65,7 +64,7 @@ class Table:
             return "columns, where" in row.reason
         return not is_test and not row.cells.get(self.label)
 
-    def _check_columns(self, file: str, row: Row, is_test: bool) -> None:
+    def _check_columns(self, file: str, is_test: bool, row: Row) -> None:
         needed = [*self.texts.values(), *([] if is_test else [self.label])]
         missing = [name for name in needed if name not in row.cells]
         if missing:
@@ -74,42 +73,38 @@ class Table:
                 "another task's file?"
             )
 
-    def _raw(self, row: Row, number: int, is_test: bool) -> RawRow | BadRow:
+    def _raw(self, number: int, is_test: bool, row: Row) -> RawRow:
         if is_test and row.cells.get(_INDEX, str(number)) != str(number):
-            return BadRow(
+            raise ValueError(
                 f"{_INDEX} {row.cells[_INDEX]!r} where {number} should come: rows are missing, twice there or out of "
-                "order, and answers could not be submitted",
-                row.place,
+                "order, and answers could not be submitted"
             )
-        if self.classes is None:
-            label = self._number(row)
-        else:
-            label = class_number(row.cells.get(self.label), self.classes, row.place)
-        if isinstance(label, BadRow):
-            return label
+        label = row.cells.get(self.label)
+        label = self._number(label) if self.classes is None else class_number(label, self.classes)
         values = {name: row.cells[column] for name, column in self.texts.items()}
         return RawRow({**values, "label": label, "idx": number}, row.place)
 
-    def _number(self, row: Row) -> float | BadRow:
-        text = row.cells.get(self.label)
+    def _number(self, text: str | None) -> float:
         if text is None:
             return -1.0
         try:
             value = float(text)
         except ValueError:
-            return BadRow(f"{self.label} {text!r} is not a number", row.place)
+            raise ValueError(f"{self.label} {text!r} is not a number") from None
         if math.isfinite(value) and (self.lowest <= value <= self.highest or value == -1.0):
             return value
-        return BadRow(f"{self.label} {text} is outside {self.lowest:g} to {self.highest:g}", row.place)
+        raise ValueError(f"{self.label} {text} is outside {self.lowest:g} to {self.highest:g}")
 
 
-def class_number(label: str | None, classes: Sequence[str], place: str) -> int | BadRow:
+def class_number(label: str | None, classes: Sequence[str]) -> int:
     """Return the class id of a label word or id, or -1 for ``None``.
 
     Args:
       label: Word or class id.
       classes: Words in the order of class ids.
-      place: File and line, for a ``BadRow``.
+
+    Raises:
+      ValueError: The label is outside the set.
     """
     if label is None:
         return -1
@@ -118,7 +113,7 @@ def class_number(label: str | None, classes: Sequence[str], place: str) -> int |
     if label in _numbers(len(classes)):
         return int(label)
     listed = ", ".join(f"{index} or {word}" for index, word in enumerate(classes))
-    return BadRow(f"the label {label!r} is outside the set: {listed}", place)
+    raise ValueError(f"the label {label!r} is outside the set: {listed}")
 
 
 @functools.cache

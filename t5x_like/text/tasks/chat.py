@@ -15,7 +15,7 @@ from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.row_files import read_rows
-from t5x_like.text.tasks.rows import BadRow, Row
+from t5x_like.text.tasks.rows import BadRow, Row, convert
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
@@ -69,8 +69,8 @@ class ChatTask(FileTask[Conversation]):
         return self.template if isinstance(self.template, ChatTemplate) else TEMPLATES[self.template]
 
     def _rows(self, file: str) -> Iterator[Conversation | BadRow]:
-        for row in read_rows(file, "parquet" if file.endswith(".parquet") else "jsonl"):
-            yield row if isinstance(row, BadRow) else self._conversation(row)
+        rows = read_rows(file, "parquet" if file.endswith(".parquet") else "jsonl")
+        return convert(rows, self._conversation)
 
     @property
     def spec(self) -> ExampleSpec:
@@ -150,14 +150,13 @@ class ChatTask(FileTask[Conversation]):
             )
         return {string: number for string, number in found.items() if number is not None}
 
-    def _conversation(self, row: Row) -> Conversation | BadRow:
+    def _conversation(self, row: Row) -> Conversation:
         if self.column not in row.cells:
-            columns = ", ".join(row.cells) or "none"
-            return BadRow(f"no column {self.column!r}; the columns are {columns}", row.place)
+            raise ValueError(f"no column {self.column!r}; the columns are {', '.join(row.cells) or 'none'}")
         try:
             messages = _messages(row.cells[self.column], self.writing)
         except ValueError as error:
-            return BadRow(f"column {self.column!r}: {error}", row.place)
+            raise ValueError(f"column {self.column!r}: {error}") from None
         return Conversation(messages, row.place)
 
 

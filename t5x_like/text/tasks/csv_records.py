@@ -7,51 +7,60 @@ character of a cell that doesn't begin with one.
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from t5x_like.text.tasks.rows import BadRow
+from t5x_like.text.tasks.text_lines import Line
 
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"])"?', re.IGNORECASE)
 
 
-def split_csv(
-    lines: Iterable[tuple[int, str | BadRow, bytes]], file: str, delimiter: str
-) -> Iterator[tuple[int, list[str] | BadRow]]:
-    """Yield the cells of records with the number of their first lines.
+class Record(NamedTuple):
+    """Record of a table.
+
+    Attributes:
+      cells: Text of each cell.
+      place: Source of its first line (``file:line``).
+    """
+
+    cells: list[str]
+    place: str
+
+
+def split_csv(lines: Iterable[Line], delimiter: str) -> Iterator[Record | BadRow]:
+    """Yield the records, good and bad.
 
     Lines that are blank between records are ignored, and so is Excel's first line ``sep=;``, whose character replaces
     ``delimiter``. A line that can't be decoded spoils its whole record and no other. Line breaks inside of quotes stay
     as the file has them.
 
     Args:
-      lines: Number, text and bytes of each line.
-      file: Path of the file, for messages.
+      lines: Lines of a file.
       delimiter: Character between cells.
     """
     record: list[str] = []
     damage: BadRow | None = None
-    is_open, start = False, 0
-    for number, line, content in lines:
-        if number == 1 and isinstance(line, str) and (separator := excel_separator(line)):
-            delimiter = _agreed(separator, delimiter, file)
+    is_open, place = False, ""
+    for line in lines:
+        if line.number == 1 and not line.fault and (separator := excel_separator(line.text)):
+            delimiter = _agreed(separator, delimiter, line.file)
             continue
-        if isinstance(line, BadRow) and not content:  # a gap of unknown length
-            yield number, line
+        if line.fault and not line.content:  # a gap of unknown length
+            yield line.fault
             record, damage, is_open = [], None, False
             continue
-        text = content.decode("utf-8", "replace").rstrip("\r\n") if isinstance(line, BadRow) else line
         if not record:
-            start = number
-            if not text.strip(" "):
+            place = line.place
+            if not line.text.strip(" "):
                 continue
-        damage = damage or (line if isinstance(line, BadRow) else None)
-        record.append(text + ("\r\n" if content.endswith(b"\r\n") else "\n"))
-        is_open = ends_inside_quotes(text, delimiter, is_inside=is_open)
+        damage = damage or line.fault
+        record.append(line.text + ("\r\n" if line.content.endswith(b"\r\n") else "\n"))
+        is_open = ends_inside_quotes(line.text, delimiter, is_inside=is_open)
         if not is_open:
-            yield start, damage or _cells(record, f"{file}:{start}", delimiter)
+            yield damage or _record(record, place, delimiter)
             record, damage = [], None
     if record:
-        reason = "a double quote that starts in this record is never closed"
-        yield start, damage or BadRow(reason, f"{file}:{start}")
+        yield damage or BadRow("a double quote that starts in this record is never closed", place)
 
 
 def excel_separator(line: str) -> str | None:
@@ -97,10 +106,11 @@ def ends_inside_quotes(line: str, delimiter: str, *, is_inside: bool) -> bool:
         at += len(opening)
 
 
-def _cells(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
+def _record(record: list[str], place: str, delimiter: str) -> Record | BadRow:
     csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
     try:
-        return next(csv.reader(["".join(record).rstrip("\r\n")], delimiter=delimiter, strict=True))
+        cells = next(csv.reader(["".join(record).rstrip("\r\n")], delimiter=delimiter, strict=True))
+        return Record(cells, place)
     except csv.Error as error:
         if any("\r" in text.rstrip("\r\n") for text in record):
             reason = (

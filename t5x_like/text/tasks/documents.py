@@ -10,8 +10,9 @@ import numpy as np
 
 from t5x_like.io.files import json_value
 from t5x_like.text.cells import Cell, text_of
-from t5x_like.text.tasks.row_files import FORMATS, decode_line, ending_of, lines_of, read_rows
-from t5x_like.text.tasks.rows import BadRow, Row
+from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
+from t5x_like.text.tasks.rows import BadRow, Row, convert
+from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
@@ -64,8 +65,7 @@ def read_documents(
     """
     format = ending_of(file)
     if format in FORMATS:
-        for row in read_rows(file, format):
-            yield _document(row, column, spans_column) if isinstance(row, Row) else row
+        yield from convert(read_rows(file, format), lambda row: _document(row, column, spans_column))
         return
     if spans_column is not None:
         yield BadRow(
@@ -80,22 +80,17 @@ def read_documents(
         yield BadRow("the file is empty", file)
 
 
-def _document(row: Row, column: str, spans_column: str | None) -> Document | BadRow:
+def _document(row: Row, column: str, spans_column: str | None) -> Document:
     for needed in (column, spans_column):
         if needed is not None and needed not in row.cells:
-            return BadRow(
-                f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}", row.place
-            )
-    try:
-        text = text_of(row.cells, column)
-    except ValueError as error:
-        return BadRow(str(error), row.place)
+            raise ValueError(f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}")
+    text = text_of(row.cells, column)
     if spans_column is None:
         return Document(text, row.place)
     try:
         return Document(text, row.place, spans=_spans(row.cells[spans_column], len(text)))
     except ValueError as error:
-        return BadRow(f"column {spans_column!r}: {error}", row.place)
+        raise ValueError(f"column {spans_column!r}: {error}") from None
 
 
 def _spans(cell: Cell, length: int) -> tuple[tuple[int, int], ...]:
@@ -121,29 +116,15 @@ def _is_pair(pair: object) -> bool:
 
 
 def _of_lines(file: str) -> Iterator[Document | BadRow]:
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-        elif text.strip():
-            yield Document(text, f"{file}:{number}")
+    return convert(filled_lines(text_lines(file)), lambda line: Document(line.text, line.place))
 
 
 def _of_paragraphs(file: str) -> Iterator[Document | BadRow]:
-    lines: list[str] = []
-    start = 0
-    for number, line in lines_of(file):
-        text = decode_line(line, file, number)
-        if isinstance(text, BadRow):
-            yield text
-        elif text.strip():
-            start = start if lines else number
-            lines.append(text.strip())
-        elif lines:
-            yield Document(" ".join(lines), f"{file}:{start}", tuple(lines))
-            lines = []
-    if lines:
-        yield Document(" ".join(lines), f"{file}:{start}", tuple(lines))
+    for block in blocks_of(text_lines(file)):
+        yield from block.faults
+        if block.lines:
+            sentences = tuple(line.text.strip() for line in block.lines)
+            yield Document(" ".join(sentences), block.place, sentences)
 
 
 def split_sentences(text: str) -> list[str]:

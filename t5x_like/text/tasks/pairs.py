@@ -22,7 +22,7 @@ from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.row_files import describe_invalid_json
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, RowT, sample_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, RowT, convert, sample_of
 
 PAIRS = ExampleSpec(layout="encoder_decoder")
 
@@ -198,18 +198,14 @@ class PairsTask(FileTask[TextPair]):
         """
         head_format = self.head_format()
 
-        def read(file: str) -> Iterator[LabeledRow | BadRow]:
-            for raw in self._raw_rows(file):
-                if isinstance(raw, BadRow):
-                    yield raw
-                    continue
-                try:
-                    row = head_format.read(raw.values)
-                    yield row._replace(declared=self._declared(raw.values), values=raw.values)
-                except ValueError as error:
-                    yield BadRow(self._with_users_columns(str(error)), raw.place)
+        def labeled(raw: RawRow) -> LabeledRow:
+            try:
+                row = head_format.read(raw.values)
+                return row._replace(declared=self._declared(raw.values), values=raw.values)
+            except ValueError as error:
+                raise ValueError(self._with_users_columns(str(error))) from None
 
-        yield from self._good_rows(split, policy, read)
+        yield from self._good_rows(split, policy, lambda file: convert(self._raw_rows(file), labeled))
 
     def _with_users_columns(self, message: str) -> str:
         """Return a message about a row with the names that its columns have in the file."""

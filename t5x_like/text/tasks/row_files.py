@@ -2,40 +2,40 @@
 
 import contextlib
 import json
-import logging
 import math
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal, get_args
 
-from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path, json_value
-from t5x_like.io.text_encoding import refuse_foreign
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
-from t5x_like.text.tasks.csv_records import excel_separator, named_columns, refuse_equal_names, split_csv
+from t5x_like.text.tasks.csv_records import (
+    Record,
+    excel_separator,
+    named_columns,
+    refuse_equal_names,
+    split_csv,
+)
 from t5x_like.text.tasks.record_rows import read_examples
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row, UndecodedRow
-
-_log = logging.getLogger(__name__)
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
+from t5x_like.text.tasks.text_lines import PACKED, Line, filled_lines, text_lines, warn_of_nul
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
 SEPARATORS = ";|\t,"  # of cells in files that are called CSV
-_PACKED = (".gz", ".zst")
 _RECORDS = ("tfrecord", "array_record")
 _TABLES = ("parquet", "arrow")
 # Extensions of files that name their columns.
 ROW_ENDINGS = (
     ".jsonl",
-    *(f".jsonl{packing}" for packing in _PACKED),
+    *(f".jsonl{packing}" for packing in PACKED),
     *(f".{name}" for name in _TABLES),
     *(f".{name}" for name in _RECORDS),
 )
-_WARNED_OF_NUL: set[str] = set()
-_MAX_PACKED_LINE = 2**30  # bytes, because a small compressed file may hold a line of any length
 
 
 def formats_of(files: Mapping[str, str | Sequence[str]]) -> set[str | None]:
@@ -66,8 +66,8 @@ def read_rows(
     if format in _RECORDS:
         yield from _read_records(file, format)
         return
-    for row in read_raw_rows(file, format, columns=columns, delimiter=delimiter):
-        yield row if isinstance(row, BadRow) else cells_of(row.values, row.place)
+    rows = read_raw_rows(file, format, columns=columns, delimiter=delimiter)
+    yield from convert(rows, lambda row: cells_of(row.values, row.place))
 
 
 def read_raw_rows(
@@ -90,17 +90,22 @@ def read_raw_rows(
     if format in _TABLES:
         yield from _read_table(file, format, stream)
         return
-    lines = _Lines(file, stream)
-    if format == "jsonl":
-        rows = _parse_jsonl(lines)
+    lines = text_lines(file, stream)
+    blank: list[Line] = []
+    for first in lines:
+        if not first.is_blank:
+            break
+        blank.append(first)
     else:
-        rows = _with_columns(file, _records(lines, format, delimiter), columns, format)
-    found = False
-    for row in rows:
-        found = True
-        yield row
-    if not found and lines.is_blank:
-        yield BadRow("the file is empty", file)
+        is_packed = stream is None and file.lower().endswith(PACKED)
+        if not is_packed or not as_path(file).stat().length:
+            yield BadRow("the file is empty", file)
+        return
+    lines = chain(blank, [first], lines)
+    if format == "jsonl":
+        yield from convert(filled_lines(lines), _parsed)
+    else:
+        yield from _with_columns(file, _records(lines, format, delimiter), columns, format)
 
 
 def first_record(file: str, format: str, *, delimiter: str = ",") -> list[str]:
@@ -114,21 +119,26 @@ def first_record(file: str, format: str, *, delimiter: str = ",") -> list[str]:
     Raises:
       ValueError: It can't be read, or there is none.
     """
-    for _, cells in _records(_Lines(file), format, delimiter):
-        if isinstance(cells, BadRow):
-            raise ValueError(str(cells))
-        return cells
-    raise ValueError(f"{file} is empty")
+    record = next(_records(text_lines(file), format, delimiter), None)
+    if record is None:
+        raise ValueError(f"{file} is empty")
+    return _good(record).cells
 
 
-def _records(lines: "_Lines", format: str, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
-    return _split_tsv(lines) if format == "tsv" else split_csv(lines.with_bytes(), lines.file, delimiter)
+def _records(lines: Iterable[Line], format: str, delimiter: str) -> Iterator[Record | BadRow]:
+    return _split_tsv(lines) if format == "tsv" else split_csv(lines, delimiter)
+
+
+def _good(record: Record | BadRow) -> Record:
+    if isinstance(record, BadRow):
+        raise ValueError(str(record))
+    return record
 
 
 def ending_of(file: str) -> str:
     """Return the extension that identifies a file's format, without compression: ``jsonl`` for ``rows.jsonl.zst``."""
     path = PurePath(file.lower())
-    ending = (path.with_suffix("") if path.suffix in _PACKED else path).suffix.removeprefix(".")
+    ending = (path.with_suffix("") if path.suffix in PACKED else path).suffix.removeprefix(".")
     return {"json": "jsonl"}.get(ending, ending)
 
 
@@ -137,109 +147,41 @@ def names_table(text: str) -> bool:
     return ending_of(text) in FORMATS and (as_path(text).is_file() or not any(map(str.isspace, text)))
 
 
-def lines_of(file: str) -> Iterator[tuple[int, bytes | BadRow]]:
-    """Yield the numbered lines of a file, which may be compressed by gzip or zstd; lost lines are BadRow.
-
-    A compressed file may be empty, as a shard of a small corpus is.
-    """
-    with as_path(file).open("rb") as stream:
-        if not file.lower().endswith(_PACKED):
-            yield from enumerate(stream, start=1)
-            return
-        for number, line in split_lines(decompress(stream), max_bytes=_MAX_PACKED_LINE):
-            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, MissingBytes) else line
-
-
-class _Lines:
-    """Decoded lines of a file with their numbers; undecodable ones are BadRow.
-
-    Attributes:
-      file: Path, or name of the stream.
-      is_blank: Whether no line held text so far.
-    """
-
-    def __init__(self, file: str, stream: BinaryIO | None = None) -> None:
-        self.file, self._stream = file, stream
-        is_packed = stream is None and file.lower().endswith(_PACKED)
-        self.is_blank = not is_packed or not as_path(file).stat().length
-
-    def __iter__(self) -> Iterator[tuple[int, str | BadRow]]:
-        for number, text, _ in self.with_bytes():
-            yield number, text
-
-    def with_bytes(self) -> Iterator[tuple[int, str | BadRow, bytes]]:
-        """Yield numbers, decoded lines and their bytes, which are empty for lost lines."""
-        lines = lines_of(self.file) if self._stream is None else enumerate(self._stream, start=1)
-        for number, line in lines:
-            text = decode_line(line, self.file, number)
-            self.is_blank = self.is_blank and isinstance(text, str) and not text.strip()
-            yield number, text, b"" if isinstance(line, BadRow) else line
-
-
-def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
-    """Return a line as text without its line break and without a byte order mark.
-
-    Args:
-      line: Line as bytes.
-      file: Path of the file.
-      number: Number of the line, from 1.
-
-    Raises:
-      ValueError: The file is UTF-16 or compressed, so that no line can be used.
-    """
-    if isinstance(line, BadRow):
-        return line
-    if number == 1:
-        refuse_foreign(line, file)
-        line = line.removeprefix(b"\xef\xbb\xbf")
-    try:
-        text = line.decode("utf-8").rstrip("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        return UndecodedRow(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
-    if "\0" in text:
-        _warn_of_nul(file, f"{file}:{number}")
-    return text
-
-
-def _warn_of_nul(file: str, place: str) -> None:
-    """Warn once for each file: a copy that failed, or a disk that was full, leaves NUL bytes."""
-    if file not in _WARNED_OF_NUL:
-        _WARNED_OF_NUL.add(file)
-        _log.warning("%s holds NUL bytes, which are kept; is the file damaged?", place)
-
-
-def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
-    for number, text in lines:
-        separator = excel_separator(text) if number == 1 and isinstance(text, str) else None
+def _split_tsv(lines: Iterable[Line]) -> Iterator[Record | BadRow]:
+    for line in lines:
+        separator = excel_separator(line.text) if line.number == 1 and not line.fault else None
         if separator not in (None, "\t"):
             raise ValueError(
-                f"{lines.file}:1: sep={separator} says that {separator!r} is between cells; read it as CSV "
+                f"{line.place}: sep={separator} says that {separator!r} is between cells; read it as CSV "
                 "(format='csv'), or remove the line"
             )
-        if text and not separator:
-            yield number, text if isinstance(text, BadRow) else text.split("\t")
+        if line.text and not separator:
+            yield line.fault or Record(line.text.split("\t"), line.place)
 
 
 def _with_columns(
-    file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
+    file: str, records: Iterator[Record | BadRow], columns: Sequence[str], format: str
 ) -> Iterator[RawRow | BadRow]:
     names = list(columns)
     refuse_equal_names(names, f"columns of {file}")
-    for number, cells in records:
-        if isinstance(cells, BadRow):
-            if not names:
+    if not names:
+        for record in records:
+            try:
+                names = named_columns(_good(record).cells)
+            except ValueError as error:
                 raise ValueError(
-                    f"{sentence(cells)} It should name the columns; without it no row can be read"
-                )
-            yield cells
-        elif not names:
-            names = named_columns(cells)
-            refuse_equal_names(names, f"{file}:{number}")
-        elif len(cells) != len(names):
-            reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})."
-            yield BadRow((reason + separator_hint(names, format)).removesuffix("."), f"{file}:{number}")
-        else:
-            yield RawRow(dict(zip(names, cells, strict=True)), f"{file}:{number}")
+                    f"{sentence(error)} It should name the columns; without it no row can be read"
+                ) from None
+            refuse_equal_names(names, record.place)
+            break
+
+    def row(record: Record) -> RawRow:
+        if len(record.cells) != len(names):
+            reason = f"{len(record.cells)} columns, where {len(names)} are expected ({', '.join(names)})."
+            raise ValueError((reason + separator_hint(names, format)).removesuffix("."))
+        return RawRow(dict(zip(names, record.cells, strict=True)), record.place)
+
+    yield from convert(records, row)
 
 
 def separator_hint(columns: Sequence[str], format: str) -> str:
@@ -270,36 +212,27 @@ def describe_invalid_json(error: json.JSONDecodeError) -> str:
     )
 
 
-def _parse_jsonl(lines: _Lines) -> Iterator[RawRow | BadRow]:
-    for number, text in lines:
-        place = f"{lines.file}:{number}"
-        if isinstance(text, BadRow):
-            yield text
-            continue
-        if not text.strip():
-            continue
-        try:
-            value = json_value(text)
-        except json.JSONDecodeError as error:
-            is_one_document = number == 1 and text.strip() in ("[", "{", "[{")
-            program = ".[]" if text.startswith("[") else "."
-            hint = (
-                f"; JSONL has one object on each line: jq -c '{program}' {lines.file}"
-                if is_one_document
-                else ""
-            )
-            yield BadRow(describe_invalid_json(error) + hint, place)
-            continue
-        if isinstance(value, dict):
-            yield RawRow(value, place)
-        else:
-            yield BadRow(f"an object {{…}} is expected, found {type(value).__name__}", place)
+def _parsed(line: Line) -> RawRow:
+    try:
+        value = json_value(line.text)
+    except json.JSONDecodeError as error:
+        hint = ""
+        if line.number == 1 and line.text.strip() in ("[", "{", "[{"):
+            program = ".[]" if line.text.startswith("[") else "."
+            hint = f"; JSONL has one object on each line: jq -c '{program}' {line.file}"
+        raise ValueError(describe_invalid_json(error) + hint) from None
+    if not isinstance(value, dict):
+        raise ValueError(f"an object {{…}} is expected, found {type(value).__name__}")
+    return RawRow(value, line.place)
 
 
-def cells_of(value: Mapping[str, Any], place: str) -> Row | BadRow:
+def cells_of(value: Mapping[str, Any], place: str) -> Row:
     """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay.
 
     NaN becomes null: pandas writes a missing value so.
+
+    Raises:
+      ValueError: A cell holds what is no text of Unicode.
     """
     cells: dict[str, Cell] = {}
     for name, cell in value.items():
@@ -308,11 +241,11 @@ def cells_of(value: Mapping[str, Any], place: str) -> Row | BadRow:
             text = _json(cells[str(name)])
             text.encode("utf-8")
         except UnicodeDecodeError as error:
-            return BadRow(f"column {name!r} holds bytes that are no UTF-8 at byte {error.start}", place)
+            raise ValueError(f"column {name!r} holds bytes that are no UTF-8 at byte {error.start}") from None
         except UnicodeEncodeError as error:
-            return BadRow(f"column {name!r} holds a lone surrogate at character {error.start}", place)
+            raise ValueError(f"column {name!r} holds a lone surrogate at character {error.start}") from None
         if "\0" in text:
-            _warn_of_nul(place.rpartition(":")[0], place)
+            warn_of_nul(place)
     return Row(cells, place)
 
 

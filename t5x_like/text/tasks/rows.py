@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from t5x_like.io.text_encoding import windows_remedy
 from t5x_like.message_sentences import sentence
@@ -13,6 +13,7 @@ from t5x_like.text.templates import RowValues
 
 RowT = TypeVar("RowT")
 AnyT = TypeVar("AnyT")
+MadeT = TypeVar("MadeT")
 
 
 def sample_of(
@@ -80,6 +81,11 @@ class BadRow(NamedTuple):
     reason: str
     place: str
 
+    @property
+    def is_undecoded(self) -> bool:
+        """Whether the row isn't UTF-8."""
+        return False
+
     def __str__(self) -> str:
         return f"{self.place}: {self.reason}"
 
@@ -90,8 +96,68 @@ class UndecodedRow(BadRow):
     Only who has seen the whole file knows whether the row is damaged or the file is in another encoding.
     """
 
+    @property
+    def is_undecoded(self) -> bool:
+        """Whether the row isn't UTF-8."""
+        return True
+
     def __str__(self) -> str:
         return f"{super().__str__()}; {windows_remedy(self.place.rpartition(':')[0])}"
+
+
+class _Placed(Protocol):
+    @property
+    def place(self) -> str: ...
+
+
+PlacedT = TypeVar("PlacedT", bound=_Placed)
+
+
+def expand(
+    rows: Iterable[PlacedT | BadRow],
+    make: Callable[[PlacedT], Iterable[MadeT | BadRow]],
+    *,
+    check: Callable[[PlacedT], object] | None = None,
+) -> Iterator[MadeT | BadRow]:
+    """Yield what ``make`` returns for each good row; bad rows stay.
+
+    Args:
+      rows: Good and bad rows, each with its place.
+      make: Function from a good row to any number of rows. Its ``ValueError`` is the reason of a bad row.
+      check: Function of a good row that raises errors of the whole file.
+    """
+    for row in rows:
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        if check:
+            check(row)
+        try:
+            yield from make(row)
+        except ValueError as error:
+            yield BadRow(str(error), row.place)
+
+
+def convert(
+    rows: Iterable[PlacedT | BadRow],
+    make: Callable[[PlacedT], MadeT],
+    *,
+    check: Callable[[PlacedT], object] | None = None,
+) -> Iterator[MadeT | BadRow]:
+    """Yield the row that ``make`` returns for each good row; see ``expand`` for the arguments."""
+    return expand(rows, lambda row: (make(row),), check=check)
+
+
+def partition(rows: Iterable[RowT | BadRow]) -> tuple[list[RowT], list[BadRow]]:
+    """Return the good rows and the bad ones."""
+    good: list[RowT] = []
+    bad: list[BadRow] = []
+    for row in rows:
+        if isinstance(row, BadRow):
+            bad.append(row)
+        else:
+            good.append(row)
+    return good, bad
 
 
 @dataclass

@@ -30,7 +30,7 @@ from t5x_like.text.tasks.row_files import (
     read_rows,
     separator_hint,
 )
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, RowPolicy, convert, expand
 from t5x_like.text.templates import Template
 
 _DEFAULT_METRICS = ("sequence_accuracy",)
@@ -220,13 +220,12 @@ class TextTask(PairsTask):
         return f"column {fields[0]!r}{message.removeprefix('targets')}"
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
-        for pair in self._rows(file):
-            if isinstance(pair, BadRow):
-                yield pair
-                continue
+        def raw(pair: TextPair) -> RawRow:
             worded = {"inputs": pair.inputs, "targets": pair.targets}
             worded |= {column: pair.row[column] for column in self.streams.values()}
-            yield RawRow(worded if self.head is None else pair.row, pair.place)
+            return RawRow(worded if self.head is None else pair.row, pair.place)
+
+        return convert(self._rows(file), raw)
 
     def line_columns(self, line: str) -> dict[str, Any]:
         """Implement ``PairsTask``; a single column may be a line that is no JSON object."""
@@ -259,43 +258,37 @@ class TextTask(PairsTask):
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         templates = (Template(self.input_template), Template(self.target_template))
         format = self.format or _format_of(file)
-        is_table = format in ("tsv", "csv")
-        for row in read_rows(file, format, columns=self.columns, delimiter=self.delimiter):
-            if isinstance(row, Row) and any(
-                row.cells.get(column, cell) != cell for column, cell in self.row_filter.items()
-            ):
-                continue
-            worded = row if isinstance(row, BadRow) else self._word(row, templates)
-            if (
-                is_table
-                and isinstance(row, Row)
-                and isinstance(worded, BadRow)
-                and "no column" in worded.reason
-            ):
-                hint = separator_hint(tuple(row.cells), format)
-                raise ValueError(
-                    f"task {self.name!r}, {file}: {sentence(worded.reason)}{hint}"
-                )  # wrong for every row
-            yield worded
+        others = (*self.row_filter, *self.streams.values())
+        needed = (*templates, Template("".join(f"{{{column}}}" for column in others)))
 
-    def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | BadRow:
+        def missing(row: Row) -> str | None:
+            return next(filter(None, (template.missing(row.cells) for template in needed)), None)
+
+        def refuse_other_table(row: Row) -> None:
+            if format in ("tsv", "csv") and (reason := missing(row)):  # wrong for every row
+                hint = separator_hint(tuple(row.cells), format)
+                raise ValueError(f"task {self.name!r}, {file}: {sentence(reason)}{hint}")
+
+        def word(row: Row) -> Iterator[TextPair]:
+            if any(row.cells.get(column, cell) != cell for column, cell in self.row_filter.items()):
+                return
+            if reason := missing(row):
+                raise ValueError(reason)
+            yield self._word(row, templates)
+
+        rows = read_rows(file, format, columns=self.columns, delimiter=self.delimiter)
+        return expand(rows, word, check=refuse_other_table)
+
+    def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair:
         inputs, targets = templates
-        filtered = Template("".join(f"{{{column}}}" for column in self.row_filter))
-        for template in (*templates, filtered):
-            missing = template.missing(row.cells)
-            if missing:
-                return BadRow(missing, row.place)
-        try:
-            if self.head is None:
-                texts = {column: text_of(row.cells, column) for column in inputs.fields}
-                worded = self._references(row.cells, targets)
-            else:  # it reads the columns themselves
-                fields = (*inputs.fields, *targets.fields)
-                texts = {column: joined_text_of(row.cells, column) for column in fields}
-                worded = (targets.fill(texts),)
-            declared = self._declared(row.cells)
-        except ValueError as error:
-            return BadRow(str(error), row.place)
+        if self.head is None:
+            texts = {column: text_of(row.cells, column) for column in inputs.fields}
+            worded = self._references(row.cells, targets)
+        else:  # it reads the columns themselves
+            fields = (*inputs.fields, *targets.fields)
+            texts = {column: joined_text_of(row.cells, column) for column in fields}
+            worded = (targets.fill(texts),)
+        declared = self._declared(row.cells)
         extras = {"references": list(worded)} if len(worded) > 1 else {}
         return TextPair(inputs.fill(texts), worded[0], row.cells, row.place, extras, declared)
 
@@ -349,10 +342,7 @@ def _cells(values: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
       ValueError: A cell is no text of Unicode.
     """
-    row = cells_of(values, "")
-    if isinstance(row, BadRow):
-        raise ValueError(row.reason)
-    return row.cells
+    return cells_of(values, "").cells
 
 
 def _format_of(file: str) -> str:

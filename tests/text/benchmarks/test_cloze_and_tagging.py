@@ -21,7 +21,7 @@ from t5x_like.text.benchmarks.language_modeling import (
 from t5x_like.text.benchmarks.tagging import tag_accuracy
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics import chunk_f1
-from t5x_like.text.metrics.perplexity import TextCost
+from t5x_like.text.metrics.perplexity import TextCost, cost_of
 from t5x_like.text.tasks.rows import BadRow
 
 
@@ -232,12 +232,12 @@ def test_any_text_is_measured_by_tokens_words_and_bytes(tmp_path: Path) -> None:
         ).read("test")
     ]
     assert texts == ["Dear Ann", "Yours"]
-    scores = text_perplexities(texts, [(6.0, 4), (3.0, 2)])
+    scores = text_perplexities(texts, [cost_of(texts[0], 6.0, 4), cost_of(texts[1], 3.0, 2)])
     assert scores["token_perplexity"] == pytest.approx(2.718281828**1.5)
     assert scores["word_perplexity"] == pytest.approx(2.718281828**3)
     assert scores["byte_perplexity"] == pytest.approx(2.718281828 ** (9 / 13))
     with pytest.raises(ValueError, match="no text to measure"):
-        text_perplexities(["a"], [(0.0, 0)])
+        text_perplexities(["a"], [cost_of("a", 0.0, 0)])
 
 
 def parts(file: Path, content: bytes, **settings: Any) -> list[str]:
@@ -284,8 +284,6 @@ def test_a_sentences_end_is_a_word_of_it(tmp_path: Path) -> None:
     write(folder / "news.en.heldout-00000-of-00050", "The mill burned .\n\nRain .\n")
     texts = [targets for _, targets in pairs("lm1b", tmp_path, "test")]
     assert texts == ["The mill burned .\n", "Rain .\n"]
-    scores = sentence_perplexities(texts, [(5.0, 7), (3.0, 3)])
+    scores = sentence_perplexities(texts, [TextCost(5.0, 7, 4, 18), TextCost(3.0, 3, 2, 7)])
     assert scores["word_perplexity"] == pytest.approx(2.718281828)  # 8 nats, 6 words and 2 ends
     assert scores["token_perplexity"] == pytest.approx(2.718281828**0.8)
-    costs = [TextCost(5.0, 7, 4, 18), TextCost(3.0, 3, 2, 7)]
-    assert sentence_perplexities(texts, costs) == scores

@@ -1,8 +1,13 @@
-"""Samples of rows keep the shares of sorted files, and are the same each time."""
+"""Samples keep the shares of sorted files; what is made of good rows leaves bad ones in their places."""
 
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
-from t5x_like.text.tasks.rows import sample_of
+import pytest
+
+from t5x_like.text.tasks.rows import BadRow, RawRow, convert, expand, partition, sample_of
+from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 
 ROWS = [("first", number) for number in range(300)] + [("second", number) for number in range(700)]
 
@@ -42,3 +47,46 @@ def test_groups_stay_whole_also_where_their_rows_are_apart() -> None:
         assert {*Counter(group(row) for _, row in sample).values()} == {10}
     numbers = {row[1] % 100 for _, row in sample_of(ROWS, 200, group_of=group)}
     assert numbers != {*range(20)}
+
+
+def halves(row: RawRow) -> Iterator[RawRow]:
+    if row.values["n"] == 3:
+        raise ValueError("3 has no half")
+    yield from [row] * (row.values["n"] // 2)
+
+
+def test_a_row_becomes_any_number_of_rows_and_an_error_a_bad_row_in_its_place() -> None:
+    bad = BadRow("not a number", "f:2")
+    rows = [RawRow({"n": 4}, "f:1"), bad, RawRow({"n": 3}, "f:3"), RawRow({"n": 0}, "f:4")]
+    assert list(expand(rows, halves)) == [rows[0], rows[0], bad, BadRow("3 has no half", "f:3")]
+    numbers = convert(rows, lambda row: row.values["n"])
+    assert partition(numbers) == ([4, 3, 0], [bad])
+
+
+def test_an_error_of_a_check_is_one_of_the_file() -> None:
+    def refuse(row: RawRow) -> None:
+        raise ValueError(f"{row.place}: another file")
+
+    with pytest.raises(ValueError, match="f:1: another file"):
+        list(expand([BadRow("bad", "f:0"), RawRow({}, "f:1")], halves, check=refuse))
+
+
+def test_lines_have_their_places_and_damaged_ones_their_faults(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"\xef\xbb\xbfone\r\n\xfftwo\n \n\n\xff\n\nthree\n")
+    first, second = text_lines(str(file)), BadRow("invalid UTF-8 at byte 0 of the line", f"{file}:2")
+    assert [(line.text, line.is_blank) for line in first][:3] == [
+        ("one", False),
+        ("\ufffdtwo", False),
+        (" ", True),
+    ]
+    good, bad = partition(filled_lines(text_lines(str(file))))
+    assert [(line.text, line.place) for line in good] == [("one", f"{file}:1"), ("three", f"{file}:7")]
+    assert bad == [second, second._replace(place=f"{file}:5")]
+    blocks = list(blocks_of(text_lines(str(file))))
+    assert [([line.text for line in block.lines], len(block.faults)) for block in blocks] == [
+        (["one"], 1),
+        ([], 1),
+        (["three"], 0),
+    ]
+    assert [block.place for block in blocks] == [f"{file}:{number}" for number in (1, 5, 7)]
