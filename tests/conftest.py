@@ -46,7 +46,7 @@ jaxtyping.jaxtyped = _jaxtyped_once
 from t5x_like.text import registry  # noqa: E402
 
 # A busy machine is no failure, and a run repeats the one before.
-hypothesis.settings.register_profile("any machine", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("any machine", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("any machine")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -127,6 +127,7 @@ def classification(folder: Path, vocabulary: str = "mine", **changes: Any) -> Ex
     return experiment(folder, task, **(settings | changes))
 
 
+@pytest.mark.slow
 def test_features_are_the_translators_outputs_and_only_the_rest_is_trained(folder):
     given = classification(folder)
     assert preflight(given).problems == []

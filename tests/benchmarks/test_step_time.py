@@ -42,6 +42,7 @@ def test_a_step_has_three_times_the_flops_of_a_forward_pass_by_hand():
     assert found["seconds_per_step"]["median"] > 0
 
 
+@pytest.mark.slow
 def test_a_recipe_of_an_encoder_is_timed(monkeypatch, capsys):
     flags = ["--gin_file=gin/recipes/objectives/masked_lm.gin", "--steps", "1", "--set", "MODEL_DIR=unused"]
     small = ["--set", "BATCH_SIZE=8", "--set", "INPUTS_LENGTH=16"]

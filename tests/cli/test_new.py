@@ -18,9 +18,8 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "task", ["classify", *(pytest.param(name, marks=pytest.mark.slow) for name in ("text", "pretrain"))]
-)
+@pytest.mark.slow  # tests/cli/test_new_from_table.py trains and asks a project
+@pytest.mark.parametrize("task", ["classify", "text", "pretrain"])
 def test_a_new_project_runs_by_its_own_commands(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

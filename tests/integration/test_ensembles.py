@@ -114,6 +114,7 @@ def runs(directory):
     return [first, other]
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_evaluated_and_asked(runs, directory, tmp_path, capsys):
     tasks = tiny_run.experiment(directory, model_dir="", total_steps=1).data.tasks
     asked = TaskEvaluation(

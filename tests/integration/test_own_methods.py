@@ -41,6 +41,7 @@ class NearReference(TrainingMethod):
         return loss, (totals, {MODEL: own.memory})
 
 
+@pytest.mark.slow
 def test_a_users_method_trains_and_continues_with_its_frozen_model(directory: Path) -> None:
     reference = str(directory / "reference")
     tiny_run.run(directory, model_dir=reference, total_steps=2)

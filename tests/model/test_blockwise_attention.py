@@ -80,6 +80,7 @@ def test_a_prefix_is_seen_in_all_blocks(name):
     assert_same(gradient_of(blockwise(config), batch), gradient_of(config, batch))
 
 
+@pytest.mark.slow
 def test_blocks_on_a_mesh_give_the_same():
     config = TINY["t5_1_0"]
     batch = batch_for(config, 0)
@@ -207,6 +208,7 @@ def temporaries(length, implementation):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_length_and_not_with_its_square(monkeypatch):
     monkeypatch.setattr(blockwise_attention, "BLOCK_LENGTH", 512)
     assert temporaries(8192, "blockwise") < 4.5 * temporaries(2048, "blockwise")

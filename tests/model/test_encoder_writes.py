@@ -72,7 +72,7 @@ def test_a_batch_of_padded_prompts_is_continued_as_by_a_slow_loop(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("albert", "roberta")), "modernbert"],
+    ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("albert", "roberta", "modernbert"))],
 )
 def test_steps_with_a_cache_have_the_scores_of_whole_passes(name):
     model, *_ = built(name)
@@ -89,6 +89,7 @@ def test_steps_with_a_cache_have_the_scores_of_whole_passes(name):
         tokens = jnp.full(2, written[number], jnp.int32)
 
 
+@pytest.mark.slow
 def test_one_beam_of_a_search_is_greedy_and_more_find_no_less_likely_texts():
     model, graphdef, params = built("bert")
     generator = Generator(graphdef, MeshConfig().build(), is_decoder=False, start_id=MASK)

@@ -44,7 +44,13 @@ def model_of(which: str):
     return jax.jit(CONFIGS[which].build)(jax.random.key(0))
 
 
-@pytest.mark.parametrize("which", [*CONFIGS, "ensemble"])
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param(name, marks=() if name in ("decoder", "encoder_decoder") else pytest.mark.slow)
+        for name in (*CONFIGS, "ensemble")
+    ],
+)
 def test_beams_that_change_places_twice_go_on_as_their_tokens_do(which):
     model, prompts = model_of(which), jnp.asarray(np.random.default_rng(0).integers(3, 30, (2, 5)), jnp.int32)
     mask = jnp.ones((2, 5), jnp.int32).at[1, :2].set(0)

@@ -80,6 +80,7 @@ def test_an_experiment_checks_its_stages(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_step_is_that_of_the_rows_which_its_batch_has():
     """Three of four microbatches are filled: the same weights as from a batch of three."""
     model = replace(MODEL, dropout_rate=0.0)

@@ -137,6 +137,7 @@ def test_the_teachers_weights_are_an_argument_that_does_not_change_and_is_not_sa
     assert not any("teacher" in name for name in names)
 
 
+@pytest.mark.slow
 def test_the_teacher_and_the_weight_of_the_own_loss_change_the_step():
     config = replace(TINY["bert"], num_layers=1, task="masked_lm")
     batch = batch_for(config, 0)

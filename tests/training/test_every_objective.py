@@ -99,7 +99,10 @@ def twice(batch: Batch) -> Batch:
 
 
 # Models that other tests train in other ways anyway.
-SLOW = ("span corruption", "spans and their ends", "replaced tokens", "contiguous segments")
+SLOW = (
+    *("span corruption", "spans and their ends", "replaced tokens", "contiguous segments", "blank infilling"),
+    *("masked words from left to right", "language model of both directions"),
+)
 
 
 @pytest.mark.parametrize(

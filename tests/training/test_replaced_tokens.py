@@ -131,7 +131,8 @@ def test_the_gradient_is_that_of_both_losses_weighed() -> None:
     assert float(after["totals"].gradient_norm) == pytest.approx(float(wanted), rel=1e-4)
 
 
-@pytest.mark.parametrize("num_devices", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("num_devices", [1, 8])
 def test_parts_with_unequal_padding_give_the_step_of_the_whole(num_devices: int) -> None:
     # What is drawn differs by part, so this generator draws one word only.
     model = replace(MODEL, num_layers=1)

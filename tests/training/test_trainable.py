@@ -96,12 +96,13 @@ def test_the_state_of_trained_layers_has_only_theirs():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trainable",
     [
-        pytest.param(("*/layers[-1]/*",), marks=pytest.mark.slow),
+        ("*/layers[-1]/*",),
         ("*/layers[0]/*", "heads/*"),
-        pytest.param(("*/layers[1]/*", "*/scale"), marks=pytest.mark.slow),
+        ("*/layers[1]/*", "*/scale"),
     ],
 )
 def test_trained_layers_take_the_step_that_they_take_with_all_others(trainable):

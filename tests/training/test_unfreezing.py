@@ -174,11 +174,12 @@ def test_averages_begin_at_the_thaw_and_the_rate_is_that_of_the_run():
             np.testing.assert_allclose(np.median(changed[changed > 0]), float(RATE(7)), rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer",
     [
         Adafactor(momentum=0.9),
-        pytest.param(Lion(layer_decay=0.5, rates=(("heads/*", 2.0),)), marks=pytest.mark.slow),
+        Lion(layer_decay=0.5, rates=(("heads/*", 2.0),)),
     ],
 )
 def test_without_waiting_the_steps_are_those_of_the_optimizer(optimizer):
