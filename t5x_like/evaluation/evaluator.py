@@ -327,6 +327,11 @@ def write_results(
 
 
 def describe_model(config: Any, params: Any) -> dict[str, Any]:
-    """Return the architecture's name and the number of parameters, as ``scores.json`` has them."""
+    """Return the architecture's name and the number of parameters, as ``scores.json`` has them.
+
+    Args:
+      config: Configuration of the model.
+      params: Its weights.
+    """
     name = type(config).__name__.removesuffix("Config")
     return {"model": name, "parameters": parameters.count(params)}

@@ -75,6 +75,10 @@ class HeadPredictor:
     def scores(self, params: Any, questions: HeadQuestions) -> list[np.ndarray]:
         """Compute the head's outputs for each example, in order.
 
+        Args:
+          params: Weights of the model.
+          questions: Rows with their format.
+
         Returns:
           float32 arrays: [C] for classes and choices, [L, C] for tokens.
 
@@ -128,7 +132,12 @@ def _require_head(model: Any, questions: HeadQuestions) -> None:
 
 
 def missing_head(model: Any, head_format: HeadFormat) -> str:
-    """Describe the head that a head format needs; return an empty text if the model has it."""
+    """Describe the head that a head format needs; return an empty text if the model has it.
+
+    Args:
+      model: Model with its weights.
+      head_format: Format of the rows.
+    """
     kind, wanted = head_format.head.kind, head_format.num_outputs
     found = _num_outputs(model).get(kind)
     if found == wanted:

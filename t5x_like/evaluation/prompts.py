@@ -43,7 +43,12 @@ class PromptStyle:
         return self.question.replace("{inputs}", inputs)
 
     def format_example(self, inputs: str, targets: str) -> str:
-        """Return a question with its answer."""
+        """Return a question with its answer.
+
+        Args:
+          inputs: Input text of the question.
+          targets: Its answer.
+        """
         return (
             self.format_question(inputs) + self.answer_separator + self.answer.replace("{targets}", targets)
         )
@@ -87,9 +92,13 @@ class Prompter:
             )
 
     def prompt(self, number: int, inputs: str) -> Prompt:
-        """Make the prompt of the input with row number ``number``.
+        """Make the prompt of an input.
 
         Training rows with the same inputs are never used as examples.
+
+        Args:
+          number: Number of the row, which decides on its examples.
+          inputs: Input text.
         """
         examples = []
         for drawn in self._order(number):
@@ -114,7 +123,12 @@ class Prompter:
         return list(drawn)
 
     def write(self, prompt: Prompt, num_examples: int | None = None) -> str:
-        """Return the prompt's text with its last ``num_examples`` examples, by default with all."""
+        """Return the prompt's text.
+
+        Args:
+          prompt: The prompt.
+          num_examples: Number of last examples to show; None for all.
+        """
         count = len(prompt.examples) if num_examples is None else num_examples
         shown = prompt.examples[len(prompt.examples) - count :]
         return self.style.example_separator.join([*shown, prompt.question])

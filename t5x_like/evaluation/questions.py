@@ -140,6 +140,10 @@ def tasks_with_split(tasks: TaskSet, split: str) -> Mapping[str, Task]:
     """Return the tasks of a mixture that have a split, or all tasks if none has it.
 
     GLUE's mixture, for example, has tasks with only a test split.
+
+    Args:
+      tasks: Tasks of a mixture.
+      split: Name of the split.
     """
     return {name: task for name, task in tasks.tasks.items() if split in task.splits} or tasks.tasks
 
@@ -207,6 +211,10 @@ def published_rows(definition: Any, split: str) -> int | None:
     """Return the published number of rows of a benchmark's split.
 
     Returns ``None`` if the number is unknown, or if the wording drops or multiplies rows.
+
+    Args:
+      definition: Task.
+      split: Name of the split.
     """
     if not isinstance(definition, BenchmarkTask) or not isinstance(definition.files, SplitFiles):
         return None
@@ -320,6 +328,10 @@ def training_task_of(definition: PairsTask) -> PairsTask:
 
 def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterable[TextPair]:
     """Yield labeled rows of the training split, for few-shot examples and the most frequent answer.
+
+    Args:
+      definition: Task that is evaluated.
+      limit: Number of rows to read; None for all.
 
     Raises:
       ValueError: Bad rows.

@@ -129,17 +129,14 @@ class HeadRowPredictor:
 
     @property
     def batch_size(self) -> int:
-        """Implement ``RowPredictor``."""
         return self.predictor.batch_size
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``RowPredictor``."""
         return self.definition.input_columns
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Implement ``RowPredictor``."""
         head_format = self.definition.head_format()
         if head_format.tags_tokens or not head_format.answer_names:
             return ()
@@ -148,28 +145,22 @@ class HeadRowPredictor:
 
     @property
     def has_probabilities(self) -> bool:
-        """Implement ``RowPredictor``."""
         return not self.definition.head_format().predicts_number
 
     @property
     def can_generate(self) -> bool:
-        """Implement ``RowPredictor``."""
         return False
 
     def read(self, values: Mapping[str, Any]) -> LabeledRow:
-        """Implement ``RowPredictor``."""
         return self._labeled(self.definition.row_columns(values))
 
     def read_line(self, line: str) -> LabeledRow:
-        """Implement ``RowPredictor``."""
         return self._labeled(self.definition.line_columns(line))
 
     def input_text(self, row: LabeledRow) -> str:
-        """Implement ``RowPredictor``."""
         return row.input_text
 
     def predict(self, rows: Sequence[LabeledRow]) -> list[RowPrediction]:
-        """Implement ``RowPredictor``."""
         questions = questions_of(
             self.definition, list(rows), inputs_length=self.inputs_length, tokenizer=self.tokenizer
         )
@@ -248,41 +239,33 @@ class TextRowPredictor:
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``RowPredictor``."""
         return (TEXT,) if self.definition is None else self.definition.input_columns
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Implement ``RowPredictor``."""
         return self.definition.answers if self.definition and self.has_probabilities else ()
 
     @property
     def has_probabilities(self) -> bool:
-        """Implement ``RowPredictor``."""
         return self.method == "rank"
 
     @property
     def can_generate(self) -> bool:
-        """Implement ``RowPredictor``."""
         return self.method == "generate"
 
     def read(self, values: Mapping[str, Any]) -> str:
-        """Implement ``RowPredictor``."""
         if self.definition is not None:
             return self.definition.word_row(values)
         column_of(values, TEXT)
         return self.word(text_of(values, TEXT))
 
     def read_line(self, line: str) -> str:
-        """Implement ``RowPredictor``."""
         return self.word(line)
 
     def input_text(self, row: str) -> str:
-        """Implement ``RowPredictor``."""
         return row
 
     def predict(self, rows: Sequence[str]) -> list[RowPrediction]:
-        """Implement ``RowPredictor``."""
         plan = TextEvaluator(
             model=self.model,
             questions=Questions(

@@ -231,12 +231,22 @@ class Prediction(NamedTuple):
 
 
 def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Yield a prediction for each line, batch by batch; models with a head use it."""
+    """Yield a prediction for each line, batch by batch; models with a head use it.
+
+    Args:
+      run: Checkpoint and settings.
+      lines: Lines of text, or of JSON for several columns.
+    """
     yield from predict_lines(row_predictor(run), lines)
 
 
 def predict_lines(predictor: RowPredictor, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Yield a prediction for each line, batch by batch."""
+    """Yield a prediction for each line, batch by batch.
+
+    Args:
+      predictor: Model that predicts rows.
+      lines: Lines of text, or of JSON for several columns.
+    """
     lines = iter(lines)
     while batch := list(islice(lines, predictor.batch_size)):
         rows = [predictor.read_line(line) for line in batch]

@@ -68,7 +68,12 @@ def build_scores(
 
 
 def write_scores(directory: PathLike, found: Mapping[str, Any]) -> None:
-    """Write the result of ``build_scores`` to ``scores.json``."""
+    """Write the result of ``build_scores`` to ``scores.json``.
+
+    Args:
+      directory: Folder of the evaluation.
+      found: Scores.
+    """
     write_json(as_path(directory) / SCORES, found)
 
 
@@ -87,7 +92,12 @@ def read_scores(directory: PathLike) -> dict[str, Any]:
 
 
 def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dict[str, float | None]:
-    """Return scores of a ``scores.json`` by "task/metric", and optionally averages by "average/suite"."""
+    """Return scores of a ``scores.json`` by "task/metric", and optionally averages by "average/suite".
+
+    Args:
+      found: Contents of a ``scores.json``.
+      with_averages: Add the averages of suites.
+    """
     flat = {
         f"{task}/{name}": value
         for task, entry in found["tasks"].items()
@@ -111,7 +121,12 @@ def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
 
 
 def read_predictions(directory: PathLike, task: str) -> list[Row]:
-    """Read the rows of a task's ``predictions.jsonl``."""
+    """Read the rows of a task's ``predictions.jsonl``.
+
+    Args:
+      directory: Folder of the evaluation.
+      task: Name of the task.
+    """
     return list(read_jsonl(as_path(directory) / task / PREDICTIONS))
 
 

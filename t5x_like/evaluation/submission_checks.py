@@ -63,7 +63,12 @@ def check_files(files: Mapping[str, bytes]) -> SubmissionCheck:
 
 
 def check_file(form: SubmissionFile, content: bytes) -> tuple[list[str], int]:
-    """Return the faults of one file and its number of answers."""
+    """Return the faults of one file and its number of answers.
+
+    Args:
+      form: Form of the file.
+      content: Bytes of the file.
+    """
     try:
         lines = list(_table(content) if form.is_table else _objects(form, content))
     except UnicodeDecodeError as error:

@@ -99,6 +99,10 @@ def _numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def render(form: SubmissionFile, rows: Sequence[Row]) -> tuple[bytes, int]:
     """Return one file's bytes, and the number of predictions that are not valid answers.
 
+    Args:
+      form: Form of the file.
+      rows: Predictions of the task.
+
     Raises:
       ValueError: A row has no index.
     """

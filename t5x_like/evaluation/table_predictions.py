@@ -65,7 +65,12 @@ class TablePrediction:
         return [*added, self.scores_column]
 
     def cells(self, found: RowPrediction, predictor: RowPredictor) -> dict[str, Any]:
-        """Return the columns of a prediction."""
+        """Return the columns of a prediction.
+
+        Args:
+          found: Prediction of a row.
+          predictor: Model that predicted it.
+        """
         is_text = self.format in ("csv", "tsv")
         is_line = is_text and isinstance(found.prediction, list)
         cells: dict[str, Any] = {self.prediction_column: found.text if is_line else found.prediction}

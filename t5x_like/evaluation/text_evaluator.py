@@ -23,7 +23,12 @@ _LONGEST_NUMBER = 8
 
 
 def answer_length(model: TextModel, questions: Questions) -> int:
-    """Return the number of tokens to generate: the longest label with its end of sequence, or a default."""
+    """Return the number of tokens to generate: the longest label with its end of sequence, or a default.
+
+    Args:
+      model: Model that generates.
+      questions: Questions of a task.
+    """
     if questions.is_number:
         return _LONGEST_NUMBER
     if not questions.labels:

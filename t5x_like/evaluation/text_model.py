@@ -174,11 +174,16 @@ class TextModel:
     def encode_prompts(
         self, prompter: Prompter, prompts: Sequence[Prompt], *, length: int
     ) -> list[EncodedPrompt]:
-        """Encode prompts into at most ``length`` ids.
+        """Encode prompts that fit into a number of ids.
 
         Few-shot examples are dropped first, starting with the farthest; then the question is cut. A question that is
         followed by an end of sequence loses its end. A decoder's question loses its beginning, because its end asks for
         the answer.
+
+        Args:
+          prompter: Writes prompts with fewer examples.
+          prompts: Prompts with all examples.
+          length: Highest number of ids.
         """
         texts = [prompter.write(prompt) for prompt in prompts]
         length = min(length, self.max_positions or length)

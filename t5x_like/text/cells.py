@@ -48,6 +48,10 @@ def text_of(cells: Mapping[str, Any], column: str) -> str:
 def joined_text_of(cells: Mapping[str, Cell], column: str) -> str:
     """Return a cell that a head reads as text: words or classes of a list are joined by spaces, and null is empty.
 
+    Args:
+      cells: Cells of a row by column.
+      column: Name of the column.
+
     Raises:
       ValueError: The cell is an object other than SQuAD's answers, or a list of something else.
     """
@@ -90,6 +94,10 @@ def _joins_texts(text: str) -> bool:
 def references_of(cells: Mapping[str, Cell], column: str) -> tuple[str, ...]:
     """Return the texts of a cell: one, those of a list, or the answers of SQuAD's ``{"text": […]}``.
 
+    Args:
+      cells: Cells of a row by column.
+      column: Name of the column.
+
     Raises:
       ValueError: The cell is null, another object, or a list of something else; or the list is empty.
     """
@@ -108,6 +116,10 @@ def _squad_texts(cell: Cell) -> Any:
 
 def several(columns: Sequence[str], references: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return the only column with several references; None if each has one.
+
+    Args:
+      columns: Columns of a template, which may repeat.
+      references: Texts of each column.
 
     Raises:
       ValueError: Two columns have several, whose combinations mean nothing.

@@ -22,13 +22,24 @@ _MULTIRC_ANSWERS = ("False", "True")
 
 
 def lower_text(text: str, **unused: Any) -> str:
-    """Return the text in lower case."""
+    """Return the text in lower case.
+
+    Args:
+      text: Text to change.
+      **unused: Row and role of the text, which make no difference.
+    """
     del unused
     return text.lower()
 
 
 def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
-    """Return the number that a text represents, or ``default``."""
+    """Return the number that a text represents.
+
+    Args:
+      text: Text to read.
+      default: Result for a text that is no number.
+      **unused: Row and role of the text, which make no difference.
+    """
     del unused
     try:
         return float(text)
@@ -39,13 +50,26 @@ def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
 def string_label_to_class_id(
     text: str, label_classes: Sequence[str], default: int = -1, **unused: Any
 ) -> int:
-    """Return the index of a label, which must match exactly, or ``default``."""
+    """Return the index of a label, which must match exactly.
+
+    Args:
+      text: Text to read.
+      label_classes: Class names in the order of class ids.
+      default: Result for other texts.
+      **unused: Row and role of the text, which make no difference.
+    """
     del unused
     return label_classes.index(text) if text in label_classes else default
 
 
 def multirc(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:
-    """Return the class of one answer as ``value`` 0 or 1; for targets also its question as ``group``."""
+    """Return the class of one answer as ``value`` 0 or 1; for targets also its question as ``group``.
+
+    Args:
+      text: Generated or true answer.
+      example: Row of the text.
+      is_target: The text is the true one.
+    """
     found: dict[str, Any] = {"value": string_label_to_class_id(text, _MULTIRC_ANSWERS)}
     if is_target:
         found["group"] = _plain(_of(example, "idx/question"))
@@ -53,7 +77,13 @@ def multirc(text: str, example: Example | None = None, is_target: bool = False) 
 
 
 def record(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:
-    """Return the text as ``value``; for targets all correct answers, and the query as ``group``."""
+    """Return the text as ``value``; for targets all correct answers, and the query as ``group``.
+
+    Args:
+      text: Generated or true answer.
+      example: Row of the text.
+      is_target: The text is the true one.
+    """
     if not is_target:
         return {"value": text}
     group = tuple(_plain(_of(example, name)) for name in ("idx/passage", "idx/query"))
@@ -61,12 +91,24 @@ def record(text: str, example: Example | None = None, is_target: bool = False) -
 
 
 def qa(text: str, example: Example | None = None, is_target: bool = False) -> str | list[str]:
-    """Return the text; for targets all correct answers."""
+    """Return the text; for targets all correct answers.
+
+    Args:
+      text: Generated or true answer.
+      example: Row of the text.
+      is_target: The text is the true one.
+    """
     return texts_of(_of(example, "answers")) if is_target else text
 
 
 def span_qa(text: str, example: Example | None = None, is_target: bool = False) -> str | dict[str, Any]:
-    """Return text such as ``start: 3 end: 5``; for targets the correct answers and the context."""
+    """Return text such as ``start: 3 end: 5``; for targets the correct answers and the context.
+
+    Args:
+      text: Generated or true answer.
+      example: Row of the text.
+      is_target: The text is the true one.
+    """
     if not is_target:
         return text
     return {"answers": texts_of(_of(example, "answers")), "context": texts_of([_of(example, "context")])[0]}
@@ -77,6 +119,11 @@ def wsc_simple(text: str, example: Example | None = None, is_target: bool = Fals
 
     Determiners and case are ignored, as are missing or additional words, unless only one of both is a possessive
     (Raffel et al. 2020, §2.4: training rows have the correct referent as their target).
+
+    Args:
+      text: Generated or true answer.
+      example: Row of the text.
+      is_target: The text is the true one.
     """
     if is_target:
         return int(_of(example, "label"))

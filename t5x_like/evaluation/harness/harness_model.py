@@ -144,7 +144,13 @@ class HarnessModel(TemplateLM):
         add_special_tokens: bool | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> list[int]:
-        """Return the ids of a text, by default with those that begin it and, for an encoder, end it."""
+        """Return the ids of a text, by default with those that begin it and, for an encoder, end it.
+
+        Args:
+          string: Text to tokenize.
+          add_special_tokens: Add the ids that begin and end a text; None for the model's default.
+          **kwargs: Unused; the harness passes further settings.
+        """
         ids = self._loaded.tokenizer.encode(string)
         if add_special_tokens is False:
             return ids
@@ -174,6 +180,10 @@ class HarnessModel(TemplateLM):
         """Score whole texts, in windows if they are longer than the model can read.
 
         An encoder-decoder reads the text before a window as its input, and the window is the target.
+
+        Args:
+          requests: Requests of the harness with one text each.
+          disable_tqdm: Show no progress.
         """
         windows: list[LikelihoodRequest] = []
         counts = []
@@ -192,7 +202,12 @@ class HarnessModel(TemplateLM):
         return answers
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """Generate a continuation of each context, up to one of the task's stop texts."""
+        """Generate a continuation of each context, up to one of the task's stop texts.
+
+        Args:
+          requests: Requests of the harness with context and settings.
+          disable_tqdm: Show no progress.
+        """
         groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(_generation_of(request.args[1], self._max_gen_toks), []).append(number)
@@ -213,7 +228,12 @@ class HarnessModel(TemplateLM):
         return texts
 
     def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:  # noqa: ARG002
-        """Raise an error: chat templates are not supported."""
+        """Raise an error: chat templates are not supported.
+
+        Args:
+          chat_history: Unused.
+          add_generation_prompt: Unused.
+        """
         raise ValueError(
             "chat templates write special ids as text, and our vocabularies read text literally: leave "
             "apply_chat_template out"

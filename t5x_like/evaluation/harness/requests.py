@@ -142,7 +142,12 @@ class RequestRunner:
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Return ``text`` up to the first of ``stops``."""
+    """Return a text up to the first stop text in it.
+
+    Args:
+      text: Generated text.
+      stops: Stop texts.
+    """
     found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
     return text[: min(found)] if found else text
 

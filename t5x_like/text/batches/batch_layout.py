@@ -108,7 +108,12 @@ class BatchLayout(NamedTuple):
         return self.with_values(batch, rows)
 
     def with_values(self, batch: Batch, rows: Rows) -> Batch:
-        """Return a batch with the further fields and the declared streams of its examples."""
+        """Return a batch with the further fields and the declared streams of its examples.
+
+        Args:
+          batch: Batch of token streams.
+          rows: Examples of each row.
+        """
         length = batch.target_tokens.shape[-1]
         known = [_BY_EXAMPLE_FIELD[name] for name in self.spec.fields if name not in _LAID_OUT]
         batch = batch._replace(**{field.name: self._values(field, rows, length) for field in known})

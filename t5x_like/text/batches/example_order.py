@@ -49,7 +49,12 @@ class LoaderPosition(NamedTuple):
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any], names: Sequence[str]) -> "LoaderPosition":
-        """Restore a position from ``as_json``'s values and the tasks' names."""
+        """Restore a position.
+
+        Args:
+          written: Values of ``as_json``.
+          names: Names of the tasks in the loader's order.
+        """
         tasks = tuple((int(written["tasks"][name][0]), int(written["tasks"][name][1])) for name in names)
         return cls(int(written["window"]), tasks, tuple(float(written["shares"][name]) for name in names))
 

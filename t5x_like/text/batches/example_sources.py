@@ -33,19 +33,39 @@ class ExampleSource(Protocol):
         ...
 
     def remaining(self, epoch: int, position: int) -> int:
-        """Return the number of examples left in the current block from ``position`` on; 0 at its end."""
+        """Return the number of examples left in the current block; 0 at its end.
+
+        Args:
+          epoch: Number of the epoch.
+          position: Position of the next example.
+        """
         ...
 
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """Return the position after a block: in the same epoch, or position 0 of the next one."""
+        """Return the position after a block: in the same epoch, or position 0 of the next one.
+
+        Args:
+          epoch: Number of the epoch.
+          position: Position at the end of a block.
+        """
         ...
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """Return the examples at these positions of an epoch."""
+        """Return some examples of an epoch.
+
+        Args:
+          epoch: Number of the epoch.
+          positions: Positions of the examples.
+        """
         ...
 
     def release(self, epoch: int, position: int) -> None:
-        """Free memory of examples before this position, which won't be requested again."""
+        """Free memory of examples that won't be requested again.
+
+        Args:
+          epoch: Number of the epoch.
+          position: Position after those examples.
+        """
         ...
 
 
@@ -97,7 +117,12 @@ class ExampleMaker(NamedTuple):
     ids: VocabularyIds
 
     def make(self, texts: Sequence[Text], seeds: np.ndarray) -> list[Example]:
-        """Return one example per text; see ``Objective.make``."""
+        """Return one example per text.
+
+        Args:
+          texts: Texts of the objective's ``cut``.
+          seeds: Seed of each text, uint64 [N, 2].
+        """
         return self.objective.make(texts, seeds, self.lengths, self.ids)
 
 
@@ -259,7 +284,12 @@ class DecoderSource:
 
     @classmethod
     def spec_for(cls, prefix_attention: PrefixAttention, pairs: ExampleSpec) -> ExampleSpec:
-        """Return the properties of the joined examples of pairs."""
+        """Return the properties of the joined examples of pairs.
+
+        Args:
+          prefix_attention: Attention within inputs.
+          pairs: Properties of the pairs.
+        """
         spec = cls.SPEC if prefix_attention == "bidirectional" else SFT_SPEC
         return spec.with_streams(pairs.streams)
 

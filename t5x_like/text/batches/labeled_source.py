@@ -36,7 +36,12 @@ class LabeledSource(StoredSource[LabeledExamples]):
         return [self._stored.example(number) for number in self._numbers(epoch, positions).tolist()]
 
     def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
-        """Return the row lengths of these examples, int64 [N]."""
+        """Return the row lengths of these examples, int64 [N].
+
+        Args:
+          epoch: Number of the epoch.
+          positions: Positions of the examples.
+        """
         return self._sizes[self._numbers(epoch, positions)]
 
     def _numbers(self, epoch: int, positions: Sequence[int]) -> np.ndarray:

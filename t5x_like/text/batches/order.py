@@ -16,7 +16,12 @@ def key_of(*parts: object) -> np.ndarray:
 
 
 def shuffled(size: int, key: np.ndarray) -> np.ndarray:
-    """Return a permutation of ``range(size)`` by sorting raw bits, independent of NumPy's version."""
+    """Return a permutation of ``range(size)`` by sorting raw bits, independent of NumPy's version.
+
+    Args:
+      size: Number of elements.
+      key: Random key, uint64 [2].
+    """
     return np.argsort(np.random.Philox(key=key).random_raw(size), kind="stable")
 
 

@@ -100,7 +100,13 @@ def join_rows(parts: Sequence[Batch]) -> Batch:
 
 
 def take_rows(batch: Batch, start: int, end: int) -> Batch:
-    """Return rows ``start`` to ``end`` of a batch."""
+    """Return some rows of a batch.
+
+    Args:
+      batch: The batch.
+      start: First row.
+      end: Row after the last one.
+    """
     return batch.map(lambda _, stream: stream[start:end])
 
 

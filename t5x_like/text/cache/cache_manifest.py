@@ -118,7 +118,12 @@ def lengths_name(feature: str) -> str:
 
 
 def write_started(directory: str, contents: CacheContents) -> None:
-    """Record the contents of an unfinished cache, before any shard exists."""
+    """Record the contents of an unfinished cache, before any shard exists.
+
+    Args:
+      directory: Folder of the cache.
+      contents: Contents that the cache will have.
+    """
     if contents.ids.starts_word is not None:
         write_bytes(as_path(directory) / STARTS_WORD, array_bytes(contents.ids.starts_word))
     write_json(as_path(directory) / STARTED, contents.as_json())
@@ -131,7 +136,12 @@ def read_started(directory: str) -> CacheContents | None:
 
 
 def write_manifest(directory: str, manifest: Manifest) -> None:
-    """Write the manifest, which marks the cache as finished."""
+    """Write the manifest, which marks the cache as finished.
+
+    Args:
+      directory: Folder of the cache.
+      manifest: Contents and shards of the cache.
+    """
     value = {
         **manifest.contents.as_json(),
         "num_examples": manifest.num_examples,

@@ -17,6 +17,10 @@ _POLICY = "or open it with on_corruption='quarantine' to leave out what is damag
 def check_sizes(directory: str, manifest: Manifest) -> None:
     """Check that all shards exist and have their original size.
 
+    Args:
+      directory: Folder of the cache.
+      manifest: Its manifest.
+
     Raises:
       ValueError: A shard doesn't; the message names it.
     """
@@ -71,6 +75,10 @@ class Damage(NamedTuple):
 
 def find_damage(directory: str, manifest: Manifest) -> Damage:
     """Read and check every byte of a cache.
+
+    Args:
+      directory: Folder of the cache.
+      manifest: Its manifest.
 
     Raises:
       ValueError: An index is damaged, without which the positions of examples are unknown.

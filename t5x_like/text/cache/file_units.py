@@ -140,7 +140,12 @@ class FileUnit:
 
 
 def file_units(definition: FileTask[Any], split: str) -> list[FileUnit]:
-    """Return one unit of work for each file of a split."""
+    """Return one unit of work for each file of a split.
+
+    Args:
+      definition: Task of the files.
+      split: Name of the split.
+    """
     features = features_of(definition)
     return [
         FileUnit(definition=definition, file=file, number=index, features=features)

@@ -88,5 +88,10 @@ def decode(
 
 
 def record_sizes(lengths: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Return the bytes of each record, int64, from ``lengths`` [..., features]."""
+    """Return the bytes of each record, int64.
+
+    Args:
+      lengths: Length of each feature [..., features].
+      features: Features in this order.
+    """
     return lengths @ np.array([feature.row_bytes for feature in features], np.int64)

@@ -92,7 +92,12 @@ def start_cache(directory: str, contents: CacheContents) -> None:
 
 
 def kept_shards(directory: str, features: Sequence[Feature]) -> list[CacheShard]:
-    """Return the finished shards before the first unfinished one; later ones are written again."""
+    """Return the finished shards before the first unfinished one; later ones are written again.
+
+    Args:
+      directory: Folder of the cache.
+      features: Features of a record.
+    """
     kept: list[CacheShard] = []
     if not (as_path(directory) / STARTED).exists():
         return kept

@@ -49,7 +49,6 @@ class MultipleChoice(HeadFormat):
         return 4 if isinstance(self.choices, str) else len(self.choices)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         if isinstance(self.choices, str):
             choices = [as_text(choice) for choice in column_of(values, self.choices)]
         else:
@@ -68,13 +67,11 @@ class MultipleChoice(HeadFormat):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         if isinstance(self.choices, str):
             return (*columns_in(self.context), self.choices)
         return columns_in(self.context, *self.choices)
 
     def num_answers(self, num_choices: int) -> int:
-        """Implement ``HeadFormat``."""
         return num_choices
 
 
@@ -108,7 +105,6 @@ class CandidateRanking(HeadFormat):
         return Head("sequence_classification", 2)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         candidates = tuple(dict.fromkeys(map(as_text, column_of(values, self.candidates))))
         if not candidates:
             raise ValueError(f"{self.candidates} is empty; there is nothing to choose from")
@@ -124,13 +120,11 @@ class CandidateRanking(HeadFormat):
         )
 
     def is_labeled(self, row: LabeledRow) -> bool:
-        """Implement ``HeadFormat``."""
         return any(right >= 0 for right in row.rights)
 
     def examples_of(
         self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
     ) -> Iterable[LabeledExample]:
-        """Implement ``HeadFormat``."""
         return [
             LabeledExample((each,), origin, label=right)
             for each, right in zip(inputs, row.rights, strict=True)
@@ -149,7 +143,6 @@ class CandidateRanking(HeadFormat):
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
-        """Implement ``HeadFormat``."""
         return {"squad": squad, "trivia_qa": trivia_qa}
 
     def probabilities(
@@ -173,7 +166,7 @@ class CandidateRanking(HeadFormat):
         return np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
-        """Implement ``HeadFormat``."""
+        """Return no baseline: candidates are of one row alone."""
 
     def written_example(
         self, worded: Callable[[], Sequence[RowValues]], *, has_labels: bool

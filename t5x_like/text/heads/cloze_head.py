@@ -118,7 +118,6 @@ class Cloze(HeadFormat):
         )
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Implement ``HeadFormat``."""
         found = super().spec(num_choices)
         return found._replace(fields=("weights", "positions", "block_positions", "prefix", "label"))
 
@@ -171,7 +170,6 @@ class MaskedCloze(Cloze):
         )
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Implement ``HeadFormat``."""
         return HeadFormat.spec(self, num_choices)
 
 
@@ -208,21 +206,17 @@ class ClozeClassification(Cloze):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("cloze", len(self.classes))
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return self.classes
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return columns_in(self.pattern)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         left, right = (filled(part, values) for part in self.pattern.split(BLANK))
         return LabeledRow(
             texts=((left, right),),
@@ -237,11 +231,9 @@ class ClozeClassification(Cloze):
         return len(self.words or self.classes)
 
     def num_answers(self, num_choices: int) -> int:
-        """Implement ``HeadFormat``."""
         return num_choices
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
-        """Implement ``HeadFormat``."""
         return super().written(answer, labels or self.classes)
 
 

@@ -260,7 +260,13 @@ class HeadFormat(ABC):
             )
 
     def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
-        """Return special ids and maximum length of input rows; see ``input_format_of``."""
+        """Return special ids and maximum length of input rows.
+
+        Args:
+          tokenizer: Tokenizer of the model.
+          limit: Highest number of ids of a row.
+          framing: Special tokens around texts; None for those of the vocabulary.
+        """
         return input_format_of(tokenizer, limit, framing)
 
     def input_row(self, tokens: np.ndarray, second: int, input_format: InputFormat) -> Example:
@@ -399,7 +405,12 @@ class HeadFormat(ABC):
         return labels[answer] if labels and isinstance(answer, int) else answer
 
     def written_target(self, row: LabeledRow, labels: Sequence[str]) -> Any:
-        """Return the true label as text; see ``written``."""
+        """Return the true label as text.
+
+        Args:
+          row: Labeled row.
+          labels: Class names in the order of class ids.
+        """
         return self.written(self.target(row), labels)
 
 

@@ -179,6 +179,10 @@ def fit(sizes: Sequence[int], max_tokens: int) -> list[int]:
 
     >>> fit([10, 4], 9)
     [5, 4]
+
+    Args:
+      sizes: Number of tokens of each text, one or two.
+      max_tokens: Number of tokens to keep in all.
     """
     if sum(sizes) <= max_tokens:
         return list(sizes)
@@ -191,5 +195,10 @@ def fit(sizes: Sequence[int], max_tokens: int) -> list[int]:
 
 
 def num_input_ids(tokenizer: Any, input_format: InputFormat) -> int:
-    """Return the number of embeddings that inputs of heads need: of the sentinels only those of the format."""
+    """Return the number of embeddings that inputs of heads need: of the sentinels only those of the format.
+
+    Args:
+      tokenizer: Tokenizer of the model.
+      input_format: Special ids of input rows.
+    """
     return max(tokenizer.vocab_size - tokenizer.num_sentinels, input_format.num_embeddings)

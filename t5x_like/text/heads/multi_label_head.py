@@ -54,7 +54,6 @@ class MultiLabelClassification(SequenceClassification):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("sequence_classification", len(self.classes), "multi_label")
 
     @property
@@ -65,7 +64,6 @@ class MultiLabelClassification(SequenceClassification):
         return ", " if not any("," in name for name in self.classes) else "|"
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
         return LabeledRow(texts=(texts,), classes=self._classes_of(values.get(self.label)))
 
@@ -87,13 +85,11 @@ class MultiLabelClassification(SequenceClassification):
         return tuple(sorted(set(numbers)))
 
     def is_labeled(self, row: LabeledRow) -> bool:
-        """Implement ``HeadFormat``."""
         return row.classes is not None
 
     def examples_of(
         self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
     ) -> Iterable[LabeledExample]:
-        """Implement ``HeadFormat``."""
         classes = (UNLABELED,) if row.classes is None else row.classes
         return [LabeledExample(tuple(inputs), origin, classes=np.array(classes, np.int32))]
 
@@ -125,11 +121,9 @@ class MultiLabelClassification(SequenceClassification):
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
-        """Implement ``HeadFormat``."""
         return label_set_metrics(self.classes)
 
     def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
-        """Implement ``HeadFormat``."""
         return given or [self.metrics_by_name[name] for name in _DEFAULT_METRICS]
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer | None:
@@ -146,7 +140,6 @@ class MultiLabelClassification(SequenceClassification):
         return [(labels or self.classes)[number] for number in answer]
 
     def written_target(self, row: LabeledRow, labels: Sequence[str]) -> list[str]:
-        """Implement ``HeadFormat``."""
         del labels
         return self.target(row)
 

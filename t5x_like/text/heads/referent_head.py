@@ -54,7 +54,6 @@ class ReferentRanking(MaskedCloze):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("cloze", 2)
 
     @property
@@ -63,7 +62,6 @@ class ReferentRanking(MaskedCloze):
         return self.num_choices
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         row = self.prepare(values) if self.prepare else values
         text, referent = (as_text(column_of(row, name)).strip() for name in (self.text, self.referent))
         if text.count(BLANK) != 1:
@@ -104,7 +102,6 @@ class ReferentRanking(MaskedCloze):
     def examples_of(
         self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
     ) -> Iterable[LabeledExample]:
-        """Implement ``HeadFormat``."""
         """Compare the phrase with the others, as many at a time as an example has room for."""
         size, label = self.num_choices - 1, 0 if self.trains(row) else UNLABELED
         for start in range(1, max(len(inputs), 2), size):
@@ -134,12 +131,10 @@ class ReferentRanking(MaskedCloze):
         """Return None: a phrase is compared with others, any number of them."""
 
     def num_answers(self, num_choices: int) -> int:
-        """Implement ``HeadFormat``."""
         del num_choices
         return 2
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
-        """Implement ``HeadFormat``."""
         return super().written(answer, labels or _WRONG_RIGHT)
 
 

@@ -18,6 +18,10 @@ def columns_in(*templates: str) -> tuple[str, ...]:
 def filled(template: str, values: RowValues) -> str:
     """Fill a template with a row's columns.
 
+    Args:
+      template: Text with ``{column}``.
+      values: Cells of the row by column.
+
     Raises:
       ValueError: A column is missing, null, a list or an object.
     """
@@ -36,6 +40,10 @@ def as_text(value: Any) -> str:
 def column_of(values: RowValues, name: str) -> Any:
     """Return a cell.
 
+    Args:
+      values: Cells of the row by column.
+      name: Name of the column.
+
     Raises:
       ValueError: There is no such column, or it is null.
     """
@@ -48,6 +56,10 @@ def column_of(values: RowValues, name: str) -> Any:
 
 def number_in(values: RowValues, column: str) -> float:
     """Return a cell that is a finite number.
+
+    Args:
+      values: Cells of the row by column.
+      column: Name of the column.
 
     Raises:
       ValueError: There is no such column, or its cell is no such number.

@@ -38,41 +38,33 @@ class SequenceClassification(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("sequence_classification", len(self.classes))
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return self.classes
 
     @property
     def answer_names(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return self.classes
 
     @property
     def is_pair(self) -> bool:
-        """Implement ``HeadFormat``."""
         return len(self.texts) == 2
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return columns_in(*self.texts)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
         return LabeledRow(texts=(texts,), label=class_of(values, self.label, self.classes))
 
     def num_answers(self, num_choices: int) -> int:
-        """Implement ``HeadFormat``."""
         del num_choices
         return len(self.classes)
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
-        """Implement ``HeadFormat``."""
         return super().written(answer, labels or self.classes)
 
 
@@ -110,21 +102,17 @@ class Regression(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("sequence_classification", 1)
 
     @property
     def is_pair(self) -> bool:
-        """Implement ``HeadFormat``."""
         return len(self.texts) == 2
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return columns_in(*self.texts)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
         return LabeledRow(texts=(texts,), value=self._value(values))
 
@@ -142,13 +130,11 @@ class Regression(HeadFormat):
         return value
 
     def is_labeled(self, row: LabeledRow) -> bool:
-        """Implement ``HeadFormat``."""
         return not math.isnan(row.value)
 
     def examples_of(
         self, row: LabeledRow, origin: int, inputs: list[EncoderInput]
     ) -> Iterable[LabeledExample]:
-        """Implement ``HeadFormat``."""
         value = (row.value - self.mean) / self.deviation
         return [LabeledExample(tuple(inputs), origin, value=value)]
 
@@ -165,12 +151,10 @@ class Regression(HeadFormat):
 
     @property
     def output_scale(self) -> OutputScale:
-        """Implement ``HeadFormat``."""
         return OutputScale(self.mean, self.deviation)
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
-        """Implement ``HeadFormat``."""
         return number_metrics()
 
     def probabilities(
@@ -187,5 +171,4 @@ class Regression(HeadFormat):
         return float(np.mean([row.value for row in rows]))
 
     def target(self, row: LabeledRow) -> float:
-        """Implement ``HeadFormat``."""
         return row.value

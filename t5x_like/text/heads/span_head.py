@@ -17,7 +17,12 @@ _MAX_QUESTION_TOKENS = 64  # longer questions are cut, as in the code of Devlin 
 
 
 def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
-    """Return SQuAD 2.0's exact match and F1 (Rajpurkar et al. 2018); unanswerable questions need an empty answer."""
+    """Return SQuAD 2.0's exact match and F1 (Rajpurkar et al. 2018); unanswerable questions need an empty answer.
+
+    Args:
+      targets: All right answers of each question; none for an unanswerable one.
+      predictions: Answer texts.
+    """
     pairs = list(zip(targets, predictions, strict=True))
     answerable = [(answers, given) for answers, given in pairs if answers]
     num_right = sum(not answers and not normalize_squad(given) for answers, given in pairs)
@@ -50,16 +55,13 @@ class QuestionAnswering(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("question_answering", 2)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return columns_in(self.question, self.context)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         question, context = filled(self.question, values), filled(self.context, values)
         return LabeledRow(texts=((question, context),), answers=self._spans(values, context))
 
@@ -83,7 +85,6 @@ class QuestionAnswering(HeadFormat):
         return tuple(spans)
 
     def is_labeled(self, row: LabeledRow) -> bool:
-        """Implement ``HeadFormat``."""
         return row.answers is not None
 
     def encode(
@@ -115,7 +116,7 @@ class QuestionAnswering(HeadFormat):
         return {"squad": squad_or_none, "cmrc": metrics.cmrc, **with_answers}
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
-        """Implement ``HeadFormat``."""
+        """Return no baseline: answers are texts."""
 
     def target(self, row: LabeledRow) -> list[str]:
         """Return the texts of the answers."""

@@ -54,21 +54,17 @@ class TokenClassification(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """Implement ``HeadFormat``."""
         return Head("token_classification", len(self.classes))
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return self.classes
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``HeadFormat``."""
         return (self.tokens,)
 
     def read(self, values: RowValues) -> LabeledRow:
-        """Implement ``HeadFormat``."""
         words = _words(column_of(values, self.tokens), self.tokens)
         given = _listed(values.get(self.tags) or ())
         tags = tuple(
@@ -80,7 +76,6 @@ class TokenClassification(HeadFormat):
         return LabeledRow(texts=((),), words=words, tags=tags)
 
     def is_labeled(self, row: LabeledRow) -> bool:
-        """Implement ``HeadFormat``."""
         return any(tag >= 0 for tag in row.tags)
 
     def encode(
@@ -162,7 +157,7 @@ class TokenClassification(HeadFormat):
         return found
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
-        """Implement ``HeadFormat``."""
+        """Return no baseline: labels are of words."""
 
     def target(self, row: LabeledRow) -> list[str | None]:
         """Return the names of the words' classes; ``None`` for words without a label."""
@@ -175,7 +170,6 @@ class TokenClassification(HeadFormat):
         return [self.classes[number] for number in answer]
 
     def written_target(self, row: LabeledRow, labels: Sequence[str]) -> list[str | None]:
-        """Implement ``HeadFormat``."""
         del labels
         return self.target(row)
 

@@ -29,6 +29,10 @@ def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
     """Tokenize each word and each sign by itself, including a space before it.
 
     WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ if signs follow each other.
+
+    Args:
+      tokenizer: Tokenizer of the model.
+      texts: Texts to tokenize.
     """
     found = [list(_PIECE.finditer(text)) for text in texts]
     written = [

@@ -58,7 +58,15 @@ class PlainFiles(seqio.DataSource):
         shard_info: Any = None,
         **_: Any,
     ) -> tf.data.Dataset:
-        """Return the split's examples. They are never shuffled here: seqio shuffles after preprocessing."""
+        """Return the split's examples. They are never shuffled here: seqio shuffles after preprocessing.
+
+        Args:
+          split: Name of the split.
+          shuffle: Unused.
+          seed: Unused.
+          shard_info: Unused; every process reads all rows.
+          **_: Unused.
+        """
         del shuffle, seed, shard_info
         return tf.data.Dataset.from_generator(
             lambda: self._examples(split), output_signature=self._signature()
@@ -110,7 +118,11 @@ class BenchmarkRows(PlainFiles):
     def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, split: str = "train", **settings: Any
     ) -> tf.data.Dataset:
-        """Return the split's examples; see ``PlainFiles``.
+        """Return the split's examples.
+
+        Args:
+          split: Name of the split.
+          **settings: Arguments of ``PlainFiles.get_dataset``.
 
         Raises:
           ValueError: Files are missing. Raised here, because TensorFlow would hide it in a long message.

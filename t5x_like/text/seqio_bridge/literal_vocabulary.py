@@ -103,7 +103,12 @@ class LiteralVocabulary(seqio.Vocabulary):
 
 
 def encode_all(vocabulary: seqio.Vocabulary, texts: Sequence[str]) -> list[list[int]]:
-    """Encode many texts, without end of sequence, by the vocabulary's fastest method."""
+    """Encode many texts, without end of sequence, by the vocabulary's fastest method.
+
+    Args:
+      vocabulary: Vocabulary of seqio.
+      texts: Texts to tokenize.
+    """
     if isinstance(vocabulary, LiteralVocabulary):
         return vocabulary.encode_all(texts)
     return [list(vocabulary.encode(text)) for text in texts]

@@ -64,7 +64,12 @@ def _cut_at_random(num_items: tf.Tensor, num_parts: tf.Tensor, seed: tf.Tensor) 
 
 
 def roll(mask: tf.Tensor, seeds: Seeds) -> tf.Tensor:
-    """Apply ``noise_masks.rolled`` by an offset drawn from a combination of both seeds."""
+    """Apply ``noise_masks.rolled`` by an offset drawn from a combination of both seeds.
+
+    Args:
+      mask: Noise mask, bool [L].
+      seeds: Two seeds of TensorFlow.
+    """
     seed = tf.stack([seeds[0][0] + seeds[1][1], seeds[0][1] - seeds[1][0]])
     most = tf.maximum(tf.size(mask), 2)
     return tf.roll(mask, tf.random.stateless_uniform([], seed, maxval=most, dtype=tf.int32), axis=0)

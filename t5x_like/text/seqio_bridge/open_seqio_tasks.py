@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Open a task's inputs and targets from its own pipeline, in memory if they fit.
 
+    Args:
+      task: Task of seqio.
+      config: Configuration of the loader.
+
     Raises:
       ValueError: The task has no examples or no targets.
     """

@@ -27,7 +27,12 @@ Features = Mapping[str, seqio.Feature]
 
 
 def span_corruption(objective: SpanCorruption, *, together: int = DOCUMENTS_TOGETHER) -> Steps:
-    """Return the steps after tokenization; ``together=1`` doesn't concatenate documents."""
+    """Return the steps after tokenization.
+
+    Args:
+      objective: Span corruption.
+      together: Number of documents that are concatenated; 1 for none.
+    """
     return _denoising(objective.denoising, objective.raw_length, objective.lengths, together)
 
 
@@ -119,7 +124,12 @@ def concatenating(together: int) -> Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
-    """Cut each document into runs of ``length`` tokens; the last may be shorter."""
+    """Cut each document into runs of tokens; the last may be shorter.
+
+    Args:
+      dataset: Tokenized documents.
+      length: Tokens of a run.
+    """
 
     def split(example: dict[str, tf.Tensor]) -> tf.data.Dataset:
         tokens = example["targets"]
@@ -138,7 +148,13 @@ def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
 
 def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Denoising) -> tf.data.Dataset:
-    """Corrupt each run of tokens, seeded by ``seqio.map_seed_manager``."""
+    """Corrupt each run of tokens, seeded by ``seqio.map_seed_manager``.
+
+    Args:
+      dataset: Runs of tokens.
+      output_features: Features of the task, whose vocabulary has the sentinels.
+      objective: Noise and its replacement.
+    """
     vocab_size = output_features["targets"].vocabulary.vocab_size
 
     @seqio.map_over_dataset(num_seeds=1)
@@ -156,7 +172,12 @@ def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Deno
 
 
 def split_prefixes(dataset: tf.data.Dataset, objective: PrefixLM) -> tf.data.Dataset:
-    """Split each run of tokens in two, seeded by ``seqio.map_seed_manager``."""
+    """Split each run of tokens in two, seeded by ``seqio.map_seed_manager``.
+
+    Args:
+      dataset: Runs of tokens.
+      objective: Prefix language model.
+    """
 
     @seqio.map_over_dataset(num_seeds=1)
     def split(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:

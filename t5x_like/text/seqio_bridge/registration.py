@@ -52,34 +52,28 @@ class SeqioTasks:
         return seqio
 
     def knows(self, name: str) -> bool:
-        """See ``ForeignTasks``."""
         seqio = sys.modules.get("seqio")
         if seqio is None or name in self._added:
             return False
         return name in seqio.TaskRegistry.names() or name in seqio.MixtureRegistry.names()
 
     def names(self) -> tuple[list[str], list[str]]:
-        """See ``ForeignTasks``."""
         seqio = sys.modules.get("seqio")
         if seqio is None:
             return [], []
         return list(seqio.TaskRegistry.names()), list(seqio.MixtureRegistry.names())
 
     def names_of_tasks(self, name: str) -> list[str]:
-        """See ``ForeignTasks``."""
         return [task.name for task in tasks_of(name)]
 
     def rate_of(self, mixture: str, task: str) -> float:
-        """See ``ForeignTasks``."""
         rate = getattr(get(mixture), "get_rate", None)
         return 1.0 if rate is None else float(rate(get_task(task)))
 
     def task(self, name: str) -> ForeignTask:
-        """See ``ForeignTasks``."""
         return SeqioTask(name)
 
     def open_stream(self, name: str, spec: ExampleSpec, config: Any) -> Any:
-        """See ``ForeignTasks``."""
         self.flush(
             f"task {name!r} has over {config.max_tokens_in_memory} tokens; t5x-like cache tokenizes it once and needs "
             "nothing else. Reading it as a stream"

@@ -23,6 +23,10 @@ _LONGEST = 120
 def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
     """Return the fingerprint of a task's split, as named lines.
 
+    Args:
+      task: Task of seqio.
+      split: Name of the split.
+
     Raises:
       ValueError: There is no such split.
     """

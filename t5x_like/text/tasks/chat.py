@@ -74,7 +74,6 @@ class ChatTask(FileTask[Conversation]):
 
     @property
     def spec(self) -> ExampleSpec:
-        """Implement ``FileTask``."""
         return SFT_SPEC
 
     def features(self) -> tuple[Feature, ...]:
@@ -82,21 +81,17 @@ class ChatTask(FileTask[Conversation]):
         return TOKENS, ANSWERS
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """Implement ``FileTask``."""
         return visitor.chats(self)
 
     def shown(self, row: Conversation) -> dict[str, Any]:
-        """Implement ``FileTask``."""
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}
 
     def require_answers(self) -> None:
-        """Implement ``FileTask``."""
         raise ValueError(
             f"{self.name!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
         )
 
     def fingerprint(self) -> dict[str, str]:
-        """Implement ``FileTask``."""
         template = self.writing
         lines = {"kind": "conversations", "column": self.column}
         lines |= {f"turn of {role}": repr(turn) for role, turn in template.turns.items()}

@@ -196,13 +196,22 @@ class FileTask(ABC, Generic[ReadT]):
     def read_file(self, file: str, policy: RowPolicy) -> Iterator[ReadT]:
         """Yield the rows of one file.
 
+        Args:
+          file: Path of the file.
+          policy: Reaction to bad rows.
+
         Raises:
           ValueError: As ``read``.
         """
         return policy.good_rows(self._rows(file))
 
     def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
-        """Return an error for a split without a valid row."""
+        """Return an error for a split without a valid row.
+
+        Args:
+          split: Name of the split.
+          policy: Policy that skipped bad rows; None if there were no rows.
+        """
         files = find_files(self.files[split])
         where = f"{files[0]}{f' and {len(files) - 1} more files' if files[1:] else ''}"
         reason = policy if policy and policy.num_skipped else "there is no row in it"

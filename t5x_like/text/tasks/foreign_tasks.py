@@ -82,7 +82,12 @@ class ForeignTasks(Protocol):
         ...
 
     def rate_of(self, mixture: str, task: str) -> float:
-        """Return the rate of a task in a mixture."""
+        """Return the rate of a task in a mixture.
+
+        Args:
+          mixture: Name of the mixture.
+          task: Name of one of its tasks.
+        """
         ...
 
     def task(self, name: str) -> ForeignTask:

@@ -70,7 +70,6 @@ class PairsTask(FileTask[TextPair]):
 
     @property
     def declared_streams(self) -> tuple[DataField, ...]:
-        """Implement ``FileTask``."""
         return tuple(DataField(name, "example", dtype="float32", padding=math.nan) for name in self.streams)
 
     def _stream_lines(self) -> dict[str, str]:
@@ -130,7 +129,7 @@ class PairsTask(FileTask[TextPair]):
 
     @abstractmethod
     def word_question(self, line: str) -> str:
-        """Implement ``FileTask``."""
+        """Return a user's line as input for a model, worded as in training."""
 
     @abstractmethod
     def head_metrics(self) -> Sequence[MetricFunction]:
@@ -213,15 +212,12 @@ class PairsTask(FileTask[TextPair]):
 
     @property
     def spec(self) -> ExampleSpec:
-        """Implement ``FileTask``."""
         return PAIRS.with_streams(self.declared_streams)
 
     def features(self) -> tuple[Feature, ...]:
-        """Implement ``FileTask``."""
         return INPUTS, TARGETS, *(Feature(name=each, dtype="float32") for each in self.streams)
 
     def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
-        """Implement ``FileTask``."""
         tokenizer = self.tokenizer
         inputs = tokenizer.encode_all([row.inputs for row in rows])
         targets = tokenizer.encode_all([row.targets for row in rows])
@@ -231,11 +227,9 @@ class PairsTask(FileTask[TextPair]):
         ]
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """Implement ``FileTask``."""
         return visitor.pairs(self)
 
     def shown(self, row: TextPair) -> dict[str, Any]:
-        """Implement ``FileTask``."""
         return dict(row.row)
 
 
@@ -270,7 +264,14 @@ def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str
 
 
 def needs_columns(task: str, columns: Sequence[str], line: str, problem: str) -> ValueError:
-    """Return an error for a user's line that isn't an object with the columns of a task's input."""
+    """Return an error for a user's line that isn't an object with the columns of a task's input.
+
+    Args:
+      task: Name of the task.
+      columns: Columns of its input.
+      line: Line that the user gave.
+      problem: Reason that the line doesn't fit.
+    """
     example = json.dumps(dict.fromkeys(columns, "…"), ensure_ascii=False)
     count = f"{len(columns)} column{'s' * (len(columns) != 1)}"
     return ValueError(

@@ -107,7 +107,6 @@ class PretrainingTask(FileTask[Document]):
         return self.spans_column is not None or self.word_segmentation is not None
 
     def tokenize(self, rows: Sequence[Document]) -> list[Mapping[str, Any]]:
-        """Implement ``FileTask``."""
         tokenizer = self.tokenizer
         if self.word_segmentation is not None:
             rows = [row._replace(spans=word_spans(row.text)) for row in rows]
@@ -118,7 +117,6 @@ class PretrainingTask(FileTask[Document]):
         return [{"tokens": ids} for ids in tokenizer.encode_all([row.text for row in rows])]
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """Implement ``FileTask``."""
         return visitor.documents(self)
 
     def shown(self, row: Document) -> None:
@@ -126,7 +124,6 @@ class PretrainingTask(FileTask[Document]):
         del row
 
     def require_answers(self) -> None:
-        """Implement ``FileTask``."""
         raise ValueError(f"{self.name!r} is a pretraining task: measure its loss, it has no answers to score")
 
     def fingerprint(self) -> dict[str, str]:

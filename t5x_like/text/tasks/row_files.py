@@ -231,6 +231,10 @@ def cells_of(value: Mapping[str, Any], place: str) -> Row:
 
     NaN becomes null: pandas writes a missing value so.
 
+    Args:
+      value: Row of a file.
+      place: File and line.
+
     Raises:
       ValueError: A cell holds what is no text of Unicode.
     """
@@ -291,6 +295,10 @@ def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawR
 
 def table_batches(stream: Any, *, is_parquet: bool) -> Iterable[Any]:
     """Return the record batches of a parquet or Arrow file; the latter as a stream or with a footer.
+
+    Args:
+      stream: Open file.
+      is_parquet: The file is parquet, not Arrow.
 
     Raises:
       pyarrow.ArrowException, OSError: It is another kind of file, or damaged.

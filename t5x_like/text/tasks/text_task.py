@@ -152,7 +152,6 @@ class TextTask(PairsTask):
         return (*super().features(), *ends)
 
     def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
-        """Implement ``FileTask``."""
         if self.reference == "first":
             return super().tokenize(rows)
         texts = [row.extras.get("references", (row.targets,)) for row in rows]
@@ -167,13 +166,11 @@ class TextTask(PairsTask):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """Implement ``PairsTask``."""
         if self.head is not None:
             return self.head.input_columns
         return tuple(dict.fromkeys(Template(self.input_template).fields))
 
     def word_row(self, values: Mapping[str, Any]) -> str:
-        """Implement ``PairsTask``."""
         template = Template(self.input_template)
         if missing := template.missing(values):
             raise ValueError(missing)
@@ -181,7 +178,6 @@ class TextTask(PairsTask):
         return template.fill({column: text_of(cells, column) for column in template.fields})
 
     def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Implement ``PairsTask``."""
         if self.head is None:
             return {"inputs": self.word_row(values)}
         labels = self.head.label_columns
@@ -204,7 +200,6 @@ class TextTask(PairsTask):
         return SequenceClassification(texts=("{inputs}",), classes=tuple(self.labels), label="targets")
 
     def head_metrics(self) -> Sequence[MetricFunction]:
-        """Implement ``PairsTask``."""
         head_format = self.head_format()
         if self.postprocess is not None:
             raise ValueError(self._no_postprocessing_of_heads)
@@ -237,7 +232,6 @@ class TextTask(PairsTask):
         return {"inputs": self.word_question(line)}
 
     def fingerprint(self) -> dict[str, str]:
-        """Implement ``PairsTask``."""
         lines = {"kind": "text to text", "input_template": repr(self.input_template)}
         lines["target_template"] = repr(self.target_template)
         lines["label_words"] = repr(dict(sorted(self.label_words.items())))
@@ -251,7 +245,6 @@ class TextTask(PairsTask):
         return lines if self.delimiter == "," else lines | {"delimiter": self.delimiter}
 
     def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
-        """Implement ``FileTask``."""
         error = super().none_usable(split, policy)
         return ValueError(f"{error}; row_filter={dict(self.row_filter)}") if self.row_filter else error
 

@@ -43,7 +43,13 @@ def added_tokens(
 def ordinary_contents(
     configuration: Mapping[str, Any], ids: Mapping[str, int], pieces: Mapping[str, int]
 ) -> list[str]:
-    """Return added tokens that are text, and no pieces; arguments are those of ``added_tokens``."""
+    """Return added tokens that are text, and no pieces.
+
+    Args:
+      configuration: Content of a ``tokenizer_config.json``, with that of a ``special_tokens_map.json``.
+      ids: Content of an ``added_tokens.json``.
+      pieces: Id of each piece of the vocabulary's own file.
+    """
     return [
         token["content"]
         for token in added_tokens(configuration, ids, pieces)

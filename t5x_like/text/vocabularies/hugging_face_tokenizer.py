@@ -120,7 +120,6 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._pieces.get(number, f"<{number}>")
 
     def starts_word(self) -> np.ndarray | None:
-        """Implement ``Tokenizer``."""
         pieces = [self.piece(number) for number in range(self.vocab_size)]
         with refusing_damage(self.name):
             begins = word_starts(self.definition, pieces)

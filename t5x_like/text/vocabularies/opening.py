@@ -67,6 +67,10 @@ def padded_vocab_size(vocabulary: str, num_sentinels: int = 100) -> int:
     >>> padded_vocab_size("bytes")  # 256 bytes, 3 special ids and 100 sentinels
     384
 
+    Args:
+      vocabulary: Name or path of the vocabulary.
+      num_sentinels: Sentinel ids that are added to it.
+
     Raises:
       ValueError: The vocabulary can't be opened.
     """

@@ -97,7 +97,6 @@ class TiktokenTokenizer(Tokenizer):
         return self._names.get(number, f"<{number}>")
 
     def starts_word(self) -> np.ndarray:
-        """Implement ``Tokenizer``."""
         begins = [self._bytes_of.get(number, b" ")[:1] in _WHITE_SPACE for number in range(self.vocab_size)]
         return np.array(begins, bool)
 
@@ -108,6 +107,10 @@ class TiktokenTokenizer(Tokenizer):
 
 def open_by_name(name: str, num_sentinels: int) -> TiktokenTokenizer:
     """Open a published encoding from ``TIKTOKEN_CACHE_DIR``, or download it.
+
+    Args:
+      name: Name of the encoding.
+      num_sentinels: Sentinel ids that are added to it.
 
     Raises:
       ValueError: It can't be downloaded.

@@ -211,7 +211,12 @@ def check_ids(name: str, numbers: Mapping[Any, Any]) -> None:
 
 
 def pad_size(vocab_size: int, multiple: int = 128) -> int:
-    """Return the next multiple: the rows of an embedding that must be divisible among devices."""
+    """Return the next multiple: the rows of an embedding that must be divisible among devices.
+
+    Args:
+      vocab_size: Number of ids.
+      multiple: Divisor of the result.
+    """
     return -(-vocab_size // multiple) * multiple
 
 
@@ -240,7 +245,12 @@ def _last_space(text: str, start: int, end: int) -> int | None:
 
 
 def visible(ids: Sequence[int], special: SpecialTokenIds) -> list[int]:
-    """Return ids without those that have no text: pad, eos, bos, cls and sep."""
+    """Return ids without those that have no text: pad, eos, bos, cls and sep.
+
+    Args:
+      ids: Token ids.
+      special: Special ids of the vocabulary.
+    """
     invisible = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unknown}
     return [number for number in ids if number not in invisible]
 

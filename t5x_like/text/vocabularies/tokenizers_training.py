@@ -248,7 +248,14 @@ def _write_byte_pair(trained: dict[str, Any], output: PathLike, *, lower_case: b
 def corpus_of(
     inputs: str | Sequence[str], *, max_lines: int | None = None, seed: int = 0, progress: bool = False
 ) -> Corpus:
-    """Return the text to train these vocabularies on; see ``Corpus``."""
+    """Return the text to train these vocabularies on.
+
+    Args:
+      inputs: Text files.
+      max_lines: Number of lines to draw; None for all.
+      seed: Seed of the draw.
+      progress: Show progress.
+    """
     return Corpus(inputs, max_bytes=_MAX_BYTES, max_lines=max_lines, seed=seed, progress=progress)
 
 

@@ -105,7 +105,12 @@ def _where(error: UnicodeDecodeError, offset: int) -> str:
 
 
 def cut(text: str, max_bytes: int) -> Iterator[str]:
-    """Divide a text into non-empty parts of at most ``max_bytes`` bytes, at spaces where possible."""
+    """Divide a text into non-empty parts, at spaces where possible.
+
+    Args:
+      text: Text to divide.
+      max_bytes: Highest number of bytes of a part.
+    """
     max_characters = max_bytes // 4  # a character has at most 4 bytes
     while len(text) > max_characters and len(text.encode("utf-8")) > max_bytes:
         end = text.rfind(" ", 1, max_characters)
