@@ -144,7 +144,13 @@ def convert(
     *,
     check: Callable[[PlacedT], object] | None = None,
 ) -> Iterator[MadeT | BadRow]:
-    """Yield the row that ``make`` returns for each good row; see ``expand`` for the arguments."""
+    """Yield the row that a function returns for each good row; bad rows stay.
+
+    Args:
+      rows: Good and bad rows, each with its location.
+      make: Function from a good row to another. Its ``ValueError`` is the reason of a bad row.
+      check: Function of a good row that raises errors of the whole file.
+    """
     return expand(rows, lambda row: (make(row),), check=check)
 
 
