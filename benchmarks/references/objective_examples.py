@@ -1,6 +1,7 @@
 """Examples of T5's objectives: of given seeds and masks, and of whole seqio tasks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from t5x_like.text.seqio_bridge import preprocessors
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 
-_MANY_SENTINELS = IDS._replace(num_sentinels=2000)
+_MANY_SENTINELS = replace(IDS, num_sentinels=2000)
 
 # Words that replace noise are drawn.
 _WORDS_CHANGE = ("random", "gathered", "deshuffle", "bert_style")

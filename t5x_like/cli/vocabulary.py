@@ -151,7 +151,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _describe(tokenizer: Tokenizer) -> str:
-    ids, own = ids_of(tokenizer), tokenizer.special._asdict()
+    ids, own = ids_of(tokenizer), tokenizer.special.by_role
     lent = [
         name for name in ("mask", "cls", "sep", "bos") if own[name] is None and getattr(ids, name) is not None
     ]

@@ -18,8 +18,9 @@ from t5x_like.evaluation.questions import load_questions, load_seqio_questions, 
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
 from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_evaluator import TextEvaluator
-from t5x_like.evaluation.text_model import TextCodec, TextModel
+from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.inference.prompt_encoder import TextCodec
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
@@ -190,7 +191,7 @@ class TaskEvaluation:
             questions = load_questions(task, self.split, limit=self.limit, policy=policy)
             skipped = policy.described()
             model = model_with(task.tokenizer)
-        prompt_length = self.inputs_length + (model.begin_id is not None)
+        prompt_length = self.inputs_length + len(model.prompt_encoder.prefix_ids)
         answer = self.targets_length if self.method == "rank" else self.generation.max_new_tokens
         model.check_length(
             config, prompt=prompt_length, answer=answer, what=f"task {task.name!r}, with its answers,"

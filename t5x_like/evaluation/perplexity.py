@@ -170,7 +170,7 @@ def _measure_in_order(
 
 
 def _windows(model: Checkpoint, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_TextWindow]:
-    begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
+    begin = model.prompt_encoder.with_special_ids([])
     for index, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
         count = len(ids) - 1  # each input has the next token as its target

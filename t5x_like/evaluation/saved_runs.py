@@ -290,7 +290,7 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
             spans=run.spans,
         )
     model = _text_model(opened.config, mesh, run.task, definition)
-    length = run.inputs_length + (model.begin_id is not None)
+    length = run.inputs_length + len(model.prompt_encoder.prefix_ids)
     method, targets_length = run.method or "generate", run.targets_length or _TARGETS_LENGTH
     if method == "rank" and not getattr(definition, "answers", ()):
         raise ValueError(f"task {run.task!r} has open answers, there is nothing to rank; use method=generate")
@@ -317,5 +317,6 @@ def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel
         return TextModel.as_trained(config, mesh, seqio_codec(task))
     model = TextModel.as_trained(config, mesh, definition.tokenizer)
     # A decoder of plain text continues a prompt. After an end it would begin another document.
-    continues = model.is_decoder and not isinstance(definition, PairsTask)
-    return replace(model, ends_prompts=False) if continues else model
+    if not model.is_decoder or isinstance(definition, PairsTask):
+        return model
+    return replace(model, prompt_encoder=replace(model.prompt_encoder, suffix_ids=()))

@@ -88,7 +88,7 @@ class TextEvaluator:
         rows = self.questions.rows
         encoded = [(row.input_ids, row.inputs) for row in rows if row.input_ids is not None]
         if encoded:
-            begin = [] if self.model.begin_id is None else [self.model.begin_id]
+            begin = self.model.prompt_encoder.prefix_ids
             return [EncodedPrompt(np.array([*begin, *ids], np.int32), text) for ids, text in encoded]
         prompts = [self.prompter.prompt(row.number, row.inputs) for row in rows]
         return self.model.encode_prompts(self.prompter, prompts, length=self.prompt_length)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.sharding import Mesh
@@ -12,6 +12,7 @@ from t5x_like.evaluation.prompts import Prompt, Prompter
 from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.length_batches import Ids
+from t5x_like.inference.prompt_encoder import PromptEncoder, TextCodec
 from t5x_like.inference.scorer import (
     LikelihoodRequest,
     Likelihoods,
@@ -26,25 +27,7 @@ from t5x_like.model.model_traits import learned_positions
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
-from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
-
-
-class TextCodec(Protocol):
-    """Protocol of our tokenizers and of ``seqio_bridge.evaluation_rows.SeqioCodec``."""
-
-    @property
-    def special(self) -> SpecialTokenIds:
-        """Special ids, such as the end of sequence."""
-        ...
-
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of texts, without an end of sequence."""
-        ...
-
-    def decode(self, ids: list[int]) -> str:
-        """Return the text of ids."""
-        ...
 
 
 class EncodedPrompt(NamedTuple):
@@ -72,11 +55,9 @@ class TextModel:
       mesh: Devices.
       vocab_size: Size of the model's vocabulary.
       is_decoder: True for decoder-only models, False for encoder-decoders.
-      tokenizer: Text to ids and back.
+      prompt_encoder: Encoder of inputs. If they end with an end of sequence, as in fine-tuning, so do answers.
       start_id: First input id of an encoder-decoder's decoder; the mask of an encoder that writes.
       end_ids: Ids that end a text; the first one is written after targets.
-      begin_id: Id that begins every input, if the model needs one.
-      ends_prompts: Prompts and answers end with an end of sequence, as in fine-tuning. Encoder-decoders always need it.
       is_encoder: True for encoders that write.
       depends_on_places: See ``StackConfig``; such encoders can't score answers.
       max_positions: Learned positions of a decoder, for prompt and answer together; None if nothing limits them.
@@ -86,20 +67,27 @@ class TextModel:
     mesh: Mesh
     vocab_size: int
     is_decoder: bool
-    tokenizer: TextCodec
+    prompt_encoder: PromptEncoder
     start_id: int
     end_ids: tuple[int, ...]
-    begin_id: int | None
-    ends_prompts: bool
     is_encoder: bool = False
     depends_on_places: bool = False
     max_positions: int | None = None
 
     def __post_init__(self) -> None:
-        named = {"start_id": self.start_id, "begin_id": self.begin_id, "end_ids": self.end_ids}
-        for name, ids in named.items():
-            if ids is not None:
-                check_token_ids(ids, f"{name} of {self.tokenizer}", self.vocab_size)
+        encoder = self.prompt_encoder
+        ids = (self.start_id, *self.end_ids, *encoder.prefix_ids, *encoder.suffix_ids)
+        check_token_ids(ids, f"the special ids of {self.tokenizer}", self.vocab_size)
+
+    @property
+    def tokenizer(self) -> TextCodec:
+        """Text to ids and back."""
+        return self.prompt_encoder.tokenizer
+
+    @property
+    def continues(self) -> bool:
+        """True for a decoder whose prompts have no end: it continues their text."""
+        return self.is_decoder and not self.prompt_encoder.suffix_ids
 
     @classmethod
     def as_trained(cls, config: Any, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
@@ -116,12 +104,12 @@ class TextModel:
         graphdef, shapes, _ = parameters.abstract(config)
         model = first_member(parameters.merge(graphdef, shapes))
         family = family_of(model)
-        start, end, begin = SHIFTED_IN, tokenizer.special.eos, None
+        start, end, prefix = SHIFTED_IN, tokenizer.special.eos, (SHIFTED_IN,)
         if family == "encoder":
             ids = ids_of(tokenizer)
-            start, end, begin = ids.mask, ids.sep, ids.cls
-        elif family != "encoder_decoder":
-            begin = SHIFTED_IN
+            start, end, prefix = ids.mask, ids.sep, () if ids.cls is None else (ids.cls,)
+        elif family == "encoder_decoder":
+            prefix = ()
         if end is None or start is None:
             raise ValueError(f"{tokenizer} has no end of sequence, which targets need")
         return cls(
@@ -130,11 +118,9 @@ class TextModel:
             vocab_size=config.vocab_size,
             is_decoder=family not in ("encoder", "encoder_decoder"),
             max_positions=_learned_positions(model, config),
-            tokenizer=tokenizer,
+            prompt_encoder=PromptEncoder(tokenizer=tokenizer, prefix_ids=prefix, suffix_ids=(end,)),
             start_id=start,
             end_ids=(end,),
-            begin_id=begin,
-            ends_prompts=True,
             is_encoder=family == "encoder",
             depends_on_places=family == "encoder" and model.config.stack.depends_on_places,
         )
@@ -142,18 +128,15 @@ class TextModel:
     @classmethod
     def of_checkpoint(cls, model: Checkpoint) -> "TextModel":
         """Make a model that reads prompts as its checkpoint's own files say."""
-        is_decoder = model.kind == "decoder"
         return cls(
             graphdef=model.graphdef,
             mesh=model.mesh,
             vocab_size=model.config.vocab_size,
-            is_decoder=is_decoder,
+            is_decoder=model.kind == "decoder",
             max_positions=_learned_positions(model.model, model.config),
-            tokenizer=model.tokenizer,
-            start_id=model.start_id,
+            prompt_encoder=model.prompt_encoder,
+            start_id=model.special_ids.decoder_start,
             end_ids=model.end_ids,
-            begin_id=model.begin_id,
-            ends_prompts=not is_decoder,
         )
 
     def check_length(self, config: Any, *, prompt: int, answer: int, what: str) -> None:
@@ -195,7 +178,7 @@ class TextModel:
     def _fit(
         self, prompter: Prompter, prompt: Prompt, text: str, ids: list[int], length: int
     ) -> EncodedPrompt:
-        available = length - len(self._with_special_ids([]))
+        available = length - len(self.prompt_encoder.with_special_ids([]))
         shown = len(prompt.examples)
         while len(ids) > available and shown:
             shown -= 1
@@ -203,15 +186,9 @@ class TextModel:
             (ids,) = self.tokenizer.encode_all([text])
         cut = max(len(ids) - available, 0)
         if cut:
-            ids = ids[:available] if self.ends_prompts else ids[cut:]
-        whole = np.array(self._with_special_ids(ids), np.int32)
+            ids = ids[cut:] if self.continues else ids[:available]
+        whole = np.array(self.prompt_encoder.with_special_ids(ids), np.int32)
         return EncodedPrompt(whole, text, cut, len(prompt.examples) - shown)
-
-    def _with_special_ids(self, ids: list[int]) -> list[int]:
-        begin = [] if self.begin_id is None else [self.begin_id]
-        if self.ends_prompts:
-            return [*begin, *ids, *self.end_ids[:1]]
-        return begin + ids if begin or ids else list(self.end_ids[:1])
 
     def requests(
         self, prompts: Sequence[EncodedPrompt], answers: Sequence[str], *, length: int, separator: str = " "
@@ -227,7 +204,7 @@ class TextModel:
           length: Tokens of an answer, at most.
           separator: Separator of prompt and answer.
         """
-        if self.ends_prompts:
+        if not self.continues:
             return [
                 LikelihoodRequest(prompt.ids, [*ids[: length - 1], *self.end_ids[:1]])
                 for prompt, ids in zip(prompts, self.tokenizer.encode_all(answers), strict=True)

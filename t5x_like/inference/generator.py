@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from t5x_like.batch import bucket_length
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
@@ -180,7 +181,8 @@ class Generator:
           batch_size: Rows of the compiled program.
           limit: Longest prompt in tokens.
         """
-        padded = pad_prompts(prompts, batch_size=batch_size, limit=limit, on_the_left=self._is_decoder)
+        length = bucket_length(max(map(len, prompts)), limit)
+        padded = pad_prompts(prompts, length=length, batch_size=batch_size, on_the_left=self._is_decoder)
         placed = place_rows(padded, self._mesh)
         tokens = np.asarray(self._generate(params, *placed, config=config, end_ids=tuple(end_ids)))
         return [_before_end(row, end_ids) for row in tokens[: len(prompts)].tolist()]

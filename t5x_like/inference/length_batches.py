@@ -7,11 +7,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.batch import Batch, bucket_length
+from t5x_like.batch import Batch
 from t5x_like.partitioning.shard import place, row_share
 
 Result = TypeVar("Result")
 Ids = Sequence[int] | np.ndarray
+
+_LENGTH_MULTIPLE = 32  # tokens
 
 
 def length_batches(sizes: Sequence[int] | np.ndarray, batch_size: int) -> Iterator[list[int]]:
@@ -44,20 +46,39 @@ def run_by_length(
     return [results[number] for number in range(len(results))]
 
 
+def round_length(length: int, longest: int | None = None) -> int:
+    """Return the next multiple of 32, so that nearby lengths share one compiled program.
+
+    Args:
+      length: Number of tokens; a length of 0 becomes one multiple.
+      longest: Number of tokens that a model has positions for. A round length beyond it is cut, but never ``length``.
+    """
+    rounded = -(-max(length, 1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+    return rounded if longest is None else max(min(rounded, longest), length)
+
+
 def pad_prompts(
-    prompts: Sequence[Ids], *, batch_size: int, limit: int, on_the_left: bool = False
+    prompts: Sequence[Ids] | np.ndarray,
+    *,
+    length: int,
+    batch_size: int | None = None,
+    fill: int = 0,
+    on_the_left: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return tokens and mask, int32 [B, L], of padded prompts.
 
     Args:
       prompts: Ids of prompts.
-      batch_size: Number of rows. Rows beyond the prompts have one token, because rows without any give not-a-number.
-      limit: Longest bucket (see ``bucket_length``).
+      length: Number of columns.
+      batch_size: Number of rows, with one token in those without any, which would give not-a-number. One row for each
+        prompt, as it is, if not given.
+      fill: Id of padding.
       on_the_left: Padding is on the left.
     """
-    length = bucket_length(max(map(len, prompts)), limit)
-    tokens, mask = (np.zeros((batch_size, length), np.int32) for _ in range(2))
-    mask[:, -1 if on_the_left else 0] = 1
+    num_rows = len(prompts) if batch_size is None else batch_size
+    tokens, mask = np.full((num_rows, length), fill, np.int32), np.zeros((num_rows, length), np.int32)
+    if batch_size is not None:
+        mask[:, -1 if on_the_left else 0] = 1
     for row, ids in enumerate(prompts):
         places = slice(length - len(ids), length) if on_the_left else slice(len(ids))
         tokens[row, places], mask[row, places] = ids, 1

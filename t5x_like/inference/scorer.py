@@ -106,7 +106,8 @@ def scoring_batch(
         expected = [np.concatenate(pair)[1:] for pair in zip(prompts, targets, strict=True)]
         starts = [len(prompt) - 1 for prompt in prompts]
         return _decoder_batch(inputs, expected, starts, batch_size, bucket_length(longest, limit))
-    tokens, mask = pad_prompts(prompts, batch_size=batch_size, limit=limit)
+    length = bucket_length(max(map(len, prompts)), limit)
+    tokens, mask = pad_prompts(prompts, length=length, batch_size=batch_size)
     longest = max(map(len, targets))
     length = -(-max(longest, 1) // _TARGET_MULTIPLE) * _TARGET_MULTIPLE
     inputs = [np.concatenate([[start_id], target[:-1]])[: len(target)] for target in targets]

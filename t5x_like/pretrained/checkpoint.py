@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.inference.decodable import as_ids
+from t5x_like.inference.prompt_encoder import PromptEncoder
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.ensemble import first_member
@@ -20,10 +20,11 @@ from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.head_classes import classes_in
 from t5x_like.pretrained.run_weights import was_trained_here
-from t5x_like.pretrained.tokenizer_files import SpecialIds, find_tokenizer, required_tokenizer, special_ids_of
+from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer, special_ids_of
 from t5x_like.pretrained.weight_sources import identity_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.heads.input_format import input_format_of
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
@@ -143,22 +144,23 @@ class Checkpoint:
         return required_tokenizer(self.found_tokenizer, self.directory)
 
     @functools.cached_property
-    def special_ids(self) -> SpecialIds:
+    def special_ids(self) -> SpecialTokenIds:
         """Ids that pad, begin and end texts: from ``config.json``, or from a run's training."""
         if self.fields:
             return special_ids_of(self.fields)
-        own = None if self.found_tokenizer is None else self.found_tokenizer.special
-        if not was_trained_here(self.directory) or own is None:  # a model in memory, or without a tokenizer
+        is_trained = was_trained_here(self.directory)
+        if is_trained and self.found_tokenizer is not None:
+            special = self.found_tokenizer.special
+        else:
             model_types = architecture_of(self.config).model_types
-            return special_ids_of({"model_type": model_types[0]} if model_types else {})
-        pad = SHIFTED_IN if own.pad is None else own.pad
-        begin = SHIFTED_IN if self.family == "decoder" else own.bos
-        return SpecialIds(SHIFTED_IN, pad, as_ids(own.eos), begin, knows_padding=own.pad is not None)
-
-    @property
-    def start_id(self) -> int:
-        """First id that an encoder-decoder's decoder reads."""
-        return SHIFTED_IN if was_trained_here(self.directory) else self.special_ids.decoder_start
+            special = special_ids_of({"model_type": model_types[0]} if model_types else {})
+        if is_trained and self.family == "decoder":
+            return replace(special, bos=SHIFTED_IN, decoder_start=SHIFTED_IN)
+        if is_trained and self.family == "encoder_decoder":
+            parts = first_member(self.model).config
+            start = SHIFTED_IN if self.can_generate else parts.decoder_start_token_id
+            return replace(special, decoder_start=start)
+        return special
 
     @functools.cached_property
     def end_ids(self) -> tuple[int, ...]:
@@ -167,54 +169,42 @@ class Checkpoint:
         Files without such ids mean those of their model's usual vocabulary, which may be another one. So ids that the
         model has no embeddings for are left out. If none is left, the tokenizer's own id is taken.
         """
-        special = special_ids_of(self.fields) if self.fields else None
-        ends = () if special is None else as_ids(special.eos)
+        ends = self.special_ids.end_ids if self.fields else ()
         ends = tuple(number for number in ends if number < self.config.vocab_size)
-        if ends or self.found_tokenizer is None:
-            return ends
-        return as_ids(self.found_tokenizer.special.eos)
+        return ends if ends or self.found_tokenizer is None else self.found_tokenizer.special.end_ids
 
     @functools.cached_property
-    def begin_id(self) -> int | None:
-        """Id that begins every text the model reads; ``None`` if there is none.
+    def prompt_encoder(self) -> PromptEncoder:
+        """Encoder of texts with the special ids that the model reads; an encoder's texts are cut to fit.
 
         LLaMA's, Gemma's and BART's texts begin with a special id.
         GPT-2 has one id for both ends, and begins no text with it. Files of a tokenizer may say that none does.
-        """
-        if was_trained_here(self.directory) and self.family == "decoder":
-            return SHIFTED_IN
-        begin = None if self.fields.get("model_type") in _WITHOUT_LIMIT else self.fields.get("bos_token_id")
-        if begin is None or begin in self.end_ids or self.found_tokenizer is None:
-            return None
-        if self.found_tokenizer.adds_bos is False:
-            return None
-        return begin if begin == self.found_tokenizer.special.bos else None
-
-    def text_ids(self, text: str, max_length: int | None = None) -> list[int]:
-        """Return the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
-
-        Args:
-          text: Text to encode.
-          max_length: Number of tokens to cut the text to, special tokens included; only as the model needs if not
-            given.
 
         Raises:
           ValueError: There is no tokenizer, or it lacks the special ids.
         """
-        ids = self.tokenizer.encode(text)
+        tokenizer = self.tokenizer
         if self.family == "recurrent":
-            return ids[:max_length]
+            return PromptEncoder(tokenizer=tokenizer)
         is_t5 = self.fields.get("model_type") in _WITHOUT_LIMIT  # also T5's encoder alone reads T5's inputs
         if self.family in ("encoder", "two_stream") and not is_t5:
-            limit = min(self.max_positions or _NO_LIMIT, max_length or _NO_LIMIT)
-            input_format = input_format_of(self.tokenizer, limit)
-            return input_format.join([ids]).tokens.tolist()
-        begin = [] if self.begin_id is None else [self.begin_id]
-        if self.family == "decoder":
-            return [*begin, *ids][:max_length] or list(self.end_ids[:1])
+            joined = input_format_of(tokenizer, self.max_positions or _NO_LIMIT)
+            return PromptEncoder(
+                tokenizer=tokenizer,
+                prefix_ids=joined.start,
+                suffix_ids=joined.end,
+                max_length=self.max_positions,
+            )
+        if was_trained_here(self.directory):
+            prefix = (SHIFTED_IN,) if self.family == "decoder" else ()
+        else:
+            begin = None if is_t5 or tokenizer.adds_bos is False else self.fields.get("bos_token_id")
+            is_own = begin == tokenizer.special.bos and begin not in self.end_ids
+            prefix = (begin,) if begin is not None and is_own else ()
         end = self.end_ids[:1]
-        limit = None if max_length is None else max(0, max_length - len(end))
-        return [*[*begin, *ids][:limit], *end]
+        if self.family == "decoder":
+            return PromptEncoder(tokenizer=tokenizer, prefix_ids=prefix, empty_ids=end)
+        return PromptEncoder(tokenizer=tokenizer, prefix_ids=prefix, suffix_ids=end)
 
     @property
     def max_positions(self) -> int | None:

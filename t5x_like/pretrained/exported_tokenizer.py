@@ -71,20 +71,17 @@ def exported_ids(checkpoint: Checkpoint) -> dict[str, int | None] | None:
         return None
     ids = _trained_ids(checkpoint, tokenizer)
     if checkpoint.family == "encoder_decoder":
-        start = (
-            checkpoint.start_id if checkpoint.can_generate else checkpoint.config.parts.decoder_start_token_id
-        )
-        ids["decoder_start"] = start
+        ids["decoder_start"] = checkpoint.special_ids.decoder_start
     return ids
 
 
 def _trained_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int | None]:
     """Return the special ids that a run was trained with, by role."""
-    ids = {name: getattr(tokenizer.special, name) for name in _ROLES}
-    if _reads_pairs(checkpoint):
-        known = ids_of(tokenizer)
-        return ids | {name: getattr(known, name) for name in ("cls", "sep", "mask")}
-    return ids if checkpoint.begin_id is None else ids | {"bos": checkpoint.begin_id}
+    if not _reads_pairs(checkpoint):
+        return {name: getattr(checkpoint.special_ids, name) for name in _ROLES}
+    known = ids_of(tokenizer)
+    own = {name: getattr(tokenizer.special, name) for name in _ROLES}
+    return own | {name: getattr(known, name) for name in ("cls", "sep", "mask")}
 
 
 def _reads_pairs(checkpoint: Checkpoint) -> bool:
@@ -99,8 +96,7 @@ def _template_of_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str
 
 
 def _template_of_text(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, Any] | None:
-    start = () if checkpoint.begin_id is None else (checkpoint.begin_id,)
-    end = () if checkpoint.family == "decoder" else checkpoint.end_ids[:1]
+    start, end = checkpoint.prompt_encoder.prefix_ids, checkpoint.prompt_encoder.suffix_ids
     return template_of(tokenizer.piece, start=start, between=[(number, 0) for number in end], end=end)
 
 

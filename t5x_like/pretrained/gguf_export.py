@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
@@ -19,7 +18,7 @@ from t5x_like.model.zoo.weights import published_shapes, write_weights
 from t5x_like.pretrained.gguf_fields import GgufFields, llama3_divisors
 from t5x_like.pretrained.gguf_files import FREQUENCIES, gguf_name, import_gguf, neighbors
 from t5x_like.pretrained.gguf_tokenizer import tokenizer_metadata
-from t5x_like.pretrained.tokenizer_files import SpecialIds
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 GgufType = Literal["float32", "float16", "bfloat16", "q8_0"]
@@ -49,7 +48,7 @@ def write_gguf(
     params: parameters.Parameters,
     path: PathLike,
     *,
-    special_ids: SpecialIds | None = None,
+    special_ids: SpecialTokenIds | None = None,
     tokenizer: Tokenizer | None = None,
     dtype: GgufType = "float32",
 ) -> None:
@@ -201,13 +200,8 @@ def _type_of(gguf: Any, shape: tuple[int, ...], dtype: GgufType) -> Any:
     return gguf.GGMLQuantizationType[kind]
 
 
-def _special_ids(special: SpecialIds | None) -> dict[str, int]:
+def _special_ids(special: SpecialTokenIds | None) -> dict[str, int]:
     if special is None:
         return {}
-    ends = as_ids(special.eos)
-    ids = {
-        "bos": special.bos,
-        "eos": ends[0] if ends else None,
-        "padding": special.pad if special.knows_padding else None,
-    }
+    ids = {"bos": special.bos, "eos": special.eos, "padding": special.pad}
     return {f"tokenizer.ggml.{name}_token_id": number for name, number in ids.items() if number is not None}

@@ -2,8 +2,9 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
@@ -17,31 +18,14 @@ from t5x_like.text.vocabularies.opening import (
     vocabulary_contents,
     vocabulary_files,
 )
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Fields of a config.json, which an export writes as they were read.
 SPECIAL_ID_FIELDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
-class SpecialIds(NamedTuple):
-    """Token ids that generation needs.
-
-    Attributes:
-      decoder_start: Id that begins what an encoder-decoder's decoder reads.
-      pad: Id of padding; only fills positions that nobody reads if not ``knows_padding``.
-      eos: Ids of which each ends a text.
-      bos: Id that starts a decoder that has no prompt to continue.
-      knows_padding: Whether any id means padding.
-    """
-
-    decoder_start: int
-    pad: int
-    eos: int | tuple[int, ...]
-    bos: int | None = None
-    knows_padding: bool = True
-
-
-def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
+def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
     """Return the ids in a ``config.json``, or transformers' defaults for this model where it gives none.
 
     Without a start token, decoders start with padding.
@@ -55,11 +39,14 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
                 raise ValueError(
                     f"config.json: {name} is {value!r}; ids are whole numbers below {MAX_SIZE:,}"
                 )
-    pad, eos, start = ids["pad_token_id"], ids["eos_token_id"], ids["decoder_start_token_id"]
-    fill = 0 if pad is None else pad
-    eos = () if eos is None else tuple(eos) if isinstance(eos, list) else eos
-    start = fill if start is None else start
-    return SpecialIds(start, fill, eos, ids["bos_token_id"], knows_padding=pad is not None)
+    pad, start, ends = ids["pad_token_id"], ids["decoder_start_token_id"], as_ids(ids["eos_token_id"])
+    return SpecialTokenIds(
+        pad=pad,
+        eos=ends[0] if ends else None,
+        bos=ids["bos_token_id"],
+        decoder_start=(pad or 0) if start is None else start,
+        further_eos=ends[1:],
+    )
 
 
 def holds_tokenizer(directory: PathLike) -> bool:

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from t5x_like.inference.length_batches import pad_prompts, round_length
 from t5x_like.model.families.family import can_decode
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.serving.request_fields import Limits, Prompt, RequestError
 
-# Inputs are padded to a multiple, so that nearby lengths share one compiled program.
-_LENGTH_MULTIPLE = 32
 _FEWEST_NEW_TOKENS = 16
 # Each new combination of settings compiles a program; a server that ran for long would keep them all.
 _MOST_PROGRAMS = 64
@@ -200,7 +199,7 @@ class ServedModel:
                 "top_k": max(fields["top_k"], 0),
                 "num_return_sequences": num_rows,
             }
-        self._count_program("generate", -(-len(ids) // _LENGTH_MULTIPLE), *map(str, settings.values()))
+        self._count_program("generate", round_length(len(ids)), *map(str, settings.values()))
         try:
             sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
         except ValueError as error:  # such as of a model that fills blanks in the middle of texts
@@ -305,12 +304,7 @@ class ServedModel:
 
     def _padded(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and mask, [1, L], padded on the right to a round length that the model can read."""
-        length = -(-max(len(ids), 1) // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-        if self._max_positions is not None:
-            length = max(min(length, self._max_positions), len(ids))
-        row, mask = np.zeros((1, length), np.int32), np.zeros((1, length), np.int32)
-        row[0, : len(ids)], mask[0, : len(ids)] = ids, 1
-        return row, mask
+        return pad_prompts([ids], length=round_length(len(ids), self._max_positions))
 
     def _count_program(self, *settings: Any) -> None:
         self._programs.add(settings)

@@ -49,4 +49,4 @@ def test_what_it_needs_is_said():
 
 
 def replace_ids(**changes):
-    return IDS._replace(**changes)
+    return replace(IDS, **changes)

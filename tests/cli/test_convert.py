@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
-from t5x_like.pretrained.tokenizer_files import SpecialIds
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 
 @pytest.mark.parametrize("name", ["t5_v10", "t5_v11"])
@@ -36,7 +36,11 @@ def test_a_conversion_keeps_the_special_ids(golden: Path, tmp_path: Path, name: 
     (source / "config.json").write_text(json.dumps(fields | ids))
     assert main(["convert", "--from", str(source), "--to", str(run)]) == 0
     assert main(["convert", "--from", str(run), "--to", str(back), "--export", "hf"]) == 0
-    assert SpecialIds(6, 3, 5, 4) == open_checkpoint(run).special_ids == open_checkpoint(source).special_ids
+    assert (
+        SpecialTokenIds(pad=3, eos=5, bos=4, decoder_start=6)
+        == open_checkpoint(run).special_ids
+        == open_checkpoint(source).special_ids
+    )
     assert ids.items() <= json.loads((back / "config.json").read_text()).items()
 
 

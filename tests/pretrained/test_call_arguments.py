@@ -185,7 +185,7 @@ def test_special_ids_of_generation_lie_in_the_vocabulary(t5, name):
 
 
 def test_a_start_token_without_an_embedding_is_refused(t5, monkeypatch):
-    monkeypatch.setattr(t5, "special_ids", t5.special_ids._replace(decoder_start=VOCAB_SIZE))
+    monkeypatch.setattr(t5, "special_ids", dataclasses.replace(t5.special_ids, decoder_start=VOCAB_SIZE))
     message = "decoder_start_token_id of config.json holds 61; the model has the ids 0 … 60"
     with pytest.raises(ValueError, match=message):
         t5.generate(IDS, max_new_tokens=2)

@@ -100,7 +100,7 @@ def test_a_hugging_face_directory_brings_its_tokenizer_ids_and_classes(published
     checkpoint = open_checkpoint(published, needs_tokenizer=True)
     assert (checkpoint.kind, checkpoint.step, checkpoint.class_names) == ("encoder", None, ("no", "yes"))
     assert checkpoint.tokenizer.encode("in the beginning") == [5, 6, 7, 8]
-    assert (checkpoint.max_positions, checkpoint.begin_id) == (12, None)
+    assert (checkpoint.max_positions, checkpoint.prompt_encoder.prefix_ids) == (12, (2,))
     assert same(checkpoint.params, weights(BERT))
 
 
@@ -133,11 +133,10 @@ def test_a_tokenizer_with_more_ids_than_embeddings_is_refused(published):
 
 
 def test_a_decoder_that_was_trained_here_begins_with_what_it_was_trained_after(run, tmp_path):
-    assert open_checkpoint(run).begin_id is None
     trained = write_run(tmp_path / "run", GPT2, steps=(1,))
     write_json(trained / "config.json", {"tasks.0.num_sentinels": 0, "train.mixture": "x"})
     checkpoint = open_checkpoint(trained)
-    assert (checkpoint.begin_id, checkpoint.start_id) == (0, 0)
+    assert (checkpoint.special_ids.bos, checkpoint.special_ids.decoder_start) == (0, 0)
 
 
 def test_a_step_of_what_has_no_steps_is_refused(published):

@@ -15,7 +15,7 @@ from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.exported_tokenizer import exported_ids
 from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
-from t5x_like.pretrained.transformers_api import encoder_call
+from t5x_like.pretrained.transformers_api import encoder_call, encoder_decoder_call
 from t5x_like.pretrained.transformers_api.call import Context
 from tests.model.zoo.tiny_models import TINY
 
@@ -90,10 +90,10 @@ def test_a_run_is_exported_with_the_special_ids_of_its_tokenizer(
     fields = written(checkpoint, tmp_path / "export")
     expected = {role: getattr(special, role) for role in ROLES}
     if checkpoint.family == "decoder":
-        expected["bos"] = checkpoint.begin_id  # what the run's texts begin with
+        expected["bos"] = checkpoint.prompt_encoder.prefix_ids[0]  # what the run's texts begin with
     assert {role: fields[f"{role}_token_id"] for role in ROLES} == expected
     if checkpoint.family == "encoder_decoder":
-        assert fields["decoder_start_token_id"] == checkpoint.start_id
+        assert fields["decoder_start_token_id"] == checkpoint.special_ids.decoder_start
     if "cls_token_id" in fields and special.cls is not None:
         assert (fields["cls_token_id"], fields["sep_token_id"]) == (special.cls, special.sep)
 
@@ -108,7 +108,12 @@ def test_a_model_without_a_tokenizer_is_exported_without_ids_above_its_vocabular
 def test_a_head_that_reads_the_input_again_keeps_its_first_id(run: Path, tmp_path: Path) -> None:
     size = 259 if "bytes" in run.name else len(PIECES)
     config = replace(TINY["bart"], vocab_size=size, task="sequence_classification")
-    assert written(opened(run, config), tmp_path / "export")["decoder_start_token_id"] == 2
+    checkpoint = opened(run, config)
+    assert written(checkpoint, tmp_path / "export")["decoder_start_token_id"] == 2
+    special = checkpoint.special_ids
+    ids = {"input_ids": np.array([[5, special.eos]])}
+    read = encoder_decoder_call.read(ids, Context(config, special))["decoder_input_ids"]
+    assert read.tolist() == [[2, 5]]  # as in training, where the decoder reads the input after this id
 
 
 def test_positions_follow_the_padding_of_the_runs_tokenizer(run: Path, tmp_path: Path) -> None:

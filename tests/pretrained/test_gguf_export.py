@@ -14,7 +14,7 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.model.zoo.mistral import MistralConfig
 from t5x_like.pretrained.gguf_export import write_gguf
 from t5x_like.pretrained.hugging_face import find_hugging_face
-from t5x_like.pretrained.tokenizer_files import SpecialIds
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 from tests.model.zoo.tiny_models import TINY
 from tests.pretrained.test_pretrained_model import write
 
@@ -47,7 +47,12 @@ def made(config):
 )
 def test_a_written_file_is_read_back_equal(tmp_path, config):
     params = made(config)
-    write_gguf(config, params, tmp_path / "m.gguf", special_ids=SpecialIds(0, 3, (2, 7), 1))
+    write_gguf(
+        config,
+        params,
+        tmp_path / "m.gguf",
+        special_ids=SpecialTokenIds(pad=3, eos=2, bos=1, further_eos=(7,)),
+    )
     found = find_hugging_face(tmp_path / "m.gguf")
     ids = {name: found.fields[f"{name}_token_id"] for name in ("bos", "eos", "pad")}
     assert ids == {"bos": 1, "eos": 2, "pad": 3}

@@ -17,12 +17,12 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.gguf_export import write_gguf
 from t5x_like.pretrained.gguf_tokenizer import tokenizer_metadata
-from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.exports import export_hugging_face
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
 from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
 from t5x_like.text.vocabularies.opening import open_tokenizer, vocabulary_contents
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import parse_model
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 from tests.references import FIXTURES, ROOT
 
 gguf = pytest.importorskip("gguf")
@@ -185,7 +185,7 @@ def with_text(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("with_text") / "m.gguf"
     tokenizer = open_tokenizer(FIXTURES / "gguf/smollm.gguf", 0)
     config, params = tiny_model(-(-tokenizer.vocab_size // 128) * 128)
-    write_gguf(config, params, path, special_ids=SpecialIds(0, 2, 2, 1), tokenizer=tokenizer)
+    write_gguf(config, params, path, special_ids=SpecialTokenIds(pad=2, eos=2, bos=1), tokenizer=tokenizer)
     return path
 
 
@@ -201,9 +201,9 @@ def test_a_gguf_file_reads_and_writes_text_with_its_own_tokenizer(with_text):
 
 def test_special_ids_beyond_the_table_are_none(tmp_path):
     config, params = tiny_model(128)
-    write_gguf(config, params, tmp_path / "m.gguf", special_ids=SpecialIds(0, 2**32 - 1, 2, 1))
+    write_gguf(config, params, tmp_path / "m.gguf", special_ids=SpecialTokenIds(pad=2**32 - 1, eos=2, bos=1))
     special = from_pretrained(tmp_path / "m.gguf").special_ids
-    assert (special.bos, special.eos, special.knows_padding) == (1, 2, False)
+    assert (special.bos, special.eos, special.pad) == (1, 2, None)
 
 
 def test_conversions_of_a_gguf_file_keep_its_tokenizer(with_text, tmp_path):
@@ -287,7 +287,7 @@ def test_llama_cpp_reads_and_writes_the_same(vocabularies, tmp_path, kind):
     pytest.importorskip("xllamacpp", reason="llama.cpp (pip install xllamacpp) isn't installed")
     tokenizer = open_tokenizer(vocabularies / kind, 5)
     config, params = tiny_model(-(-tokenizer.vocab_size // 128) * 128)
-    ids = SpecialIds(0, tokenizer.special.pad or 0, (), tokenizer.special.bos)
+    ids = SpecialTokenIds(pad=tokenizer.special.pad or 0, bos=tokenizer.special.bos)
     write_gguf(config, params, tmp_path / "m.gguf", special_ids=ids, tokenizer=tokenizer)
     texts = [
         *TEXT.read_text(encoding="utf-8").split("\n")[:40],

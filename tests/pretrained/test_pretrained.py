@@ -12,7 +12,7 @@ import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.transformers_api.generation import frame, visible, widen
+from t5x_like.pretrained.transformers_api.generation import Prompts, frame, visible
 from tests.model.zoo.tiny_models import TINY
 
 CONFIG = T5Config(
@@ -147,16 +147,12 @@ def test_columns_after_the_last_end_are_cut_off():
 
 
 def test_inputs_are_widened_with_columns_that_are_not_seen():
-    ids, mask = widen(IDS, visible(IDS, pad=0, eos_ids=(1,)))
-    assert ids.shape == mask.shape == (2, 32)
-    assert mask.sum(axis=1).tolist() == [5, 3]
+    for in_encoder in (False, True):
+        ids, mask = Prompts(IDS, visible(IDS, pad=0, eos_ids=(1,)), in_encoder).widened(CONFIG)
+        assert ids.shape == mask.shape == (2, 32)
+        assert mask.sum(axis=1).tolist() == [5, 3]
+        assert mask[0, 0] == in_encoder
     assert visible(IDS, pad=0, eos_ids=(0,)).all()
-
-
-@pytest.mark.parametrize(("longest", "length"), [(40, 32), (24, 24), (IDS.shape[1] - 1, IDS.shape[1])])
-def test_inputs_are_widened_no_further_than_the_model_has_positions(longest, length):
-    ids, _ = widen(IDS, np.ones_like(IDS), longest=longest)
-    assert ids.shape[1] == length
 
 
 def test_exported_weights_can_be_read_by_those_who_can_read_the_configuration(directory):

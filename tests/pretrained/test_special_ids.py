@@ -10,26 +10,30 @@ from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.tokenizer_files import SpecialIds, special_ids_of
+from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api import decoder_call
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.generation import Prompts, padding_of, visible
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 LLAMA = LlamaConfig(vocab_size=9, model_dim=4, mlp_dim=4, num_heads=2, num_layers=1)
-WITH_PADDING, WITHOUT_PADDING = SpecialIds(0, 0, 1), SpecialIds(0, 0, 1, knows_padding=False)
+WITH_PADDING, WITHOUT_PADDING = SpecialTokenIds(pad=0, eos=1), SpecialTokenIds(eos=1)
 
 
 @pytest.mark.parametrize(
     ("fields", "wanted"),
     [
-        ({}, SpecialIds(0, 0, 1)),
-        ({"model_type": "t5"}, SpecialIds(0, 0, 1)),
-        ({"model_type": "t5", "pad_token_id": 3, "eos_token_id": [4, 5]}, SpecialIds(3, 3, (4, 5))),
-        ({"model_type": "openai-gpt"}, SpecialIds(0, 0, (), knows_padding=False)),
-        ({"model_type": "qwen2", "eos_token_id": 7}, SpecialIds(0, 0, 7, knows_padding=False)),
-        ({"model_type": "llama"}, SpecialIds(0, 0, 2, 1, knows_padding=False)),
-        ({"model_type": "llama", "eos_token_id": None}, SpecialIds(0, 0, (), 1, knows_padding=False)),
-        ({"model_type": "gemma2"}, SpecialIds(0, 0, 1, 2)),
+        ({}, SpecialTokenIds(pad=0, eos=1)),
+        ({"model_type": "t5"}, SpecialTokenIds(pad=0, eos=1)),
+        (
+            {"model_type": "t5", "pad_token_id": 3, "eos_token_id": [4, 5]},
+            SpecialTokenIds(pad=3, eos=4, decoder_start=3, further_eos=(5,)),
+        ),
+        ({"model_type": "openai-gpt"}, SpecialTokenIds()),
+        ({"model_type": "qwen2", "eos_token_id": 7}, SpecialTokenIds(eos=7)),
+        ({"model_type": "llama"}, SpecialTokenIds(eos=2, bos=1)),
+        ({"model_type": "llama", "eos_token_id": None}, SpecialTokenIds(bos=1)),
+        ({"model_type": "gemma2"}, SpecialTokenIds(pad=0, eos=1, bos=2)),
     ],
 )
 def test_absent_ids_are_those_of_the_model(fields, wanted):

@@ -53,7 +53,7 @@ def words_of(vocabulary: Any) -> dict[int, str]:
     return {
         number: tokenizer.piece(number)
         for number in range(tokenizer.vocab_size)
-        if number not in tokenizer.special and not tokenizer.is_sentinel(number)
+        if number not in tokenizer.special.by_role.values() and not tokenizer.is_sentinel(number)
     }
 
 

@@ -5,6 +5,7 @@ contexts that are too long lose their beginning, and a continuation is scored wi
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports] - optional
@@ -94,13 +95,13 @@ class HarnessModel(TemplateLM):
             )
         if dtype not in (None, "auto"):
             loaded = loaded.computing_in(dtype)
-        if begin_id is None:
-            begin_id = loaded.begin_id
-        else:
+        self._encoder = replace(loaded.prompt_encoder, empty_ids=())
+        if begin_id is not None:
             check_token_ids(begin_id, "begin_id", loaded.config.vocab_size)
+            self._encoder = replace(self._encoder, prefix_ids=(begin_id,))
         self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
         self._checkpoint = checkpoint
-        self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
+        self._loaded, self._score_end = loaded, score_end
         self._max_gen_toks = max_gen_toks
         rows = row_groups(mesh)
         # "auto" gives our default.
@@ -123,8 +124,8 @@ class HarnessModel(TemplateLM):
     @property
     def prefix_token_id(self) -> int:
         """Id that precedes a text without context."""
-        if self._begin is not None:
-            return self._begin
+        if self._encoder.prefix_ids:
+            return self._encoder.prefix_ids[0]
         begin = self._loaded.tokenizer.special.bos
         return self.eot_token_id if begin is None or self.backend == "seq2seq" else begin
 
@@ -132,11 +133,6 @@ class HarnessModel(TemplateLM):
     def tokenizer_name(self) -> str:
         """Name the vocabulary where the harness keeps requests."""
         return f"t5x_like-{self._loaded.tokenizer.fingerprint[:16]}"
-
-    @property
-    def _input_end(self) -> tuple[int, ...]:
-        """Ids that an encoder reads after a text."""
-        return self._loaded.end_ids[:1] if self.backend == "seq2seq" else ()
 
     def tok_encode(
         self,
@@ -152,10 +148,7 @@ class HarnessModel(TemplateLM):
           **kwargs: Unused; the harness passes further settings.
         """
         ids = self._loaded.tokenizer.encode(string)
-        if add_special_tokens is False:
-            return ids
-        begin = [] if self._begin is None else [self._begin]
-        return [*begin, *ids, *self._input_end]
+        return ids if add_special_tokens is False else self._encoder.with_special_ids(ids)
 
     def _loglikelihood_tokens(
         self,
@@ -191,7 +184,9 @@ class HarnessModel(TemplateLM):
             ids = self.tok_encode(text, add_special_tokens=False)
             found = rolling_windows(ids, prefix=self.prefix_token_id, max_length=self.max_length)
             counts.append(len(found))
-            windows += found[:1] + [one._replace(prompt=(*one.prompt, *self._input_end)) for one in found[1:]]
+            windows += found[:1] + [
+                one._replace(prompt=(*one.prompt, *self._encoder.suffix_ids)) for one in found[1:]
+            ]
         with tqdm(total=len(windows), desc="Running rolling_windows requests", disable=disable_tqdm) as bar:
             likelihoods = self._runner.score(windows, lambda *_: bar.update())
         answers, start = [], 0

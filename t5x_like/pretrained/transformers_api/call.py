@@ -10,8 +10,8 @@ import numpy as np
 from t5x_like.model.families.family import FamilyName
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.named_activations import HIDDEN_STATES
-from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 # Names of outputs that may be absent.
 _OPTIONAL = (
@@ -29,7 +29,7 @@ class Context(NamedTuple):
     """Facts of the model that reading arguments needs."""
 
     config: Any
-    special_ids: SpecialIds
+    special_ids: SpecialTokenIds
 
 
 class Call(Protocol):

@@ -45,7 +45,7 @@ def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     read_ids(arguments, tables, inputs)
     if learned is not None:
         counts = traits_of(config).pad_token_id is not None
-        _read_positions(inputs, learned.offset, context.special_ids.pad if counts else None)
+        _read_positions(inputs, learned.offset, context.special_ids.fill if counts else None)
     return inputs
 
 

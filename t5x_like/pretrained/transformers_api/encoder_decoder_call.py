@@ -75,7 +75,7 @@ def _read_to_classify(arguments: dict[str, Any], context: Context) -> dict[str, 
     special = context.special_ids
     arguments, num_choices = choices_as_rows(arguments, context.config)
     ids = token_rows(arguments["input_ids"], "input_ids", context.config.vocab_size)
-    is_end = np.isin(ids, special.eos)
+    is_end = np.isin(ids, special.end_ids)
     without = np.flatnonzero(~is_end.any(axis=1))
     if without.size:
         raise ValueError(
@@ -97,8 +97,8 @@ def _shifted(labels: np.ndarray, context: Context) -> np.ndarray:
     special, vocab_size = context.special_ids, context.config.vocab_size
     check_token_ids(special.decoder_start, "decoder_start_token_id of config.json", vocab_size)
     if (labels == IGNORED).any():
-        check_token_ids(special.pad, "pad_token_id of config.json", vocab_size)
-    return shift_right(labels, start=special.decoder_start, pad=special.pad)
+        check_token_ids(special.fill, "pad_token_id of config.json", vocab_size)
+    return shift_right(labels, start=special.decoder_start, pad=special.fill)
 
 
 def _encoded(encoded: Any) -> np.ndarray:

@@ -7,12 +7,11 @@ import numpy as np
 from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.inference.decodable import check_length
+from t5x_like.inference.length_batches import pad_prompts, round_length
 from t5x_like.model.model_traits import learned_positions, traits_of
-from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
-# Every new length of the inputs compiles anew; rounded up, nearby lengths share one compiled program.
-_INPUT_LENGTH_MULTIPLE = 32
 _DEFAULT_NEW_TOKENS = 20  # of transformers, where neither arguments nor files set a length
 
 
@@ -67,11 +66,13 @@ class Prompts(NamedTuple):
 
     def widened(self, config: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and mask with more padding, so that prompts of similar lengths share a compiled program."""
-        if not self.in_encoder:
-            return widen(self.ids, self.mask, on_the_left=True)
-        learned = config.embeddings.positions
+        learned = config.embeddings.positions if self.in_encoder else None
         longest = None if learned is None else learned.max_position_embeddings
-        return widen(self.ids, self.mask, longest=longest)
+        length, on_the_left = round_length(self.ids.shape[1], longest), not self.in_encoder
+        ids, mask = (
+            pad_prompts(rows, length=length, on_the_left=on_the_left)[0] for rows in (self.ids, self.mask)
+        )
+        return ids, mask
 
     def sequences(self, new: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
         """Return what transformers returns: a decoder's prompts, or the start token, before the new tokens.
@@ -91,7 +92,7 @@ def read_prompts(
     input_ids: Any,
     attention_mask: Any,
     config: Any,
-    special: SpecialIds,
+    special: SpecialTokenIds,
     eos_ids: tuple[int, ...],
     pad: int | None,
     *,
@@ -138,7 +139,7 @@ def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_
             check_token_ids(ids, name, config.vocab_size)
 
 
-def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...]) -> int | None:
+def padding_of(asked: int | None, special: SpecialTokenIds, eos_ids: tuple[int, ...]) -> int | None:
     """Return the id of padding; a model that has none pads with the id that ends a sequence, if there is one.
 
     Args:
@@ -148,7 +149,7 @@ def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...])
     """
     if asked is not None:
         return asked
-    if special.knows_padding:
+    if special.pad is not None:
         return special.pad
     return eos_ids[0] if eos_ids else None
 
@@ -184,24 +185,6 @@ def search_settings(
             "num_return_sequences": num_return_sequences,
         }
     return {"temperature": temperature, "top_k": top_k or None, "top_p": top_p} if do_sample else {}
-
-
-def widen(
-    ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False, longest: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pad ids and mask to a round length, so that fewer programs are compiled.
-
-    Args:
-      ids: Token ids [B, M].
-      mask: Mask [B, M].
-      on_the_left: Add padding before the tokens.
-      longest: Highest length; None for no limit.
-    """
-    missing = -ids.shape[1] % _INPUT_LENGTH_MULTIPLE
-    if longest is not None:
-        missing = min(missing, max(longest - ids.shape[1], 0))
-    columns = ((0, 0), (missing, 0) if on_the_left else (0, missing))
-    return np.pad(ids, columns), np.pad(mask, columns)
 
 
 def frame(rows: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:

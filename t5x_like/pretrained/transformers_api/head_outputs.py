@@ -142,7 +142,7 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
     if context.config.task not in SEQUENCE_TASKS or traits_of(context.config).direction == "backward":
         return {}
     special = context.special_ids
-    real = ids != special.pad if special.knows_padding else np.ones(ids.shape) if mask is None else mask
+    real = ids != special.pad if special.pad is not None else np.ones(ids.shape) if mask is None else mask
     return {"ends": np.max(np.where(real, np.arange(ids.shape[1]), 0), axis=1).astype(np.int32)}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from t5x_like.inference.decodable import as_ids
+from t5x_like.inference.length_batches import pad_prompts
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.model.families.family import FamilyName
@@ -174,17 +174,15 @@ class OpenModel:
           ValueError: There is no tokenizer, or the model takes no padding and the texts differ in length.
         """
         texts = [text] if isinstance(text, str) else list(text)
-        rows = [self._opened.text_ids(each, max_length) for each in texts]
+        rows = [self._opened.prompt_encoder.encode(each, max_length) for each in texts]
         length = max(map(len, rows), default=0)
         if not length:
             raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
-        ids = np.full((len(rows), length), self.special_ids.pad, np.int32)
-        mask = np.zeros((len(rows), length), np.int32)
         if padding_side is None:
             padding_side = "left" if self._opened.family == "decoder" else "right"
-        for index, row in enumerate(rows):
-            places = slice(length - len(row), length) if padding_side == "left" else slice(len(row))
-            ids[index, places], mask[index, places] = row, 1
+        ids, mask = pad_prompts(
+            rows, length=length, fill=self.special_ids.fill, on_the_left=padding_side == "left"
+        )
         if "attention_mask" in self._call.ARGUMENTS:
             return {"input_ids": ids, "attention_mask": mask}
         if not mask.all():
@@ -203,7 +201,7 @@ class OpenModel:
         if rows.ndim == 2:
             return [self.decode(row) for row in rows]
         special = self.special_ids
-        silent = {special.pad, special.decoder_start, *as_ids(special.eos)}
+        silent = {special.fill, special.decoder_start, *special.end_ids}
         start = next((place for place, number in enumerate(rows.tolist()) if number not in silent), len(rows))
         return self._opened.tokenizer.decode(rows[start:].tolist())
 

@@ -326,7 +326,7 @@ class Pretrained(OpenModel):
         )
         check_special_ids(self.config, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
         special = self.special_ids
-        eos_ids = as_ids(special.eos if eos_token_id is None else eos_token_id)
+        eos_ids = special.end_ids if eos_token_id is None else as_ids(eos_token_id)
         pad = padding_of(pad_token_id, special, eos_ids)
         in_encoder = self._opened.family == "encoder_decoder"
         prompts = read_prompts(
@@ -352,7 +352,7 @@ class Pretrained(OpenModel):
         settings |= {
             "max_new_tokens": num_new,
             "eos_token_id": eos_ids,
-            "pad_token_id": special.pad if pad is None else pad,
+            "pad_token_id": special.fill if pad is None else pad,
             "processors": processors,
         }
         ids, mask = prompts.widened(self.config)

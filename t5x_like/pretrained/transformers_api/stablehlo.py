@@ -130,7 +130,7 @@ def _compute(pretrained: Pretrained, model: Any, inputs: Mapping[str, Any]) -> d
     config, family = pretrained.config, pretrained.checkpoint.family
     read = {name: inputs[hf_name] for name, hf_name in _INPUTS.items() if hf_name in inputs}
     if family == "encoder" and _counts_positions(config):
-        read["position_ids"] = count_positions(read["input_ids"] != pretrained.special_ids.pad)
+        read["position_ids"] = count_positions(read["input_ids"] != pretrained.special_ids.fill)
     computed = CALLS[family].compute(model, config, read)
     return {name: value.astype(jnp.float32) for name, value in computed.items() if hasattr(value, "astype")}
 

@@ -51,10 +51,14 @@ class CacheContents:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON for everything except ``ids.starts_word``, which has a file of its own."""
-        ids = self.ids._asdict()
-        ids["starts_word"] = (
-            None if ids["starts_word"] is None else checksum_of(array_bytes(ids["starts_word"]))
-        )
+        starts_word = self.ids.starts_word
+        ids = {
+            "vocab_size": self.ids.vocab_size,
+            **self.ids.by_role,
+            "first_sentinel": self.ids.first_sentinel,
+            "num_sentinels": self.ids.num_sentinels,
+            "starts_word": None if starts_word is None else checksum_of(array_bytes(starts_word)),
+        }
         return {
             "format": "t5x_like token cache",
             "version": VERSION,

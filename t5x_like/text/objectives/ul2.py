@@ -3,7 +3,7 @@
 import functools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -181,7 +181,7 @@ class UL2:
             modes: dict[str, np.ndarray] = {
                 mode: np.array([last + place], np.int32) for place, mode in enumerate(MODES)
             }
-            return modes, ids._replace(num_sentinels=ids.num_sentinels - 3)
+            return modes, replace(ids, num_sentinels=ids.num_sentinels - 3)
         given = self.mode_ids if isinstance(self.mode_ids, Mapping) else {}
         return {mode: np.array(given.get(mode, ()), np.int32) for mode in MODES}, ids
 

@@ -12,7 +12,7 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import token_examples
 from t5x_like.text.seqio_bridge.seqio_vocabulary import end_of
-from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 _BASELINE_LENGTH = 512  # tokens of a training target without text
 

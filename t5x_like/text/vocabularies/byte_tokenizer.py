@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 _FIRST = 3  # after padding, end of sequence and unknown
 _WHITE_SPACE = b" \t\n\r\v\f"

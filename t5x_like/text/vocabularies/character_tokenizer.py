@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 _FIRST = 3  # after padding, end of sequence and unknown
 

@@ -83,7 +83,7 @@ class HuggingFaceTokenizer(Tokenizer):
         """Pieces that text must not be encoded to."""
         added = {token["content"] for token in self.definition["added_tokens"] if token.get("special")}
         marked = {piece for piece in self._pieces.values() if is_markup(piece)}
-        special = {self._pieces[number] for number in self.special if number is not None}
+        special = {self._pieces[number] for number in self.special.by_role.values() if number is not None}
         return frozenset(added | marked | special)
 
     @functools.cached_property
@@ -125,7 +125,7 @@ class HuggingFaceTokenizer(Tokenizer):
             begins = word_starts(self.definition, pieces)
         if begins is None:
             return None
-        special = {number for number in self.special if number is not None}
+        special = {number for number in self.special.by_role.values() if number is not None}
         begins[[n for n in range(self.vocab_size) if self.is_sentinel(n) or n in special]] = True
         if self.special.unknown is not None and self.definition["model"].get("type") in ("BPE", "Unigram"):
             begins[self.special.unknown] = False  # it may be inside a word

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
@@ -43,7 +43,7 @@ def find_special(
       configuration: Content of a ``tokenizer_config.json``.
       **known: Special ids given by the file itself.
     """
-    ids: dict[str, int | None] = {}
+    ids: dict[str, Any] = {}
     for role, names in _NAMES.items():
         ids[role] = known.get(role)
         named = (configuration or {}).get(_IN_CONFIGURATION[role])

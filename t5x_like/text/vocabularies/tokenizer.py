@@ -4,29 +4,18 @@ import abc
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 # Longer texts are encoded in parts, and batches are limited, because libraries use up to 100 bytes per character.
 LONGEST_CHARACTERS = 1_000_000
 _CHARACTERS_AT_ONCE = 8_000_000
 
 MAX_UNUSED_IDS = 2**16  # besides 4 for each piece: rows are made for all ids up to the largest
-
-
-class SpecialTokenIds(NamedTuple):
-    """Special ids that a vocabulary's own file defines; None for absent ones."""
-
-    pad: int | None = None
-    eos: int | None = None
-    bos: int | None = None
-    unknown: int | None = None
-    cls: int | None = None
-    sep: int | None = None
-    mask: int | None = None
 
 
 class Tokenizer(abc.ABC):
@@ -38,7 +27,7 @@ class Tokenizer(abc.ABC):
     Attributes:
       kind: Type of the vocabulary, such as "sentencepiece".
       name: Path or name by which it was opened.
-      special: Special ids.
+      special: Special ids that the vocabulary's own files define.
       num_sentinels: Number of sentinels.
       vocab_size: Number of ids, sentinels included.
       adds_bos: Whether texts that a model reads begin with bos; None if the vocabulary's files don't say.
@@ -152,7 +141,7 @@ class Tokenizer(abc.ABC):
     def fingerprint(self) -> str:
         """Hash of everything that determines ids, independent of the file's location."""
         digest = hashlib.sha256(
-            repr((self.kind, self.vocab_size, self.num_sentinels, *self.special)).encode()
+            repr((self.kind, self.vocab_size, self.num_sentinels, *self.special.by_role.values())).encode()
         )
         for content in self._contents():
             digest.update(len(content).to_bytes(8, "little") + content)

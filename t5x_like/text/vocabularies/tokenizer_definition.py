@@ -33,7 +33,7 @@ def definition_of(tokenizer: Tokenizer) -> Definition:
         definition, special = spelled_as_bytes(pieces, unknown=pieces[-1]), set()
     else:
         raise ValueError(f"the library tokenizers has no tokenizer of the kind {tokenizer.kind}")
-    special |= {number for number in tokenizer.special if number is not None}
+    special |= {number for number in tokenizer.special.by_role.values() if number is not None}
     special |= set(range(tokenizer.vocab_size - tokenizer.num_sentinels, tokenizer.vocab_size))
     tokens = {token["id"]: token for token in definition["added_tokens"]}
     tokens |= {number: added_token(tokenizer.piece(number), number, special=True) for number in special}

@@ -1,44 +1,33 @@
 """Vocabulary ids that objectives need: special ids, sentinels, and word starts."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from t5x_like.text.vocabularies.roles import count_own_sentinels
-from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
+from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Absent ones of these are replaced by the last sentinels, in this order.
 _FROM_SENTINELS = ("mask", "cls", "sep", "bos")
 
 
-class VocabularyIds(NamedTuple):
-    """Ids of a vocabulary without its text; None for absent ones.
+@dataclass(frozen=True, kw_only=True)
+class VocabularyIds(SpecialTokenIds):
+    """Ids of a vocabulary without its text.
 
     Attributes:
       vocab_size: Number of ids.
-      pad: Padding.
-      eos: End of sequence.
-      bos: Beginning of sequence.
-      unknown: Unknown piece.
-      cls: Classification.
-      sep: Separation.
-      mask: Mask.
       first_sentinel: First sentinel; the k-th is k below it.
       num_sentinels: Number of sentinels available for spans.
       starts_word: Pieces that start a word, bool [vocab_size]; None if pieces don't determine it.
     """
 
     vocab_size: int
-    pad: int | None
-    eos: int | None
-    bos: int | None
-    unknown: int | None
-    cls: int | None
-    sep: int | None
-    mask: int | None
     first_sentinel: int
     num_sentinels: int
-    starts_word: np.ndarray | None
+    starts_word: np.ndarray | None = None
 
 
 def ids_of(tokenizer: Any) -> VocabularyIds:
@@ -65,20 +54,13 @@ def ids_of(tokenizer: Any) -> VocabularyIds:
         )
     else:
         special, size, left, starts_word = _of_seqio(tokenizer)
-    replaced = {name: getattr(special, name) for name in _FROM_SENTINELS}
+    roles: dict[str, Any] = {**special.by_role}
     for name in _FROM_SENTINELS:
-        if replaced[name] is None and left:
+        if roles[name] is None and left:
             left -= 1
-            replaced[name] = size - 1 - left
+            roles[name] = size - 1 - left
     return VocabularyIds(
-        vocab_size=size,
-        pad=special.pad,
-        eos=special.eos,
-        unknown=special.unknown,
-        first_sentinel=size - 1,
-        num_sentinels=left,
-        starts_word=starts_word,
-        **replaced,
+        vocab_size=size, first_sentinel=size - 1, num_sentinels=left, starts_word=starts_word, **roles
     )
 
 

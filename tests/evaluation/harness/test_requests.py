@@ -44,7 +44,7 @@ def by_hand(runner: RequestRunner, request: LikelihoodRequest) -> tuple[float, b
         ids = jnp.array([[*request.prompt, *request.target]])
         logits = run(Batch(decoder_input_tokens=ids[:, :-1]))[:, len(request.prompt) - 1 :]
     else:
-        shifted = jnp.array([[runner.checkpoint.start_id, *request.target[:-1]]])
+        shifted = jnp.array([[runner.checkpoint.special_ids.decoder_start, *request.target[:-1]]])
         batch = Batch(encoder_input_tokens=jnp.array([request.prompt]), decoder_input_tokens=shifted)
         logits = run(batch)
     log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits), continuation[..., None], axis=-1)
@@ -136,7 +136,7 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
-    assert runner_of(decoder).checkpoint.begin_id is None  # GPT-2 begins with nothing
+    assert runner_of(decoder).checkpoint.prompt_encoder.prefix_ids == ()  # GPT-2 begins with nothing
     assert not was_trained_here(decoder)
     for name in ("model.json", "config.json"):  # what training writes
         assert not was_trained_here(str(tmp_path))

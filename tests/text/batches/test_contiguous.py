@@ -22,7 +22,9 @@ from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS = 1
-IDS = VocabularyIds(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)
+IDS = VocabularyIds(
+    vocab_size=5000, pad=0, eos=EOS, bos=4000, unknown=2, first_sentinel=4999, num_sentinels=90
+)
 
 
 def held(lengths):

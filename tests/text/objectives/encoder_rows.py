@@ -12,7 +12,18 @@ VOCAB_SIZE = 1000
 FIRST_WORD = 104
 # WordPiece's: ids over 800 are written with ## before them.
 STARTS_WORD = np.arange(VOCAB_SIZE) < 800
-IDS = VocabularyIds(VOCAB_SIZE, PAD, SEP, None, UNKNOWN, CLS, SEP, MASK, VOCAB_SIZE - 1, 0, STARTS_WORD)
+IDS = VocabularyIds(
+    vocab_size=VOCAB_SIZE,
+    pad=PAD,
+    eos=SEP,
+    unknown=UNKNOWN,
+    cls=CLS,
+    sep=SEP,
+    mask=MASK,
+    first_sentinel=VOCAB_SIZE - 1,
+    num_sentinels=0,
+    starts_word=STARTS_WORD,
+)
 SPECIAL = [PAD, CLS, SEP, MASK]
 KEY = np.array([7, 8], np.uint64)
 

@@ -1,4 +1,5 @@
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,17 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 PAD, END, START, CLS, MASK, FIRST = 0, 1, 5001, 5002, 5003, 5100
-IDS = VocabularyIds(5101, PAD, END, START, 2, CLS, None, MASK, FIRST, 90, None)
+IDS = VocabularyIds(
+    vocab_size=5101,
+    pad=PAD,
+    eos=END,
+    bos=START,
+    unknown=2,
+    cls=CLS,
+    mask=MASK,
+    first_sentinel=FIRST,
+    num_sentinels=90,
+)
 LENGTHS = Lengths(2, 512)
 SHORT, DOCUMENT, SENTENCES = range(3)
 
@@ -259,6 +270,6 @@ def test_limits_and_vocabularies_that_cannot_work_are_refused():
     with pytest.raises(ValueError, match="set it to 16 or more"):
         BlankInfilling().check(Lengths(2, 4), IDS)
     with pytest.raises(ValueError, match="no id for mask, cls; raise num_sentinels"):
-        BlankInfilling().check(LENGTHS, IDS._replace(mask=None, cls=None))
+        BlankInfilling().check(LENGTHS, replace(IDS, mask=None, cls=None))
     with pytest.raises(ValueError, match=r"2 sentinels are needed .* has 1; raise num_sentinels"):
-        BlankInfilling(sentence_rate=0.5).check(LENGTHS, IDS._replace(num_sentinels=1))
+        BlankInfilling(sentence_rate=0.5).check(LENGTHS, replace(IDS, num_sentinels=1))

@@ -1,4 +1,5 @@
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, BOS = 1, 259
-IDS = VocabularyIds(359, 0, EOS, BOS, 2, None, None, None, 358, 90, None)
+IDS = VocabularyIds(vocab_size=359, pad=0, eos=EOS, bos=BOS, unknown=2, first_sentinel=358, num_sentinels=90)
 SEEDS = np.zeros((1000, 2), np.uint64)
 
 
@@ -121,4 +122,4 @@ def test_bad_settings_are_refused_with_what_to_do():
     with pytest.raises(ValueError, match="'eos' or 'bos', got 'cls'"):
         CausalLM(begin_with="cls")
     with pytest.raises(ValueError, match="lacks; use begin_with='eos', or raise num_sentinels"):
-        CausalLM(begin_with="bos").check(Lengths(8, 8), IDS._replace(bos=None))
+        CausalLM(begin_with="bos").check(Lengths(8, 8), replace(IDS, bos=None))

@@ -1,5 +1,7 @@
 """Rows of XLNet with a memory: a reused part that the next row continues, and a text that looks ahead."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,17 @@ from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, CLS, SEP = 1, 4001, 4002
-IDS = VocabularyIds(5000, 0, EOS, 4000, 2, CLS, SEP, None, 4999, 90, None)
+IDS = VocabularyIds(
+    vocab_size=5000,
+    pad=0,
+    eos=EOS,
+    bos=4000,
+    unknown=2,
+    cls=CLS,
+    sep=SEP,
+    first_sentinel=4999,
+    num_sentinels=90,
+)
 LENGTHS = Lengths(24, 2)
 REUSED, ROOM = 12, 9  # of 24, with [SEP], [SEP] and [CLS]
 ONE = ContiguousPermutationLM(reuse_length=REUSED, partial=4, max_span=2, random_rate=0.0)
@@ -114,7 +126,7 @@ def test_short_rows_and_vocabularies_without_an_end_are_refused():
     ):
         ONE.check(Lengths(17, 2), IDS)
     with pytest.raises(ValueError, match="no end of sequence"):
-        ONE.check(LENGTHS, IDS._replace(eos=None))
+        ONE.check(LENGTHS, replace(IDS, eos=None))
     with pytest.raises(ValueError, match="reuse_length=3 is less than the 6 tokens"):
         ContiguousPermutationLM(reuse_length=3)
     with pytest.raises(ValueError, match="max_span must be at least 1"):

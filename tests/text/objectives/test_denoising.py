@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +22,7 @@ from tests.text.objectives.t5_objectives import (
 )
 
 WIDE = Lengths(2000, 2000)
-MANY_SENTINELS = IDS._replace(num_sentinels=2000)
+MANY_SENTINELS = replace(IDS, num_sentinels=2000)
 NOISES = (
     IidNoise(noise_density=0.3),
     SpanNoise(noise_density=0.3),
@@ -110,7 +112,7 @@ def test_bert_style_gives_a_tenth_of_the_noise_random_words():
 
 
 def test_random_words_are_any_but_special_ids():
-    ids = IDS._replace(vocab_size=20, first_sentinel=19, num_sentinels=3, unknown=None, eos=5, cls=9, mask=16)
+    ids = replace(IDS, vocab_size=20, first_sentinel=19, num_sentinels=3, unknown=None, eos=5, cls=9, mask=16)
     objective = Denoising(noise=IidNoise(noise_density=1.0), inputs="random", targets="text")
     example = make_one(objective, np.full(1900, 3), WIDE, ids)
     assert sorted(set(example.inputs[:-1].tolist())) == [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 14, 15]
@@ -135,26 +137,26 @@ def test_shuffled_noise_keeps_its_words_and_places(tokens, seed):
 
 
 def test_more_spans_than_sentinels_repeat_the_last():
-    ids = IDS._replace(num_sentinels=2)
+    ids = replace(IDS, num_sentinels=2)
     tokens, mask = np.arange(3, 10, dtype=np.int32)[None], np.array([[1, 0, 1, 0, 1, 0, 1]], bool)
     inputs, _ = Denoising().corrupt(tokens, mask, np.zeros((1, 2), np.uint64), WIDE, ids)
     assert inputs[0].tolist() == [32_099, 4, 32_098, 6, 32_098, 8, 32_098, 1]
 
 
 def test_a_vocabulary_without_sentinels_masks_with_its_mask():
-    ids = IDS._replace(num_sentinels=0, mask=4, first_sentinel=32_099)
+    ids = replace(IDS, num_sentinels=0, mask=4, first_sentinel=32_099)
     objective = Denoising(noise=IidNoise(noise_density=1.0), inputs=MaskTokens(), targets="text")
     objective.check(Lengths(64, 64), ids)
     assert make_one(objective, [7, 8], WIDE, ids).inputs.tolist() == [4, 4, 1]
     with pytest.raises(ValueError, match="neither sentinels nor a mask"):
-        objective.check(Lengths(64, 64), ids._replace(mask=None))
+        objective.check(Lengths(64, 64), replace(ids, mask=None))
 
 
 def test_limits_and_vocabularies_that_do_not_do_are_refused_with_the_numbers_needed():
     with pytest.raises(ValueError, match="set targets_length to 143 or more"):
         Denoising().check(Lengths(512, 114), IDS)
     with pytest.raises(ValueError, match="66 sentinels are needed for inputs of 512, the vocabulary has 10"):
-        Denoising().check(Lengths(512, 192), IDS._replace(num_sentinels=10))
+        Denoising().check(Lengths(512, 192), replace(IDS, num_sentinels=10))
     with pytest.raises(ValueError, match="too short"):
         Denoising().check(Lengths(2, 192), IDS)
     with pytest.raises(ValueError, match="inputs must be MaskTokens"):

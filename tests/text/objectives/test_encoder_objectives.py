@@ -1,6 +1,7 @@
 """Properties of all encoder objectives."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,11 +129,11 @@ def test_unsuitable_vocabularies_and_lengths_are_refused_with_what_is_needed(obj
     with pytest.raises(
         ValueError, match=r"no id for mask, sep; raise num_sentinels .* or use a vocabulary of BERT's kind"
     ):
-        objective.check(Lengths(64, 2), IDS._replace(mask=None, sep=None))
+        objective.check(Lengths(64, 2), replace(IDS, mask=None, sep=None))
     masking = getattr(objective, "masking", objective)
     if masking.whole_words:
         with pytest.raises(ValueError, match="set whole_words to False"):
-            objective.check(Lengths(64, 2), IDS._replace(starts_word=None))
+            objective.check(Lengths(64, 2), replace(IDS, starts_word=None))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)

@@ -1,4 +1,5 @@
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, BOS = 1, 2
 PRE, SUF, MID = 99_999, 99_998, 99_997
-IDS = VocabularyIds(100_000, 0, EOS, BOS, None, None, None, None, PRE, 3, None)
+IDS = VocabularyIds(vocab_size=100_000, pad=0, eos=EOS, bos=BOS, first_sentinel=PRE, num_sentinels=3)
 KEY = np.array([3, 4], np.uint64)
 
 
@@ -159,7 +160,7 @@ def test_marks_can_be_a_vocabularys_own_and_documents_begin_with_bos():
     objective = FillInTheMiddle(
         fim_rate=1.0, begin_with="bos", special=InfillingIds(prefix=7, suffix=9, middle=8)
     )
-    _, _, (example,) = examples_of(objective, [2, 2], 30, IDS._replace(num_sentinels=0))
+    _, _, (example,) = examples_of(objective, [2, 2], 30, replace(IDS, num_sentinels=0))
     ends = np.flatnonzero(example.targets == EOS)
     assert len(ends) == 2
     assert [int(np.count_nonzero(example.targets == mark)) for mark in (7, 8, 9)] == [2, 2, 2]
@@ -243,10 +244,10 @@ def test_bad_settings_are_refused(settings, message):
 )
 def test_vocabularies_and_lengths_that_do_not_fit_are_refused(special, changes, row, message):
     with pytest.raises(ValueError, match=message):
-        FillInTheMiddle(special=special).check(Lengths(2, row), IDS._replace(**changes))
+        FillInTheMiddle(special=special).check(Lengths(2, row), replace(IDS, **changes))
 
 
 def test_a_missing_beginning_of_sequence_is_refused_as_by_the_causal_language_model():
     for objective in (CausalLM(begin_with="bos"), FillInTheMiddle(begin_with="bos")):
         with pytest.raises(ValueError, match="lacks; use begin_with='eos', or raise num_sentinels"):
-            objective.check(Lengths(8, 8), IDS._replace(bos=None))
+            objective.check(Lengths(8, 8), replace(IDS, bos=None))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,4 +47,4 @@ def test_rows_of_one_token_and_vocabularies_without_an_end_are_refused():
     with pytest.raises(ValueError, match="use at least 2"):
         FullLM().check(Lengths(2, 1), IDS)
     with pytest.raises(ValueError, match="no end of sequence"):
-        FullLM().check(Lengths(2, 512), IDS._replace(eos=None))
+        FullLM().check(Lengths(2, 512), replace(IDS, eos=None))

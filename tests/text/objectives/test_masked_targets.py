@@ -1,6 +1,7 @@
 """Sequence-to-sequence fine-tuning of an encoder: what is masked, and what each token attends to."""
 
 from collections import Counter
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -92,7 +93,7 @@ def test_rows_too_short_and_vocabularies_without_a_mask_are_refused(ids):
     ):
         MaskedTargets().limits(Lengths(8, 6), ids)
     with pytest.raises(ValueError, match="the vocabulary has no id for mask"):
-        MaskedTargets().limits(Lengths(16, 5), ids._replace(mask=None))
+        MaskedTargets().limits(Lengths(16, 5), replace(ids, mask=None))
     with pytest.raises(ValueError, match=r"noise_density must lie between 0 and 1, got 1\.5"):
         MaskedTargets(noise_density=1.5)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from t5x_like.text.objectives.unilm import UniLM
 from t5x_like.text.objectives.word_masking import SpanMasking, TokenMasking
 from tests.text.objectives.encoder_rows import IDS, examples_of, window_of
 
-VOCABULARY = IDS._replace(num_sentinels=100, bos=99)
+VOCABULARY = replace(IDS, num_sentinels=100, bos=99)
 # Words and pieces that repeat, in sentences of several documents.
 PIECES = np.random.default_rng(0).choice(np.arange(104, 880, 64), 997)
 DOCUMENTS = [[7, 9, 5, 8, 6]] * 6 + [[4, 6]] * 6

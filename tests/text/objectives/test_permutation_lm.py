@@ -1,4 +1,5 @@
 import zlib
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,9 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP = 5002, 5003
-IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, None, 5100, 90, None)
+IDS = VocabularyIds(
+    vocab_size=5101, pad=0, eos=1, unknown=2, cls=CLS, sep=SEP, first_sentinel=5100, num_sentinels=90
+)
 LENGTHS = Lengths(512, 2)
 
 
@@ -138,7 +141,7 @@ def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match=r"random_rate must lie between 0 and 1, got 1.5"):
         PermutationLM(random_rate=1.5)
     with pytest.raises(ValueError, match="no id for cls, sep; raise num_sentinels"):
-        PermutationLM().check(LENGTHS, IDS._replace(cls=None, sep=None))
+        PermutationLM().check(LENGTHS, replace(IDS, cls=None, sep=None))
     with pytest.raises(
         ValueError, match=r"inputs_length of 8 is too short for 6 tokens.* set it to 9 or more"
     ):

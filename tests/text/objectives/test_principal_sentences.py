@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -108,7 +110,7 @@ def test_a_document_without_sentences_and_short_rows_are_refused():
     with pytest.raises(ValueError, match="use at least 8"):
         PLAIN.check(Lengths(64, 4), IDS)
     with pytest.raises(ValueError, match="no id for mask"):
-        PLAIN.check(LENGTHS, IDS._replace(mask=None))
+        PLAIN.check(LENGTHS, replace(IDS, mask=None))
     with pytest.raises(ValueError, match="gap_rate must lie between 0 and 1"):
         PrincipalSentences(gap_rate=1.0)
     with pytest.raises(ValueError, match="keep_rate must lie from 0 to 1"):

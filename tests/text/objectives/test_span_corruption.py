@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import seqio
@@ -20,7 +22,7 @@ from tests.text.objectives.t5_objectives import (
 )
 
 LENGTHS = Lengths(512, 114)
-MANY_SENTINELS = IDS._replace(num_sentinels=1000)
+MANY_SENTINELS = replace(IDS, num_sentinels=1000)
 OBJECTIVES = {
     "span_15_3": (0.15, 3.0),
     "span_50_3": (0.5, 3.0),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,7 +91,7 @@ def test_special_ids_in_a_text_stay_and_no_ngram_reaches_over_them():
 
 
 def test_sentinels_used_as_masks_of_t5_vocabularies_are_special():
-    ids = IDS._replace(vocab_size=400, first_sentinel=399, num_sentinels=90, starts_word=None)
+    ids = replace(IDS, vocab_size=400, first_sentinel=399, num_sentinels=90, starts_word=None)
     masking = TokenMasking(noise_density=0.9, mask_rate=0.0, random_rate=1.0)
     inputs = np.concatenate([example.inputs[1:-1] for example in make(masking, [150] * 200, 50, ids)])
     assert inputs.max() == 309

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,18 @@ from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocesso
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one
 
-IDS = VocabularyIds(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)
+IDS = VocabularyIds(
+    vocab_size=32_100,
+    pad=0,
+    eos=1,
+    bos=32_003,
+    unknown=2,
+    cls=32_001,
+    sep=32_002,
+    mask=32_000,
+    first_sentinel=32_099,
+    num_sentinels=96,
+)
 MODES = {"R": 32_004, "S": 32_005, "X": 32_006}
 KEY = np.array([3, 4], np.uint64)
 
@@ -127,7 +140,7 @@ def test_a_text_too_long_for_its_denoiser_is_cut_to_fit():
 def test_modes_are_the_vocabularys_own_words_or_none():
     objective = UL2(mode_ids={"R": (7, 8), "S": (9,), "X": (10, 11)})
     lengths = Lengths(64, 64)
-    objective.check(lengths, IDS._replace(num_sentinels=93))
+    objective.check(lengths, replace(IDS, num_sentinels=93))
     _, _, examples = made_of(objective, window_of([3000]), lengths)
     begins = {tuple(example.inputs[:2].tolist()) for example in examples}
     assert {(7, 8), (10, 11)} <= begins
@@ -147,7 +160,7 @@ def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="at least 16 each"):
         UL2().check(Lengths(3, 64), IDS)
     with pytest.raises(ValueError, match="has 20 sentinels, of which 17 are left for spans; 93 are needed"):
-        UL2().check(Lengths(512, 512), IDS._replace(num_sentinels=20))
+        UL2().check(Lengths(512, 512), replace(IDS, num_sentinels=20))
     with pytest.raises(ValueError, match="no ids of X"):
         UL2(mode_ids={"R": (3,), "S": (4,)})
     with pytest.raises(ValueError, match="'sentinels' or None"):

@@ -1,4 +1,5 @@
 import zlib
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +25,17 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP, MASK = 5002, 5003, 5004
-IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)
+IDS = VocabularyIds(
+    vocab_size=5101,
+    pad=0,
+    eos=1,
+    unknown=2,
+    cls=CLS,
+    sep=SEP,
+    mask=MASK,
+    first_sentinel=5100,
+    num_sentinels=90,
+)
 LENGTHS = Lengths(512, 2)
 
 
@@ -189,6 +200,6 @@ def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="shares must not be negative, nor all 0"):
         UniLM(shares=(0, 0, 0))
     with pytest.raises(ValueError, match="no id for cls, sep"):
-        UniLM().check(LENGTHS, IDS._replace(cls=None, sep=None))
+        UniLM().check(LENGTHS, replace(IDS, cls=None, sep=None))
     with pytest.raises(ValueError, match="set it to 5 or more"):
         UniLM().check(Lengths(4, 2), IDS)

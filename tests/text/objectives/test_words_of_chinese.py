@@ -1,6 +1,7 @@
 """Whole-word masks of text without spaces, whose words are annotated or found by jieba."""
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 from tests.text.objectives.encoder_rows import FIRST_WORD, IDS, chosen, examples_of, runs, seeds, window_of
 
 SPANS = [[1, 3], [3, 6], [7, 8]]  # words of ten tokens; the others are none's
-NO_STARTS = IDS._replace(starts_word=np.zeros(IDS.vocab_size, bool))  # as SentencePiece has it without spaces
+NO_STARTS = replace(IDS, starts_word=np.zeros(IDS.vocab_size, bool))  # as SentencePiece has it without spaces
 
 
 def text(second=10):

@@ -42,7 +42,7 @@ def models(tmp_path_factory, corpus):
 
 
 def roles(tokenizer):
-    return {name: number for name, number in tokenizer.special._asdict().items() if number is not None}
+    return {name: number for name, number in tokenizer.special.by_role.items() if number is not None}
 
 
 def test_each_family_has_its_own_special_ids(models):

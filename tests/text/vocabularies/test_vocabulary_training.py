@@ -48,7 +48,7 @@ def test_word_pieces_have_berts_special_ids_and_say_whether_they_lower_case(corp
 def test_byte_pairs_are_written_as_one_file_or_as_two(corpus, tmp_path, output, options):
     learn(corpus, tmp_path / output, **options)
     tokenizer = open_tokenizer(tmp_path / output, 0)
-    assert tuple(tokenizer.special)[:4] == (0, 1, None, 2)
+    assert tuple(tokenizer.special.by_role.values())[:4] == (0, 1, None, 2)
     assert tokenizer.encode("the king") == open_tokenizer(tmp_path / output, 5).encode("the king")
     assert sorted(os.listdir(tmp_path / output) if output == "folder" else []) == (
         ["merges.txt", "tokenizer_config.json", "vocab.json"] if output == "folder" else []
@@ -122,7 +122,7 @@ def test_text_with_special_strings_teaches_no_special_piece(tmp_path):
         output = tmp_path / kind / OUTPUTS[kind]
         learn(tmp_path / "a.txt", output, kind=kind, size=size)
         tokenizer = open_tokenizer(output, 0)
-        reserved = {number for number in tokenizer.special if number is not None} - {
+        reserved = {number for number in tokenizer.special.by_role.values() if number is not None} - {
             tokenizer.special.unknown
         }
         assert not reserved.intersection(tokenizer.encode("</s> <pad> [MASK] </s></s>"))
