@@ -5,10 +5,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 from t5x_like.credentials import holds_password
+from t5x_like.nested_values import is_record
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 Config = TypeVar("Config")
@@ -82,8 +83,7 @@ def check_fields(config: Any, path: str) -> None:
     if isinstance(config, tuple | list):
         for index, each in enumerate(config):
             check_fields(each, f"{path}.{index}")
-        return
-    if not is_dataclass(config) or isinstance(config, type) or type(config) in _CHECKED:
+    if not is_record(config) or type(config) in _CHECKED:
         return
     annotations = _field_types(type(config))
     for part in fields(config):

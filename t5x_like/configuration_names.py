@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from t5x_like.nested_values import is_record
+
 _OURS = "t5x_like"
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -127,7 +129,7 @@ def check_recordable(function: Any, what: str) -> None:
     target = function
     if isinstance(function, functools.partial) and not function.args:
         target = function.func
-    elif dataclasses.is_dataclass(function) and not isinstance(function, type):
+    elif is_record(function):
         target = type(function)
     if not (inspect.isclass(target) or inspect.isroutine(target)) or not has_own_name(target):
         raise ValueError(

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from t5x_like.nested_values import leaves_of
+
 _USER_AND_PASSWORD = re.compile(r"(?<=://)[^\s/?#@:'\"]+:[^\s/?#@'\"]+(?=@)")
 
 
@@ -17,8 +19,5 @@ def masked(text: str) -> str:
 
 def holds_password(value: Any) -> bool:
     """Return whether a value of a configuration, or a text in it at any depth, is an address with a password."""
-    if isinstance(value, tuple | list):
-        return any(map(holds_password, value))
-    if isinstance(value, dict):
-        return any(map(holds_password, value.values()))
-    return isinstance(value, str) and not re.search(r"\s", value) and masked(value) != value
+    texts = (leaf for leaf in leaves_of(value) if isinstance(leaf, str))
+    return any(masked(text) != text and not re.search(r"\s", text) for text in texts)

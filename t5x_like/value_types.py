@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 _LITERAL = re.compile(r"[-+]?[\d._]+([eE][-+]?\d+)?|True|False")  # text that means a number, or yes or no
 SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
+_NUMBERS = {float: numbers.Real, int: numbers.Integral}
 MAPPINGS = (dict, collections.abc.Mapping)
 
 
@@ -58,10 +59,8 @@ def conform(value: Any, annotation: Any) -> Any:
         return _conform_sequence(value, annotation, origin or annotation, arguments)
     if origin in MAPPINGS:
         return _conform_mapping(value, annotation, arguments)
-    if annotation is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return float(value)
-    if annotation is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)  # also NumPy's
+    if annotation in _NUMBERS and isinstance(value, _NUMBERS[annotation]) and type(value) is not bool:
+        return annotation(value)  # also NumPy's
     if annotation is str and isinstance(value, os.PathLike):
         return os.fspath(value)
     if not _is_a(value, annotation, origin):
@@ -69,6 +68,23 @@ def conform(value: Any, annotation: Any) -> Any:
             f"needs {name_type(annotation)}, got {name_value(value)}", _hint(value, annotation)
         )
     return value
+
+
+def fits(value: Any, annotation: Any) -> typing.TypeGuard[Any]:
+    """Return whether a value, such as one that a file or a request has, is of a type; bools are no numbers.
+
+    >>> fits(3, int), fits(True, int), fits(3, float), fits(["a", 5], list[str])
+    (True, False, True, False)
+
+    Args:
+      value: Any value.
+      annotation: Type as annotations have it, such as ``list[str]``.
+    """
+    try:
+        conform(value, annotation)
+    except TypeMismatchError:
+        return False
+    return True
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
@@ -114,8 +130,7 @@ def name_type(annotation: Any) -> str:
 
 def name_value(value: Any) -> str:
     """Return the value and its type in words, cut to one line: ``'300' (text)``."""
-    maker = value.func if isinstance(value, functools.partial) else value
-    if inspect.isclass(maker) or inspect.isroutine(maker):
+    if maker := _maker(value):
         return f"{maker.__name__} itself, not a value it made"
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
     words = {str: "text", int: "an int", float: "a float", bool: "a bool", tuple: "a tuple", list: "a list"}
@@ -211,10 +226,14 @@ def _hint(value: Any, annotation: Any) -> str:
         return "drop the quotes"
     if annotation is int and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"
+    maker = _maker(value)
+    return f"call it: {maker.__name__}(), in gin @{maker.__name__}()" if maker else ""
+
+
+def _maker(value: Any) -> Any:
+    """Return the class or function that a value is; ``None`` for other values."""
     maker = value.func if isinstance(value, functools.partial) else value
-    if inspect.isclass(maker) or inspect.isroutine(maker):
-        return f"call it: {maker.__name__}(), in gin @{maker.__name__}()"
-    return ""
+    return maker if inspect.isclass(maker) or inspect.isroutine(maker) else None
 
 
 def _either(words: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from 0 on; the path after the brackets then has no slot.
 import difflib
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 # Whether each weight is selected, by path; for only some rows of a stacked weight, a bool for each.
@@ -114,10 +114,12 @@ def num_layers(numbers: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
 
 def invert(selection: Selection) -> Selection:
     """Return the selection of all weights and rows that ``selection`` leaves out."""
-    return {
-        path: not rows if isinstance(rows, bool) else tuple(not row for row in rows)
-        for path, rows in selection.items()
-    }
+    return {path: _plain([not row for row in _spread(rows, 1)]) for path, rows in selection.items()}
+
+
+def partial(selection: Selection) -> dict[str, tuple[bool, ...]]:
+    """Return the rows of the weights of which only some rows are selected."""
+    return {path: rows for path, rows in selection.items() if not isinstance(rows, bool)}
 
 
 def combine(left: Selection, right: Selection, *, keep: str = "both") -> Selection:
@@ -129,13 +131,7 @@ def combine(left: Selection, right: Selection, *, keep: str = "both") -> Selecti
       keep: "both" for weights in both selections, "any" for those in either.
     """
     rule = all if keep == "both" else any
-    joined = {}
-    for path, ours in left.items():
-        theirs = right[path]
-        size = max(1 if isinstance(rows, bool) else len(rows) for rows in (ours, theirs))
-        pairs = zip(_spread(ours, size), _spread(theirs, size), strict=True)
-        joined[path] = _plain([rule(pair) for pair in pairs])
-    return joined
+    return {path: _plain([rule(pair) for pair in _pairs(rows, right[path])]) for path, rows in left.items()}
 
 
 def within(selection: Selection, held: Selection) -> Selection:
@@ -145,15 +141,11 @@ def within(selection: Selection, held: Selection) -> Selection:
       selection: Selection of all weights.
       held: Weights and rows in the tree.
     """
-    found = {}
-    for path, rows in held.items():
-        if isinstance(rows, bool):
-            if rows:
-                found[path] = selection[path]
-        elif any(rows):
-            pairs = zip(_spread(selection[path], len(rows)), rows, strict=True)
-            found[path] = _plain([chosen for chosen, is_held in pairs if is_held])
-    return found
+    kept = {
+        path: [chosen for chosen, is_held in _pairs(selection[path], rows) if is_held]
+        for path, rows in held.items()
+    }
+    return {path: _plain(rows) for path, rows in kept.items() if rows}
 
 
 def _match(
@@ -213,6 +205,11 @@ def _nearest(pattern: str, paths: Mapping[str, Any]) -> str:
         "/".join(path.split("/")[:depth]) + "/*" for path in paths for depth in range(1, path.count("/") + 1)
     }
     return ", ".join(difflib.get_close_matches(pattern, [*sorted(folders), *paths], n=3, cutoff=0.0))
+
+
+def _pairs(left: bool | tuple[bool, ...], right: bool | tuple[bool, ...]) -> Iterator[tuple[bool, bool]]:
+    size = max(len(_spread(left, 1)), len(_spread(right, 1)))
+    return zip(_spread(left, size), _spread(right, size), strict=True)
 
 
 def _spread(rows: bool | tuple[bool, ...], size: int) -> tuple[bool, ...]:

@@ -29,7 +29,8 @@ from t5x_like.cli.main import main
 from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.writer_lock import exclusive_writer
-from t5x_like.reports.rendering import date_and_time, iso_time, json_number, plural, printable, size
+from t5x_like.nested_values import json_number
+from t5x_like.reports.rendering import date_and_time, iso_time, plural, printable, size
 from t5x_like.reports.score_tables import aligned
 
 

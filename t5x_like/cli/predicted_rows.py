@@ -3,7 +3,7 @@
 import argparse
 import itertools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t5x_like.cli.prediction_tables import PredictedTable
@@ -18,7 +18,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import identity_of, is_run
-from t5x_like.text.tasks.rows import RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def predict_rows(
@@ -45,12 +45,10 @@ def predict_rows(
         raise UserError(f"--delimiter {delimiter!r}: give one character")
     columns = tuple(arguments.columns or getattr(task, "columns", ()))  # of files without a header line
     rows = table.rows(columns, delimiter)
-    first = list(itertools.islice(rows, 1))
-    names = list(first[0].values) if first and isinstance(first[0], RawRow) else []
+    first, names = _first_row(rows)
     if not arguments.delimiter and not columns and (separator := table.other_separator(names, delimiter)):
         delimiter, rows = separator, table.rows(columns, separator)
-        first = list(itertools.islice(rows, 1))
-        names = list(first[0].values) if first and isinstance(first[0], RawRow) else []
+        first, names = _first_row(rows)
     for name in arguments.text or ():
         if names and name not in names and table.format != "jsonl":
             raise UserError(
@@ -82,6 +80,12 @@ def predict_rows(
     if arguments.output:
         print(f"{counts.num_rows:,} rows written to {arguments.output}")
     return 0
+
+
+def _first_row(rows: Iterator[RawRow | BadRow]) -> tuple[list[RawRow | BadRow], list[str]]:
+    """Take the first row, if there is one, and return the names of its columns, too."""
+    first = list(itertools.islice(rows, 1))
+    return first, [name for row in first if isinstance(row, RawRow) for name in row.values]
 
 
 def _require_texts(table: PredictedTable, names: Sequence[str], needed: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.run_directory import refuse_another_run
 from t5x_like.training.state import StateLayout
 from t5x_like.training.training_data import ResolvedTasks
+from t5x_like.value_types import fits
 
 # Tasks with more tokens than these are read up to here only.
 _MAX_TOKENS = 5_000_000
@@ -233,5 +234,5 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from _numbers(getattr(value, field.name), f"{path}.{field.name}" if path else field.name)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif fits(value, float):
         yield path, value

@@ -176,7 +176,7 @@ def _chosen(compared: Comparison, only: Sequence[str]) -> Mapping[str, tuple[str
 
 def _by_run(overrides: Sequence[Override]) -> tuple[list[Override], list[Setting]]:
     """Return the values of ``--set`` for the first run, and those with ``then:`` for the second."""
-    then = [each for each in overrides if isinstance(each, Setting) and each.name.startswith(_THEN)]
+    then = [each for each in _settings(overrides) if each.name.startswith(_THEN)]
     others = [each for each in overrides if each not in then]
     return others, [each._replace(name=each.name.removeprefix(_THEN)) for each in then]
 
@@ -219,7 +219,11 @@ def _open_macros(arguments: argparse.Namespace, gin_files: list[str]) -> list[Ov
     """Return the values of ``--set`` for macros that the second run's gin files leave open."""
     given = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": []})
     names = undefined_macros(given)
-    return [each for each in arguments.overrides if isinstance(each, Setting) and each.name in names]
+    return [each for each in _settings(arguments.overrides) if each.name in names]
+
+
+def _settings(overrides: Sequence[Override]) -> list[Setting]:
+    return [each for each in overrides if isinstance(each, Setting)]
 
 
 def _stage(

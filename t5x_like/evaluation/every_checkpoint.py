@@ -62,10 +62,15 @@ def evaluate_steps(
             one = replace(suite, step=step, output_dir=f"{suite.output_dir}/step_{step}")
             try:
                 done[step] = evaluate_suite(one, shown=shown)
-            except (ValueError, OSError) as error:
-                if step in steps_of(suite.checkpoint) and not isinstance(error, NotNumbersError):
+            except NotNumbersError as error:
+                _log.warning("step %d is skipped: %s", step, error)
+                continue
+            except (ValueError, OSError):
+                if step in steps_of(suite.checkpoint):
                     raise
-                _log.warning("step %d is skipped: %s", step, _reason(error))
+                _log.warning(
+                    "step %d is skipped: training keeps its newest checkpoints only and has removed it", step
+                )
                 continue
             _write(suite.output_dir, done)
             yield step, done[step]
@@ -79,14 +84,6 @@ def evaluate_steps(
     if not done:
         what = "whose weights are numbers" if seen else "to evaluate; watch=True waits for them"
         raise ValueError(f"{suite.checkpoint} has no finished step {what}")
-
-
-def _reason(error: Exception) -> str:
-    return (
-        str(error)
-        if isinstance(error, NotNumbersError)
-        else "training keeps its newest checkpoints only and has removed it"
-    )
 
 
 def _last_step(checkpoint: str) -> int | None:

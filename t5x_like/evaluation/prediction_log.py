@@ -1,7 +1,6 @@
 """Predictions on disk as they are made, so that an interrupted evaluation can continue."""
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ import jax
 
 from t5x_like.evaluation.scores_file import PREDICTIONS, SCORES, Row
 from t5x_like.io.files import as_path, read_json, read_jsonl, write_json, write_jsonl
+from t5x_like.nested_values import json_number, parts_of
 
 IDENTITY = "evaluation.json"
 
@@ -146,12 +146,10 @@ def replace_rows(directory: str, task: str, rows: Sequence[Row]) -> None:
 
 def _to_json(value: Any) -> Any:
     """Convert a value to JSON's types; NaN and infinity become ``None``."""
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
+    value = dict(value) if isinstance(value, Mapping) else value
+    if (parts := parts_of(value)) is not None:
+        items = {str(key): _to_json(part) for key, part in parts.items()}
+        return items if parts is value else list(items.values())
     if hasattr(value, "tolist"):
         return _to_json(value.tolist())
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return value.decode("utf-8", "replace") if type(value) is bytes else json_number(value)

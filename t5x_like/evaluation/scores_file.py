@@ -84,7 +84,7 @@ def read_scores(directory: PathLike) -> dict[str, Any]:
       ValueError: It has another format.
     """
     found = read_json(as_path(directory) / SCORES, dict)
-    if not isinstance(found, dict) or not {"tasks", "settings", "averages"} <= found.keys():
+    if not {"tasks", "settings", "averages"} <= found.keys():
         raise ValueError(
             f"{directory}/{SCORES} is not of this version's form (tasks, settings, averages); evaluate again"
         )

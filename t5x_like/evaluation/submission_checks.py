@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.io.files import json_value
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
+from t5x_like.value_types import fits
 
 _HEADER = "index\tprediction"
 _LINE_END = b"\n"
@@ -129,9 +130,9 @@ def _is_label(form: SubmissionFile, label: Any) -> bool:
         except ValueError:
             return False
     if form.kind == "text":
-        return isinstance(label, str) and bool(label.strip())
+        return fits(label, str) and bool(label.strip())
     words = form.words if form.is_table else [int(word) if word.isdecimal() else word for word in form.words]
-    return not isinstance(label, bool) and label in words
+    return not fits(label, bool) and label in words
 
 
 def _table(content: bytes) -> Iterator[_Line]:
@@ -172,9 +173,7 @@ def _objects(form: SubmissionFile, content: bytes) -> Iterator[_Line]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, TypeError):
-        return ""
-    return f" (no {error})" if isinstance(error, KeyError) else f" ({error})"
+    return {TypeError: "", KeyError: f" (no {error})"}.get(type(error), f" ({error})")
 
 
 def _answers(number: int, row: Any) -> Iterator[_Line]:
@@ -185,6 +184,6 @@ def _answers(number: int, row: Any) -> Iterator[_Line]:
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not fits(value, int):
         raise ValueError(f"idx is {value!r}, not an integer")
     return value

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from t5x_like.evaluation.submission_checks import SubmissionCheck, check_file, check_files
 from t5x_like.io.files import PathLike, as_path, write_bytes
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
+from t5x_like.value_types import fits
 
 # Exceptions of zipfile for other, damaged, incomplete or encrypted files and unknown compression.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)
@@ -145,11 +146,11 @@ def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
         text = " ".join(str(answer).split())
         return text, bool(text)
     if form.kind == "number":
-        value = float(answer) if isinstance(answer, int | float) else math.nan
+        value = float(answer) if fits(answer, float) else math.nan
         good = math.isfinite(value) and str(row["prediction"]).strip() not in ("", "nan")
         bounded = min(max(value, 0.0), 5.0) if good else 0.0
         return f"{bounded:.3f}", good and 0.0 <= value <= 5.0
-    good = isinstance(answer, int) and 0 <= answer < len(form.words)
+    good = fits(answer, int) and 0 <= answer < len(form.words)
     word = form.words[answer if good else 0]
     return int(word) if word.isdecimal() else word, good
 
@@ -160,7 +161,7 @@ def _index(row: Row, part: str = "") -> int:
     nested = row.get("idx")
     if found is None and part and isinstance(nested, Mapping):
         found = nested.get(part)
-    if isinstance(found, bool) or not isinstance(found, int):
+    if not fits(found, int):
         raise ValueError(
             f"row {row.get('number', '?')} has no number (idx{f'/{part}' if part else ''}) by which a server could "
             "know it; its task must keep the source's"

@@ -8,9 +8,9 @@ from t5x_like.gin_config.plain_values import nested_annotations, plain_value
 from t5x_like.gin_config.statements import (
     BindingStatement,
     GinStatements,
-    MacroReference,
     Origin,
     PlainText,
+    macro_of,
     macros_in,
     references_in,
 )
@@ -172,8 +172,7 @@ class Bindings:
     def source_of(self, bound: EffectiveBinding) -> EffectiveBinding:
         """Return the binding that holds the literal value: follows macros that are set to macros."""
         for _ in self.macros:
-            if isinstance(bound.value, MacroReference) and bound.value.name in self.macros:
-                bound = self.macros[bound.value.name]
+            bound = self.macros.get(macro_of(bound.value), bound)
         return bound
 
     def targets_in(self, bound: EffectiveBinding) -> list[Target]:

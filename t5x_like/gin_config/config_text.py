@@ -8,7 +8,8 @@ from t5x_like.credentials import masked
 from t5x_like.gin_config.bindings import EffectiveBinding
 from t5x_like.gin_config.imported_names import Target, parameters_of
 from t5x_like.gin_config.resolver import Resolver
-from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference, references_in
+from t5x_like.gin_config.statements import ConfigurableReference, references_in
+from t5x_like.nested_values import rebuilt
 
 
 def config_text(resolver: Resolver, modules: Sequence[str] = (), *, origins: bool = False) -> str:
@@ -80,23 +81,19 @@ def _default_line(name: str, value: Any, origins: bool) -> str:
 
 
 def _format(value: Any, bound: EffectiveBinding, resolver: Resolver, selectors: dict[Any, str]) -> str:
-    if isinstance(value, MacroReference) or value is REQUIRED:
-        return str(value)
     if isinstance(value, ConfigurableReference):
         target = resolver.bindings.find(value.name, bound.file_index, bound.origin)
         return f"@{'/'.join((*value.scopes, selectors[target]))}{'()' if value.call else ''}"
-    if isinstance(value, dict):
-        items = (
-            f"{_format(k, bound, resolver, selectors)}: {_format(v, bound, resolver, selectors)}"
-            for k, v in value.items()
-        )
-        return f"{{{', '.join(items)}}}"
-    if isinstance(value, tuple | list):
-        items = [_format(item, bound, resolver, selectors) for item in value]
-        if isinstance(value, list):
-            return f"[{', '.join(items)}]"
-        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    return repr(value)
+    return repr(rebuilt(lambda part: _Text(_format(part, bound, resolver, selectors)), value))
+
+
+class _Text(str):
+    """Gin text of a part, which a ``repr`` of the whole shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _literal(value: Any) -> str | None:

@@ -168,11 +168,9 @@ def read(
     sources.bindings += [(binding, len(sources.imports) - 1) for binding in bindings]
     defined = {statement.name for statement, _ in sources.bindings if not statement.parameter}
     for text in defaults:
-        for statement in parse(text, "default"):
-            assert isinstance(statement, BindingStatement)
-            if statement.name not in defined and defined.issuperset(macros_in(statement.value)):
-                origin = Origin("default", 0, text)
-                sources.bindings.insert(0, (statement._replace(origin=origin), -1))
+        default = as_binding(text)._replace(origin=Origin("default", 0, text))
+        if default.name not in defined and defined.issuperset(macros_in(default.value)):
+            sources.bindings.insert(0, (default, -1))
     return sources
 
 
@@ -252,9 +250,7 @@ def tables_in(path: Path) -> list[GinTable]:
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     try:
         statements = list(parse(text, _shown(path))) if f"{TABLE} = " in text else []
-        return [
-            read_table(each) for each in statements if isinstance(each, BindingStatement) and is_table(each)
-        ]
+        return [read_table(each) for each in statements if is_table(each)]
     except UserError:
         return []
 

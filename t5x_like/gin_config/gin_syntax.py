@@ -4,6 +4,7 @@ The only importer of gin.
 """
 
 import ast
+import contextlib
 import io
 import re
 import tokenize
@@ -85,29 +86,33 @@ def as_binding(override: Override) -> BindingStatement:
     """
     if isinstance(override, Setting):
         return _plain_binding(override)
-    statements = list(parse(override, None))
-    if len(statements) != 1 or not isinstance(statements[0], BindingStatement):
+    binding = _single_binding(override)
+    if binding is None:
         raise UserError(f"--gin.{override} is not of the form --gin.NAME=value", where="command line")
-    return statements[0]
+    return binding
+
+
+def _single_binding(text: str) -> BindingStatement | None:
+    """Return the binding that a text is; ``None`` for other statements, and for several."""
+    match list(parse(text, None)):
+        case [BindingStatement() as binding]:
+            return binding
+    return None
 
 
 def _plain_binding(setting: Setting) -> BindingStatement:
     """Return a binding whose value waits for its type."""
     origin = Origin(None, 1, setting.flag)
-    try:
-        (place,) = parse(f"{setting.name} = 0", None)
-    except ValueError as error:
-        raise UserError(f"{setting.name!r} is no name", where=str(origin), source=setting.flag) from error
-    try:
-        (literal,) = (
-            each.value for each in parse(f"X = {setting.text}", None) if isinstance(each, BindingStatement)
-        )
-        is_readable = True
-    except ValueError:
-        literal, is_readable = None, False
+    named, read = None, None
+    with contextlib.suppress(ValueError):
+        named = _single_binding(f"{setting.name} = 0")
+    with contextlib.suppress(ValueError):
+        read = _single_binding(f"X = {setting.text}")
+    if named is None:
+        raise UserError(f"{setting.name!r} is no name", where=str(origin), source=setting.flag)
+    literal, is_readable = (None, False) if read is None else (read.value, True)
     value = PlainText(setting.name, setting.text, literal, is_readable)
-    assert isinstance(place, BindingStatement)
-    return place._replace(value=value, origin=origin)
+    return named._replace(value=value, origin=origin)
 
 
 def _check_nesting(text: str, file: str | None) -> None:
@@ -134,9 +139,10 @@ def _syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: s
       file: Name of the file; None for the command line.
     """
     cause = str(error.args[0])
-    line: int = error.args[1][0 if isinstance(error, tokenize.TokenError) else 1]
+    is_of_tokenizer = isinstance(error, tokenize.TokenError)
+    line: int = error.args[1][0 if is_of_tokenizer else 1]
     bracket = _unclosed_bracket(text, line)
-    if bracket and (isinstance(error, tokenize.TokenError) or "Expected ','" in cause):
+    if bracket and (is_of_tokenizer or "Expected ','" in cause):
         line, symbol = bracket
         cause, hint = f"this {symbol!r} is never closed", ""
     else:

@@ -4,9 +4,9 @@ import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from t5x_like.gin_config.statements import MacroReference, PlainText, macros_in, references_in
+from t5x_like.gin_config.statements import PlainText, macro_of, macros_in, references_in
 from t5x_like.gin_config.user_error import UserError, gin_text_flag, set_flag
-from t5x_like.value_types import MAPPINGS, SEQUENCES, TypeMismatchError, conform, union_members
+from t5x_like.value_types import MAPPINGS, SEQUENCES, conform, fits, union_members
 
 
 def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> Any:
@@ -60,7 +60,7 @@ def nested_annotations(value: Any, annotation: Any, macro: str) -> Iterator[Any]
       annotation: Annotation of the whole value.
       macro: Name of the macro.
     """
-    if isinstance(value, MacroReference) and value.name == macro:
+    if macro_of(value) == macro:
         yield annotation
     elif isinstance(value, tuple | list):
         for index, item in enumerate(value):
@@ -87,9 +87,4 @@ def _members(annotation: Any, origins: tuple[Any, ...]) -> list[Any]:
 
 
 def _fits(value: Any, annotations: Sequence[Any]) -> bool:
-    try:
-        for annotation in annotations:
-            conform(value, annotation)
-    except TypeMismatchError:
-        return False
-    return True
+    return all(fits(value, annotation) for annotation in annotations)

@@ -9,6 +9,7 @@ from t5x_like.gin_config.imported_names import short_name
 from t5x_like.gin_config.plain_values import plain_value
 from t5x_like.gin_config.statements import BindingStatement, PlainText, macros_in, references_in
 from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
+from t5x_like.nested_values import is_record
 from t5x_like.training.earlier_runs import moved_field
 from t5x_like.value_types import TypeMismatchError, parameter_types
 
@@ -104,11 +105,9 @@ def _replaced(value: Any, owner: type, given: Mapping[str, Any]) -> Any:
         changed |= given
     if not changed:
         return value
-    if isinstance(value, dict):
-        return value | changed
-    if isinstance(value, tuple):
-        return tuple({**parts, **changed}.values())
-    return dataclasses.replace(value, **changed)
+    if _is_config(value):
+        return dataclasses.replace(value, **changed)
+    return {**parts, **changed} if parts is value else tuple({**parts, **changed}.values())
 
 
 def _parts(value: Any) -> dict[Any, Any]:
@@ -123,7 +122,7 @@ def _parts(value: Any) -> dict[Any, Any]:
 def _is_config(value: Any) -> bool:
     """Return True for a dataclass that is no more than its fields: a benchmark's task is made from others."""
     is_plain = type(value).__reduce__ is object.__reduce__
-    return is_plain and dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return is_plain and is_record(value)
 
 
 def _error(binding: BindingStatement, message: str, hint: str = "") -> UserError:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from t5x_like.gin_config import config_errors
 from t5x_like.gin_config.bindings import Bindings, EffectiveBinding, Scope
 from t5x_like.gin_config.imported_names import Target, parameters_of, short_name
-from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
+from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, macro_of
 from t5x_like.gin_config.user_error import UserError, nearest
+from t5x_like.nested_values import leaves_of, rebuilt
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 
@@ -76,7 +77,7 @@ class Resolver:
     def build_macro(self, name: str) -> Any:
         """Build the value of a macro."""
         macro = self.bindings.macros[name]
-        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro))
+        return self._or_raise_missing(self._evaluate_macro(name, macro))
 
     def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
         """Build the value bound to one parameter.
@@ -116,7 +117,7 @@ class Resolver:
             for bound in self.bindings.all()
             if (bound.origin.file, bound.target) in replaced or bound.target in compared
         ]
-        macros = {bound.value.name for bound in idle if isinstance(bound.value, MacroReference)}
+        macros = {macro_of(bound.value) for bound in idle}
         lines = []
         for bound in self.bindings.all():
             if bound in idle or (bound.target is None and bound.name in macros | self.bindings.keys):
@@ -182,29 +183,24 @@ class Resolver:
         if value is REQUIRED:
             self._missing_values.append(bound)
             return REQUIRED
-        if isinstance(value, MacroReference):
-            return self._evaluate_macro(value, bound)
+        if macro := macro_of(value):
+            return self._evaluate_macro(macro, bound)
         if isinstance(value, ConfigurableReference):
             target = self.bindings.find(value.name, bound.file_index, bound.origin)
             inner = value.scopes or scope
             return self._call(target, inner, bound) if value.call else self._function(target, inner)
-        if isinstance(value, tuple | list):
-            return type(value)(self._evaluate(item, scope, bound) for item in value)
-        if isinstance(value, dict):
-            pairs = value.items()
-            return {self._evaluate(k, scope, bound): self._evaluate(v, scope, bound) for k, v in pairs}
-        return value
+        return rebuilt(lambda part: self._evaluate(part, scope, bound), value)
 
-    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding) -> Any:
-        if macro.name not in self.bindings.macros:
-            raise config_errors.undefined_macro(macro.name, user, self.bindings)
-        if macro.name in self._open_macros:
-            raise config_errors.macro_cycle([*self._open_macros, macro.name], user)
-        binding = self.bindings.macros[macro.name]
+    def _evaluate_macro(self, name: str, user: EffectiveBinding) -> Any:
+        if name not in self.bindings.macros:
+            raise config_errors.undefined_macro(name, user, self.bindings)
+        if name in self._open_macros:
+            raise config_errors.macro_cycle([*self._open_macros, name], user)
+        binding = self.bindings.macros[name]
         binding.used = True
-        self._open_macros.append(macro.name)
+        self._open_macros.append(name)
         try:
-            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding)
+            return self._evaluate(binding.value, tuple(name.split("/")), binding)
         finally:
             self._open_macros.pop()
 
@@ -227,9 +223,7 @@ def _shortened(root: Target | str) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_is_missing(item) for item in value.values())
-    return any(_is_missing(item) for item in value) if isinstance(value, tuple | list) else value is REQUIRED
+    return any(leaf is REQUIRED for leaf in leaves_of(value))
 
 
 def _default(target: Target, name: str, parameter: Parameter) -> Any:

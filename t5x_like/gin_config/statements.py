@@ -1,8 +1,10 @@
 """Gin's statements as plain data, before names are looked up. Imports no gin."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from t5x_like.nested_values import leaves_of
 
 COMMAND_LINE = "command line"
 
@@ -78,6 +80,9 @@ class PlainText:
     text: str
     literal: Any
     is_readable: bool
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class BindingStatement(NamedTuple):
@@ -155,18 +160,14 @@ class GinStatements:
 
 def references_in(value: Any) -> list[ConfigurableReference]:
     """Return the ``@references`` in a value, at any depth of tuples, lists and dicts."""
-    return [leaf for leaf in _leaves(value) if isinstance(leaf, ConfigurableReference)]
+    return [leaf for leaf in leaves_of(value) if isinstance(leaf, ConfigurableReference)]
+
+
+def macro_of(value: Any) -> str:
+    """Return the name of the ``%macro`` that a value is; empty for other values."""
+    return value.name if isinstance(value, MacroReference) else ""
 
 
 def macros_in(value: Any) -> list[str]:
     """Return the names of the ``%macros`` in a value, at any depth of tuples, lists and dicts."""
-    return [leaf.name for leaf in _leaves(value) if isinstance(leaf, MacroReference)]
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict | tuple | list):
-        items = [item for pair in value.items() for item in pair] if isinstance(value, dict) else value
-        for item in items:
-            yield from _leaves(item)
-    else:
-        yield value
+    return list(filter(None, map(macro_of, leaves_of(value))))

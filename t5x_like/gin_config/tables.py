@@ -16,7 +16,7 @@ tuple, or has None. A file may have several tables, and tables of different file
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from t5x_like.gin_config.statements import (
     REQUIRED,
@@ -25,9 +25,11 @@ from t5x_like.gin_config.statements import (
     GinTable,
     MacroReference,
     Origin,
-    PlainText,
+    Statement,
 )
 from t5x_like.gin_config.user_error import UserError, nearest_or_all
+from t5x_like.nested_values import one_or_several
+from t5x_like.value_types import fits
 
 TABLE = "TABLE"
 _INCLUDE = "include"
@@ -35,9 +37,9 @@ _INCLUDE = "include"
 Include = Callable[[str, tuple[Origin, ...]], None]
 
 
-def is_table(statement: BindingStatement) -> bool:
+def is_table(statement: Statement) -> TypeGuard[BindingStatement]:
     """Return True for the statement ``TABLE = …``."""
-    return (statement.scope, statement.name, statement.parameter) == ("", TABLE, "")
+    return isinstance(statement, BindingStatement) and statement[:3] == ("", TABLE, "")
 
 
 def read_table(statement: BindingStatement) -> GinTable:
@@ -47,8 +49,7 @@ def read_table(statement: BindingStatement) -> GinTable:
       UserError: It is no dictionary of rows that are as long as the first.
     """
     value = statement.value
-    is_rows = isinstance(value, dict) and all(isinstance(row, tuple) for row in value.values())
-    if not is_rows or len(value) < 2 or not all(isinstance(name, str) for name in value):
+    if not fits(value, dict[str, tuple[Any, ...]]) or len(value) < 2:
         message = f"{TABLE} is no dictionary of two or more rows"
         hint = (
             f"write {TABLE} = {{'TASK': ('TRAIN_STEPS', 'BATCH_SIZE'), 'cola': (801, 32), 'rte': (233, 32)}}"
@@ -90,8 +91,8 @@ def replace_tables(sources: GinStatements, overrides: Sequence[BindingStatement]
         values = dict(zip(table.columns, chosen.values, strict=True))
         files = values.pop(_INCLUDE, None)
         included_from = (*chains.get(statement.origin, ()), chosen.origin)
-        for name in files if isinstance(files, tuple) else (files,):
-            if isinstance(name, str):
+        for name in one_or_several(files):
+            if fits(name, str):
                 include(name, included_from)
         chains |= {each.origin: included_from for each, _ in sources.bindings[end:] if is_table(each)}
         for column, value in values.items():
@@ -116,7 +117,7 @@ def _chosen_row(table: GinTable, statements: Sequence[BindingStatement]) -> _Row
     choice = values.get(table.key)
     if choice is None or choice.value is REQUIRED:
         return _Row((MacroReference(table.key),) * len(table.columns), table.origin, is_open=True)
-    name = choice.value.text if isinstance(choice.value, PlainText) else str(choice.value)
+    name = str(choice.value)
     if name not in table.rows:
         raise UserError(
             f"{table.key} is {name!r}, and the table in {table.origin} has no such row",

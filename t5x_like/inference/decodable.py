@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from t5x_like.nested_values import one_or_several
+
 Cache = Any  # a pytree of arrays that only the model reads
 
 # Hugging Face's score for beams that don't exist yet: finite, so that sums and comparisons stay ordinary.
@@ -22,9 +24,7 @@ Reorder: TypeAlias = Callable[[Cache, Array], Cache]
 
 def as_ids(eos_token_id: int | tuple[int, ...] | list[int] | None) -> tuple[int, ...]:
     """Return end-of-sequence ids as a tuple; empty where only the length ends a sequence."""
-    if eos_token_id is None:
-        return ()
-    return (eos_token_id,) if isinstance(eos_token_id, int) else tuple(eos_token_id)
+    return one_or_several(eos_token_id)
 
 
 def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, "*dims"]:

@@ -28,10 +28,11 @@ def refusing_damage(path: PathLike) -> Iterator[None]:
     except _NOT_THE_FILES:
         raise
     except BaseException as error:  # panics
-        if isinstance(error, ValueError) and PurePath(path).name in str(error):
-            raise
-        if isinstance(error, ValueError) and _is_ours(error):
-            raise ValueError(f"{path}: {error}") from error
+        if isinstance(error, ValueError):
+            if PurePath(path).name in str(error):
+                raise
+            if _is_ours(error):
+                raise ValueError(f"{path}: {error}") from error
         raise ValueError(
             f"{path} is damaged or cut short, or another kind of file ({type(error).__name__}: {error}); fetch it again"
         ) from error

@@ -11,6 +11,8 @@ from typing import Any
 
 from etils import epath
 
+from t5x_like.nested_values import parts_of
+
 PathLike = str | os.PathLike[str]
 
 MAX_JSON_BYTES = 256 * 2**20  # the largest tokenizer.json that is published has 33 MB
@@ -132,11 +134,10 @@ def json_value(text: str, **options: Any) -> Any:
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_JSON_DEPTH):
-        containers = [each for each in level if isinstance(each, dict | list)]
-        level = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
+        level = [part for each in level for part in (parts_of(each) or {}).values()]
         if not level:
             return False
-    return any(isinstance(each, dict | list) for each in level)
+    return any(parts_of(each) is not None for each in level)
 
 
 def _refuse_constant(name: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from t5x_like.io.files import as_path, shipped_directory
+from t5x_like.nested_values import one_or_several
 
 
 def find_file(path: str | os.PathLike[str]) -> str:
@@ -30,7 +31,7 @@ def find_files(patterns: str | Sequence[str]) -> list[str]:
       ValueError: A path does not exist, or a pattern matches nothing.
     """
     found: list[str] = []
-    for pattern in [patterns] if isinstance(patterns, (str, os.PathLike)) else patterns:
+    for pattern in one_or_several(patterns):
         name = os.fspath(pattern)
         is_pattern = glob.has_magic(name) and not os.path.exists(name)  # a folder's name may have brackets
         matches = _expand(name) if is_pattern else [find_file(name)]

@@ -13,6 +13,7 @@ from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import MASKED
+from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig
 from t5x_like.model.layers.transform import Transform, TransformConfig
 
@@ -85,14 +86,13 @@ def defer_logits(model: nnx.Module) -> None:
             "logits_chunk_length with an adaptive softmax, which computes all log-probabilities at once; set "
             "logits_chunk_length=None"
         )
-    for _, module in nnx.iter_modules(model):
-        if isinstance(module, LMHead):
-            module.deferred = True
+    for _, words in modules_of(model, LMHead):
+        words.deferred = True
 
 
 def can_defer_logits(model: nnx.Module) -> bool:
     """Return whether all output layers over the vocabulary can compute their logits in parts."""
-    return not any(isinstance(module, AdaptiveSoftmax) for _, module in nnx.iter_modules(model))
+    return not any(modules_of(model, AdaptiveSoftmax))
 
 
 class LMHead(nnx.Module):

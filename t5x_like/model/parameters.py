@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
+from flax import nnx, traverse_util
 
 from t5x_like import weight_patterns
 from t5x_like.model.layers.layer_scan import TRAINED_ROWS
@@ -71,9 +71,10 @@ def _is_frozen(config: ModelConfig) -> bool:
     """Return whether a configuration is a frozen dataclass of values that can't change either."""
     options = getattr(type(config), "__dataclass_params__", None)
     try:
-        return options is not None and options.frozen and isinstance(hash(config), int)
+        hash(config)
     except TypeError:
         return False
+    return options is not None and options.frozen
 
 
 # A run asks for the same structure about ten times, and each answer takes as long as building the model.
@@ -99,29 +100,15 @@ def without_constants(params: Any) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(params) if not is_constant(leaf)]
 
 
-def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
-    """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``.
-
-    Args:
-      params: Nested weights.
-      prefix: Text before all keys.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in params.items():
-        flat |= flatten(value, f"{prefix}{name}/") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat
+def flatten(params: Parameters) -> dict[str, Any]:
+    """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
+    flat = traverse_util.flatten_dict(params)
+    return {"/".join(map(str, path)): leaf for path, leaf in flat.items()}
 
 
 def unflatten(flat: dict[str, Any]) -> Parameters:
     """Return nested weights from flat ones: the inverse of ``flatten``."""
-    params: Parameters = {}
-    for path, value in flat.items():
-        *folders, name = path.split("/")
-        inner = params
-        for folder in folders:
-            inner = inner.setdefault(folder, {})
-        inner[name] = value
-    return params
+    return traverse_util.unflatten_dict(flat, sep="/")
 
 
 def num_rows(params: Parameters) -> dict[str, int]:
@@ -157,16 +144,14 @@ def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Par
       params: Nested weights, shapes or axis names. A stacked weight of which some layers are selected is in both.
       selection: For each path, from ``select``.
     """
-    selected: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for path, leaf in flatten(params).items():
-        rows = selection[path]
-        if isinstance(rows, bool):
-            (selected if rows else others)[path] = leaf
-        else:
-            selected[path] = _take(leaf, rows)
-            others[path] = _take(leaf, tuple(not row for row in rows))
-    return unflatten(selected), unflatten(others)
+    leaves = flatten(params)
+    others = weight_patterns.invert(selection)
+    parts = (
+        {path: _take(leaf, each[path]) for path, leaf in leaves.items() if each[path]}
+        for each in (selection, others)
+    )
+    selected, left = map(unflatten, parts)
+    return selected, left
 
 
 def combine(selected: Parameters, others: Parameters, selection: Selection) -> Parameters:
@@ -199,22 +184,23 @@ def mark_trained(graphdef: Any, params: Parameters, selection: Selection) -> Any
       params: Its weights, or their shapes.
       selection: Trained weights.
     """
-    if all(isinstance(rows, bool) for rows in selection.values()):
+    partly_trained = weight_patterns.partial(selection)
+    if not partly_trained:
         return graphdef
     state = nnx.split(merge(graphdef, params))[1]
     for path, variable in nnx.to_flat_state(state):
-        rows = selection["/".join(map(str, path))]
-        if not isinstance(rows, bool):
+        if rows := partly_trained.get("/".join(map(str, path))):
             variable.set_metadata(TRAINED_ROWS, rows)
     return nnx.split(nnx.merge(graphdef, state))[0]
 
 
-def _take(leaf: Any, rows: tuple[bool, ...]) -> Any:
+def _take(leaf: Any, rows: bool | tuple[bool, ...]) -> Any:
     """Return the chosen rows of an array, their shape, or their axis names."""
-    if isinstance(leaf, tuple):
+    if rows is True:
         return leaf
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return jax.ShapeDtypeStruct((sum(rows), *leaf.shape[1:]), leaf.dtype, sharding=leaf.sharding)
+    resized = _resized(leaf, int(np.count_nonzero(rows)))
+    if resized is not None:
+        return resized
     chosen = np.flatnonzero(rows)
     first, last = int(chosen[0]), int(chosen[-1])
     return leaf[first : last + 1] if last - first + 1 == len(chosen) else leaf[chosen]
@@ -223,12 +209,21 @@ def _take(leaf: Any, rows: tuple[bool, ...]) -> Any:
 def _join_rows(pieces: list[tuple[Any, bool | tuple[bool, ...]]]) -> Any:
     """Join arrays that hold different rows of a stacked weight, in the order of the rows."""
     leaf, rows = pieces[0]
-    if isinstance(rows, bool) or isinstance(leaf, tuple):
+    if not np.ndim(rows):
         return leaf
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        size = sum(sum(rows) for _, rows in pieces if not isinstance(rows, bool))
-        return jax.ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype, sharding=leaf.sharding)
+    resized = _resized(leaf, sum(int(np.count_nonzero(rows)) for _, rows in pieces))
+    if resized is not None:
+        return resized
     pieces = sorted(pieces, key=lambda piece: int(np.flatnonzero(piece[1])[0]))
     held = np.concatenate([np.flatnonzero(rows) for _, rows in pieces])
     joined = jnp.concatenate([leaf for leaf, _ in pieces])
     return joined if np.all(np.diff(held) == 1) else joined[np.argsort(held)]
+
+
+def _resized(leaf: Any, num_rows: int) -> Any:
+    """Return axis names as they are, and a shape with another number of rows; ``None`` for an array."""
+    if isinstance(leaf, tuple):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct((num_rows, *leaf.shape[1:]), leaf.dtype, sharding=leaf.sharding)
+    return None

@@ -80,8 +80,7 @@ class OptimizerConfig:
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value:g}; give a finite number")
         check_positive("max_gradient_norm", self.max_gradient_norm)
-        if isinstance(self.layer_decay, float):
-            LayerDecay(factor=self.layer_decay)  # checks it
+        _ = self._layer_decay  # whose own checks refuse a factor out of range
         for pattern, factor in self.rates:
             if not 0 < factor < math.inf:
                 raise ValueError(
@@ -112,10 +111,12 @@ class OptimizerConfig:
 
     def rate_factors(self, params: Any) -> Any:
         """See ``Optimizer.rate_factors`` and ``parameter_groups.rate_factors``."""
+        return rate_factors(params, self._layer_decay, self.rates)
+
+    @property
+    def _layer_decay(self) -> LayerDecay | None:
         decay = self.layer_decay
-        if decay is not None and not isinstance(decay, LayerDecay):
-            decay = LayerDecay(factor=decay)
-        return rate_factors(params, decay, self.rates)
+        return decay if isinstance(decay, LayerDecay | None) else LayerDecay(factor=decay)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
         return state_axes(abstract_state, axes)

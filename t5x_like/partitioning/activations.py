@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import jax
 from jax.sharding import AbstractMesh, PartitionSpec
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, spec_for
 from t5x_like.partitioning.shard import row_groups
 
@@ -36,7 +37,7 @@ def constrain_experts(tokens: jax.Array) -> jax.Array:
     if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
         return tokens
     (expert_axes,) = spec_for(("experts",), tokens.shape[:1], mesh)[0]
-    taken = (expert_axes,) if isinstance(expert_axes, str) else expert_axes or ()
+    taken = one_or_several(expert_axes)
     row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis not in taken)
     if tokens.shape[1] % math.prod(mesh.shape[axis] for axis in row_axes):
         return tokens
@@ -75,8 +76,7 @@ def gather_weight(weight: jax.Array, axes: tuple[str, ...]) -> jax.Array:
 
 def _without_batch_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return the mesh axes of a dimension without those of the batch; ``None`` if no other is left."""
-    names = (names,) if isinstance(names, str) else names or ()
-    return tuple(name for name in names if name not in BATCH_MESH_AXES) or None
+    return tuple(name for name in one_or_several(names) if name not in BATCH_MESH_AXES) or None
 
 
 def constrain_tokens(activations: jax.Array) -> jax.Array:
@@ -208,9 +208,7 @@ def map_heads(
     def spec(dims: PartitionSpec) -> PartitionSpec:
         return PartitionSpec(*(axes.get(dim) for dim in dims))
 
-    in_specs, out_specs = jax.tree.map(
-        spec, (dims, out_dims), is_leaf=lambda each: isinstance(each, PartitionSpec)
-    )
+    in_specs, out_specs = jax.tree.map(spec, (dims, out_dims))
     return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, check_vma=False)(*arrays)
 
 

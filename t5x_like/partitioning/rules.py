@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
+from t5x_like.nested_values import one_or_several
+
 # Mesh axes a dimension may be cut along, in order of preference. An array uses each mesh axis once: its first
 # dimension that names the mesh axis, and that the axis divides, takes it. Axes in parentheses cut a dimension together
 # or not at all.
@@ -76,7 +78,7 @@ def spec_for(
         for group in _rule(axis):
             names = tuple(
                 name
-                for name in ((group,) if isinstance(group, str) else group)
+                for name in one_or_several(group)
                 if mesh.shape[name] > 1 and not any(name in earlier for earlier in used)
             )
             parts = math.prod(mesh.shape[name] for name in names)

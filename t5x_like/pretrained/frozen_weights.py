@@ -16,7 +16,7 @@ from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.shard import tree_shardings
-from t5x_like.weight_patterns import Selection, invert
+from t5x_like.weight_patterns import Selection, invert, partial
 
 _FILE = "frozen.json"
 
@@ -177,8 +177,7 @@ def record_frozen(
     """
     layers = {
         path: [row for row, is_frozen in enumerate(rows) if is_frozen]
-        for path, rows in invert(trained).items()
-        if not isinstance(rows, bool)
+        for path, rows in partial(invert(trained)).items()
     }
     return FrozenRecord(
         start_from=start_from,

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.value_types import fits
+
 _CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 
 # Names under the architecture's own prefix.
@@ -91,7 +93,7 @@ class GgufFields:
 
     def _size(self, name: str, default: int | None = None) -> int:
         value = self._take(name, default)
-        if not isinstance(value, int) or value < 1:
+        if not fits(value, int) or value < 1:
             raise ValueError(
                 f"{self._where}: {self._architecture}.{name} is {value!r}; one positive number is needed"
             )

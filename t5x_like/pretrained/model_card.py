@@ -11,6 +11,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.output_scale import scales_of_run
 from t5x_like.pretrained.run_weights import was_trained_here
 from t5x_like.text.heads.head_format import OutputScale
+from t5x_like.value_types import fits
 from t5x_like.version import __version__
 
 # The Hub's tasks; it has none for the others.
@@ -144,6 +145,6 @@ def _recorded_scores(directory: PathLike, step: int | None) -> tuple[RecordedSco
         if not is_of_weights or (step is not None and line["step"] > step):
             continue
         for metric, value in line.items():
-            if metric not in ("step", "split") and isinstance(value, int | float):
+            if metric not in ("step", "split") and fits(value, float):
                 newest[task, metric] = RecordedScore(task, metric, line["step"], float(value))
     return tuple(newest.values())

@@ -9,6 +9,7 @@ from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.architectures import architecture_named, architecture_of
+from t5x_like.nested_values import rebuilt
 
 _MODEL_TYPE = "model_type"
 _CLASS = "$class"  # names a class of a user
@@ -52,12 +53,8 @@ def _fields_of(value: Any) -> Any:
 
     Those that configure a model of an architecture have its ``model_type``, those of users the name of their class.
     """
-    if isinstance(value, tuple | list):
-        return [_fields_of(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _fields_of(item) for name, item in value.items()}
     if not dataclasses.is_dataclass(value):
-        return value
+        return rebuilt(_fields_of, value)
     fields = {field.name: _fields_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if not is_of_package(type(value)):
         check_recordable(value, "the configuration")

@@ -10,7 +10,7 @@ from t5x_like.model.adapters import PrefixTuning, PromptTuning
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.rotary import Rotary, YarnScaling, rotate
+from t5x_like.model.layers.rotary import rotate
 from t5x_like.pretrained.peft_contents import AdapterFields, AdapterTensors
 from t5x_like.pretrained.peft_weights import Arrays, PublishedModel, with_empty_adapter
 
@@ -180,7 +180,7 @@ class _PrefixedStack:
         stack = parts.stack
         self.attention = [block.attention for block in stack.blocks]
         relative = stack.relative_positions or any(
-            not isinstance(each.positions, Rotary | None) for each in self.attention
+            each.positions is not each.rotary for each in self.attention
         )
         differs = {
             "has relative positions, which PEFT gives prefixes too and we don't": relative,
@@ -201,12 +201,10 @@ class _PrefixedStack:
     def rotated(self, keys: np.ndarray, layer: int, by: int) -> np.ndarray:
         """Return keys [P, heads * head_dim] of a layer, turned by a number of positions."""
         attention: AttentionConfig = self.attention[layer]
-        if not isinstance(attention.positions, Rotary):
+        rotary = attention.rotary
+        if rotary is None:
             return keys
-        # YaRN enlarges what it rotates; a prefix isn't enlarged here or there.
-        scaling = attention.positions.rope_scaling
-        growth = scaling.growth if isinstance(scaling, YarnScaling) else 1.0
         heads = jnp.asarray(keys).reshape(1, len(keys), -1, attention.head_dim)
-        turned = rotate(heads, jnp.full((1, len(keys)), by), attention.positions)
-        num = attention.positions.rotated_dim
-        return np.asarray(turned.at[..., :num].divide(growth)).reshape(keys.shape)
+        turned = rotate(heads, jnp.full((1, len(keys)), by), rotary)
+        # YaRN enlarges what it rotates; a prefix isn't enlarged here or there.
+        return np.asarray(turned.at[..., : rotary.rotated_dim].divide(rotary.growth)).reshape(keys.shape)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.nested_values import one_or_several
+
 _ALL_LINEAR = "all-linear"
 
 
@@ -57,9 +59,9 @@ class TargetSelection:
         """True if the adapter is on all linear layers but the output layer."""
         return self.target_modules == _ALL_LINEAR
 
-    def __contains__(self, name: object) -> bool:
+    def __contains__(self, name: str) -> bool:
         """Return whether a module of this name has an adapter."""
-        return isinstance(name, str) and not self._is_left_out(name) and self._is_target(name)
+        return not self._is_left_out(name) and self._is_target(name)
 
     def _is_left_out(self, name: str) -> bool:
         if self.exclude_modules and _is_named(name, self.exclude_modules):
@@ -75,15 +77,14 @@ class TargetSelection:
         if layers is None or layers == []:
             return True
         number = self._layer_of(name)
-        return number is not None and number in ([layers] if isinstance(layers, int) else layers)
+        return number is not None and number in one_or_several(layers)
 
     def _layer_of(self, name: str) -> int | None:
         """Return the first number in a name, after a part that ``layers_pattern`` matches."""
         if not self.layers_pattern:
             layer = re.match(r".*?\.[^.]*\.(\d+)\.", name)
             return int(layer[1]) if layer else None
-        patterns = [self.layers_pattern] if isinstance(self.layers_pattern, str) else self.layers_pattern
-        for pattern in patterns:
+        for pattern in one_or_several(self.layers_pattern):
             if layer := re.match(rf"(?:^|.*?\.){pattern}\.(?P<number>\d+)\.", name):
                 return int(layer["number"])
         return None

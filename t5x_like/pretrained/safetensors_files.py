@@ -14,6 +14,7 @@ from etils import epath
 from safetensors import SafetensorError, safe_open
 
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.value_types import fits
 
 _ONE_FILE = "model.safetensors"
 _FLOATS = ("F64", "F32", "F16", "BF16")
@@ -116,8 +117,8 @@ class SafetensorsReader:
 
     def _read_index(self, index: epath.Path) -> dict[str, str]:
         content = read_json(index, dict)
-        file_of = content.get("weight_map") if isinstance(content, dict) else None
-        if not isinstance(file_of, dict) or not file_of:
+        file_of = content.get("weight_map")
+        if not file_of or not fits(file_of, dict[str, Any]):
             raise ValueError(f"{index} has no weight_map, which says in what file each tensor is")
         files = dict.fromkeys(str(file) for file in file_of.values())
         strange = [repr(file) for file in files if not _is_plain_name(file)]

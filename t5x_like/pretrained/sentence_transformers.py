@@ -11,6 +11,7 @@ import numpy as np
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model.layers.pooler import pool
+from t5x_like.nested_values import one_or_several
 
 Pooling = Literal["mean", "first", "last", "max"]
 
@@ -155,7 +156,7 @@ def _pooling_in(path: PathLike, *, has_prompt: bool) -> Pooling:
     names: dict[str, Pooling] = {field: pooling for pooling, field in _POOLING_FIELDS.items()}
     newer = fields.get("pooling_mode")  # since version 6
     if not on and newer:
-        on, names = [newer] if isinstance(newer, str) else list(newer), dict(_MODES)
+        on, names = list(one_or_several(newer)), dict(_MODES)
     if len(on) != 1 or on[0] not in names:
         raise ValueError(
             f"{path} pools by {', '.join(on) or 'nothing'}; one of {', '.join(names)} can be read"

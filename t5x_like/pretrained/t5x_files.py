@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from etils import epath
+from flax import traverse_util
 
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.model.zoo.weights import WeightSource
+from t5x_like.value_types import fits
 
 _FOLDER = re.compile(r"checkpoint_(\d+)")
 _SCANNED = re.compile(r"(encoder|decoder)/(?:layers|\1)/(.+)")
@@ -141,7 +143,7 @@ def _target(file: epath.Path) -> dict[str, Any]:
     try:
         restored: Any = msgpack_restore(content)
         target = restored.get("optimizer", restored)["target"]
-        if not isinstance(target, dict) or not target:
+        if not fits(target, dict) or not target:
             raise ValueError("its target is empty")
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(
@@ -151,32 +153,28 @@ def _target(file: epath.Path) -> dict[str, Any]:
     return target
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for name, value in tree.items():
-        if isinstance(value, dict) and "driver" not in value:
-            leaves |= _leaves(value, f"{prefix}{name}/")
-        elif value is not None:
-            leaves[prefix + name] = value
-    return leaves
+def _leaves(tree: Mapping[str, Any]) -> dict[str, Any]:
+    flat = traverse_util.flatten_dict(tree, is_leaf=lambda _, value: "driver" in value)
+    return {"/".join(map(str, path)): leaf for path, leaf in flat.items() if leaf is not None}
 
 
 def _array(leaf: Any, name: str, folder: epath.Path) -> _Array:
-    if isinstance(leaf, dict):
-        kvstore = leaf.get("kvstore")
-        place = kvstore.get("path") if isinstance(kvstore, dict) else None
-        return _stored(place or leaf.get("path"), name, folder)
-    if isinstance(leaf, str) and leaf.startswith(_PLACEHOLDER):
-        return _stored(leaf.removeprefix(_PLACEHOLDER), name, folder)
-    if isinstance(leaf, str | bytes):
-        raise ValueError(f"{folder / 'checkpoint'}: {name} is {leaf[:40]!r}, no weight")
+    match leaf:
+        case {"kvstore": {"path": path}} | {"path": path}:
+            return _stored(path, name, folder)
+        case dict():
+            return _stored(None, name, folder)
+        case str() if leaf.startswith(_PLACEHOLDER):
+            return _stored(leaf.removeprefix(_PLACEHOLDER), name, folder)
+        case str() | bytes():
+            raise ValueError(f"{folder / 'checkpoint'}: {name} is {leaf[:40]!r}, no weight")
     array = np.asarray(leaf)
     return _Array(array.shape, lambda layer: array if layer is None else array.take(layer, _LAYER_AXIS))
 
 
 def _stored(place: Any, name: str, folder: epath.Path) -> _Array:
     """Only the folder's name is taken from the checkpoint: neither drivers nor paths to elsewhere."""
-    plain = place.rstrip("/") if isinstance(place, str) else ""
+    plain = place.rstrip("/") if fits(place, str) else ""
     if not plain or plain in (".", "..") or set(plain) & {"/", "\\", "\0"}:
         raise ValueError(
             f"{folder / 'checkpoint'}: {name} is said to be in {place!r}; weights lie in folders next to it"

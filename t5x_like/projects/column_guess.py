@@ -248,7 +248,7 @@ def _guess_separator(column: Column) -> str | None:
 def _recur(lists: Sequence[Sequence[Any]]) -> bool:
     """Return whether the items of lists repeat as the names of classes do."""
     sizes = Counter(item for items in lists for item in items if isinstance(item, str))
-    is_text = all(isinstance(item, str) for items in lists for item in items)
+    is_text = sizes.total() == sum(map(len, lists))
     length = sum(map(len, sizes)) / max(len(sizes), 1)
     return is_text and len(sizes) <= min(_MAX_CLASSES, sizes.total() // 3) and length <= _MAX_CLASS_LENGTH / 2
 

@@ -12,6 +12,7 @@ from t5x_like.evaluation.table_predictions import predict_rows
 from t5x_like.gin_config.configuration import load
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import PathLike, write_jsonl
+from t5x_like.nested_values import one_or_several
 from t5x_like.projects.column_guess import Kind
 from t5x_like.projects.kinds_by_name import read_rows_of
 from t5x_like.projects.project import TableChoices, project_of_table
@@ -136,7 +137,7 @@ class FineTunedModel:
         return results[name].scores
 
     def _table(self, file: str, needed: Sequence[str], columns: str | Sequence[str]) -> UserTable:
-        table = read_table(file, columns=_as_tuple(columns), named=needed)
+        table = read_table(file, columns=one_or_several(columns), named=needed)
         for column in needed:
             table.column(column, "column of data")
         return table
@@ -156,10 +157,6 @@ class FineTunedModel:
 def _refuse_columns(columns: Sequence[str]) -> None:
     if columns:
         raise UserError("columns are names for a table, and none is given", hint="leave columns out")
-
-
-def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def fine_tune(
@@ -208,12 +205,12 @@ def fine_tune(
     choices = TableChoices(
         data=os.fspath(train),
         validation=None if validation is None else os.fspath(validation),
-        texts=_as_tuple(text),
+        texts=one_or_several(text),
         label=label,
         group=group,
         kind=task,
         checkpoint=None if checkpoint is None else os.fspath(checkpoint),
-        columns=_as_tuple(columns),
+        columns=one_or_several(columns),
     )
     project = project_of_table(folder.name, choices)
     sys.stdout.write("\n".join((*project.report, "")))

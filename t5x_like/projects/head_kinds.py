@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.nested_values import one_or_several
 from t5x_like.projects.project_rows import ProjectRow, count_of, listed, shown
 from t5x_like.projects.table import TableRow
 from t5x_like.projects.task_kinds import HEAD_TEMPLATE, TaskKind, in_order
+from t5x_like.value_types import fits
 
 _SHOWN_TAGS = 12
 _CHUNK_MARKS = ("B-", "I-", "E-", "S-", "L-", "U-")
@@ -172,15 +174,15 @@ def _answer_spans(cell: Any, start: Any, context: str) -> tuple[list[str], list[
     """Return texts and first characters of answers, from SQuAD's record, a list of records, or a text."""
     if cell is None or cell == []:
         return [], []
-    if isinstance(cell, list) and all(isinstance(each, dict) for each in cell):
+    if fits(cell, list[dict[str, Any]]):
         cell = {name: [each.get(name) for each in cell] for name in ("text", "answer_start")}
-    if isinstance(cell, dict):
+    if fits(cell, dict):
         texts, starts = cell.get("text"), cell.get("answer_start")
-        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        if not fits([texts, starts], list[list[Any]]) or len(texts) != len(starts):
             raise ValueError('answers need {"text": […], "answer_start": […]} of equal lengths')
         return list(map(str, texts)), list(map(int, starts))
-    texts = [cell] if isinstance(cell, str) else list(map(str, cell))
-    if isinstance(start, str) and len(texts) == 1 and start.strip().isdecimal():
+    texts = list(map(str, one_or_several(cell)))
+    if fits(start, str) and len(texts) == 1 and start.strip().isdecimal():
         return texts, [int(start)]
     starts = [context.find(text) for text in texts]
     if -1 in starts:

@@ -144,7 +144,7 @@ class TaskKind(ABC):
     def _text(self, row: TableRow, name: str) -> str:
         cell = self._cell(row, name)
         if not isinstance(cell, str):
-            raise ValueError(f"{name!r} is no text but a {'list' if isinstance(cell, list) else 'record'}")
+            raise ValueError(f"{name!r} is no text but a {'list' if type(cell) is list else 'record'}")
         return cell
 
     def _cell(self, row: TableRow, name: str) -> Any:

@@ -9,6 +9,7 @@ from t5x_like.projects.project_rows import ProjectRow
 from t5x_like.projects.run_sizes import measure_lengths, pretraining_sizes, text_sizes
 from t5x_like.projects.table import TableRow
 from t5x_like.projects.task_kinds import RunChoices, TaskKind
+from t5x_like.value_types import fits
 
 _ROW_LENGTH, _SHORTEST = 128, 32  # tokens of a row of plain text
 _OBJECTIVES = {"encoder": "masked_lm", "decoder": "causal_lm", "encoder_decoder": "span_corruption"}
@@ -22,7 +23,7 @@ class TextToText(TaskKind):
 
     def _answer(self, row: TableRow) -> str:
         cell = self._cell(row, self.columns.label)
-        if isinstance(cell, list) and cell and all(isinstance(each, str | int | float) for each in cell):
+        if cell and fits(cell, list[str | int | float | bool]):
             return ", ".join(sorted({str(each).strip() for each in cell}))  # several labels, in one order
         return self._text(row, self.columns.label)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import PathLike, as_path
+from t5x_like.value_types import fits
 
 METRICS = "metrics.jsonl"
 
@@ -35,7 +36,7 @@ def _line(text: bytes) -> dict[str, Any] | None:
         line = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(line, dict) or not isinstance(line.get("split"), str):
+    if not fits(line, dict) or not fits(line.get("split"), str):
         return None
     if type(line.get("step")) is not int or not _is_number(line["step"]):
         return None
@@ -55,9 +56,7 @@ def held_out_scores(lines: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, f
         prefix = {"evaluation": name, "validation": line["split"]}.get(kind)
         if prefix is None:
             continue
-        values = {
-            key: value for key, value in line.items() if isinstance(value, int | float) and key != "step"
-        }
+        values = {key: value for key, value in line.items() if key not in ("split", "step")}
         found.setdefault(line["step"], {}).update(
             {f"{prefix}/{key}": float(value) for key, value in values.items()}
         )

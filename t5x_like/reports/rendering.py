@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import jinja2
 
+from t5x_like.value_types import fits
+
 # Control characters, which HTML forbids, and marks that change the text's direction.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -98,18 +100,13 @@ def iso_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def json_number(value: Any) -> Any:
-    """Return a value for JSON, which has no NaN and no infinity: these become null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def printable(text: str) -> str:
     """Replace control characters and direction marks by ``�``."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def _fact(value: Any) -> str:
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return number(value) if fits(value, float) else str(value)
 
 
 @functools.cache

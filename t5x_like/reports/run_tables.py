@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import write_text
+from t5x_like.nested_values import json_number
 from t5x_like.reports.curves import Curve, curves_of, draw_loss_curves
-from t5x_like.reports.rendering import date_and_time, iso_time, json_number, plural, render, size
+from t5x_like.reports.rendering import date_and_time, iso_time, plural, render, size
 from t5x_like.reports.run_facts import run_facts
 from t5x_like.reports.run_summary import RunSummary
 from t5x_like.reports.score_tables import aligned, lower_is_better
+from t5x_like.value_types import fits
 
 # Numbers of the newest training line to show, where they were logged.
 _TRAINING = ("loss", "cross_entropy", "accuracy", "learning_rate", "gradient_norm", "tokens_per_second")
@@ -221,7 +223,7 @@ def _scores(run: RunSummary) -> str:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not fits(value, float):
         return _NONE
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from t5x_like.value_types import fits
+
 Prompt = str | list[int]
 
 
@@ -186,7 +188,7 @@ def read_fields(body: Any, fields: Mapping[str, RequestField]) -> dict[str, Any]
     Raises:
       RequestError: Not an object, an unknown field, or a value that a field doesn't take.
     """
-    if not isinstance(body, dict):
+    if not fits(body, dict):
         raise RequestError('the body is no JSON object; give one, such as {"prompt": "Once"}')
     for name in body:
         if name not in fields:
@@ -201,24 +203,22 @@ def _read(name: str, field: RequestField, value: Any) -> Any:
         return field.default
     match field.kind:
         case "integer" | "number":
-            is_right = type(value) is int or (
-                field.kind == "number" and type(value) is float and math.isfinite(value)
-            )
-            is_right = is_right and field.low <= value <= field.high
+            is_right = fits(value, int) or (field.kind == "number" and fits(value, float))
+            is_right = is_right and abs(value) < math.inf and field.low <= value <= field.high
             most = f" to {field.high:g}" if math.isfinite(field.high) else ""
             wanted = f"a{'n integer' if field.kind == 'integer' else ' number'} from {field.low:g}{most}"
         case "boolean":
-            is_right, wanted = isinstance(value, bool), "true or false"
+            is_right, wanted = fits(value, bool), "true or false"
         case "text":
             is_right = _is_text(value) and (not field.choices or value in field.choices)
             wanted = f"one of {', '.join(field.choices)}" if field.choices else "a text"
         case "texts":
-            value = [value] if isinstance(value, str) else value
-            is_right = isinstance(value, list) and len(value) <= field.high and all(map(_is_text, value))
+            value = [value] if fits(value, str) else value
+            is_right = fits(value, list[str]) and len(value) <= field.high and all(map(_is_text, value))
             wanted = f"a text, or at most {field.high} of them"
         case "prompts":
-            value = [value] if isinstance(value, str) or _is_tokens(value) else value
-            is_right = isinstance(value, list) and 0 < len(value) <= field.high
+            value = [value] if fits(value, str) or _is_tokens(value) else value
+            is_right = fits(value, list) and 0 < len(value) <= field.high
             is_right = is_right and (all(map(_is_text, value)) or all(map(_is_tokens, value)))
             wanted = (
                 f"a text, a list of token ids, or a list of 1 to {field.high} of either, in valid Unicode"
@@ -235,11 +235,11 @@ def _read(name: str, field: RequestField, value: Any) -> Any:
 
 def _is_text(value: Any) -> bool:
     """Return False also for halves of UTF-16 pairs, which JSON can hold and no tokenizer reads."""
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+    return fits(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _is_tokens(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(each) is int and each >= 0 for each in value)
+    return fits(value, list[int]) and bool(value) and min(value) >= 0
 
 
 def _shown(value: Any) -> str:

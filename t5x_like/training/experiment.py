@@ -13,6 +13,7 @@ from t5x_like.config_class import changeable, config_class, is_changeable
 from t5x_like.function_names import name_function
 from t5x_like.model import parameters
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.nested_values import is_record, parts_of
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
@@ -126,27 +127,24 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
       value: Dataclass, collection or JSON value.
       prefix: Text before all keys.
     """
-    if hasattr(value, "described") and not isinstance(value, type):  # it has parts without a text
+    if hasattr(value, "described") and not inspect.isclass(value):  # it has parts without a text
         return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if is_record(value):
         described: dict[str, Any] = {f"{prefix}is": type(value).__name__}
         for each in dataclasses.fields(value):
             part, inner = getattr(value, each.name), f"{prefix}{each.name}."
-            if isinstance(value, Experiment) and each.name in PARTS:
+            if type(value) is Experiment and each.name in PARTS:
                 described |= describe(part) | {"is": "Experiment"}
                 if each.name in _VARIANTS:
                     described |= {f"{each.name}.is": type(part).__name__}
             else:
                 described |= describe(part, inner)
         return described
-    if isinstance(value, tuple | list):
-        items = {f"{prefix}{index}.": item for index, item in enumerate(value)}
-        return {key: text for name, item in items.items() for key, text in describe(item, name).items()}
-    if isinstance(value, dict):
+    if (parts := parts_of(value)) is not None:
         return {
             key: text
-            for name, item in value.items()
-            for key, text in describe(item, f"{prefix}{name}.").items()
+            for name, part in parts.items()
+            for key, text in describe(part, f"{prefix}{name}.").items()
         }
     if inspect.isroutine(value) or isinstance(value, functools.partial):
         return {prefix.removesuffix("."): name_function(value)}
@@ -156,16 +154,15 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def _changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
     """Yield the paths, as ``describe`` names them, of fields that a continued run may change."""
-    if isinstance(value, tuple | list):
-        for index, item in enumerate(value):
-            yield from _changeable_paths(item, f"{prefix}{index}.")
-    if not dataclasses.is_dataclass(value) or isinstance(value, type) or hasattr(value, "described"):
+    if not is_record(value) or hasattr(value, "described"):
+        for name, part in (parts_of(value) or {}).items():
+            yield from _changeable_paths(part, f"{prefix}{name}.")
         return
     for each in dataclasses.fields(value):
         if is_changeable(each):
             yield f"{prefix}{each.name}"
         else:
-            is_part = isinstance(value, Experiment) and each.name in PARTS
+            is_part = type(value) is Experiment and each.name in PARTS
             yield from _changeable_paths(
                 getattr(value, each.name), prefix if is_part else f"{prefix}{each.name}."
             )

@@ -8,7 +8,6 @@ has the rule. It imports nothing but modules of t5x_like and of packages that we
 import dataclasses
 import functools
 import inspect
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from t5x_like.configuration_names import (
 )
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.nested_values import json_number, parts_of
 from t5x_like.text.seqio_extra import INSTALL, missing_library
 from t5x_like.training.earlier_runs import current_name, with_parts
 from t5x_like.training.experiment import PARTS, Experiment
@@ -49,11 +49,11 @@ def unrecorded_fields(experiment: Experiment) -> list[str]:
     """Return the paths of values that ``experiment.json`` can't hold, such as ``optimizer.learning_rate``."""
 
     def paths(data: Any, path: tuple[str, ...]) -> Iterator[str]:
-        if isinstance(data, dict) and _UNRECORDED in data:
+        parts = parts_of(data) or {}
+        if _UNRECORDED in parts:
             # Values inside a library's value say less than the field, and the part of the experiment says nothing.
             yield ".".join(path[1:3] if path[0] in PARTS else path[:2])
-        items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-        for name, part in items:
+        for name, part in parts.items():
             yield from paths(part, (*path, str(name)))
 
     return list(dict.fromkeys(paths(to_data(experiment), ())))
@@ -126,7 +126,7 @@ def recorded_value(directory: str, field: str) -> Any:
 
 def to_data(value: Any) -> Any:
     """Return a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
-    if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+    if json_number(value) is not value:
         return {_NUMBER: str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -141,16 +141,18 @@ def to_data(value: Any) -> Any:
             return {_UNRECORDED: repr(value)}
         names = [field.name for field in dataclasses.fields(value) if field.init]
         return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
+    value = dict(value) if isinstance(value, Mapping) else value
+    parts = parts_of(value)
+    if parts is None:
+        return {_UNRECORDED: repr(value)}
     names = getattr(value, "_fields", None)
-    if isinstance(value, tuple) and names is not None:  # a named tuple
+    if names is not None:  # a named tuple
         return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
-    if isinstance(value, tuple | list):
-        return [to_data(each) for each in value]
-    if isinstance(value, Mapping):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: to_data(each) for key, each in value.items()}
-        return {_ITEMS: [[to_data(key), to_data(each)] for key, each in value.items()]}
-    return {_UNRECORDED: repr(value)}
+    if parts is not value:
+        return [to_data(part) for part in parts.values()]
+    if all(type(key) is str and not key.startswith("$") for key in parts):
+        return {key: to_data(part) for key, part in parts.items()}
+    return {_ITEMS: [[to_data(key), to_data(part)] for key, part in parts.items()]}
 
 
 def from_data(data: Any) -> Any:
@@ -159,10 +161,11 @@ def from_data(data: Any) -> Any:
     Raises:
       ValueError: a name that can't be imported, isn't allowed here, or a value that was not recorded.
     """
-    if isinstance(data, list):
-        return tuple(map(from_data, data))
-    if not isinstance(data, dict):
+    parts = parts_of(data)
+    if parts is None:
         return data
+    if parts is not data:
+        return tuple(map(from_data, data))
     if _UNRECORDED in data:
         raise ValueError(
             f"it was {data[_UNRECORDED]}, which can't be recorded; use a dataclass, or a function of a module, or "

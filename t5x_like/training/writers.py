@@ -10,6 +10,7 @@ import jax
 
 from t5x_like.io.files import as_path, read_jsonl, write_jsonl
 from t5x_like.io.progress import Progress
+from t5x_like.value_types import fits
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
 
 
 def _is_metrics(line: Any) -> bool:
-    return isinstance(line, dict) and isinstance(line.get("step"), int) and isinstance(line.get("split"), str)
+    return fits(line, dict) and fits(line.get("step"), int) and fits(line.get("split"), str)
 
 
 class JsonLinesWriter:
@@ -79,7 +80,7 @@ class TensorBoardWriter:
     def write(self, line: dict[str, Any]) -> None:
         """Write the numbers of a log line as scalars of its split."""
         for name, value in line.items():
-            if isinstance(value, int | float) and name != "step":
+            if fits(value, float) and name != "step":
                 self._writer.add_scalar(f"{line['split']}/{name}", value, line["step"])
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
+from t5x_like.model.layers.modules import is_weight
 from t5x_like.partitioning.activations import constrain_state, gather_weight
 
 RNNDirection = Literal["forward", "backward", "both"]
@@ -319,7 +320,7 @@ def with_gathered_weights(module: Module) -> Module:
     def whole(weight: nnx.Variable) -> nnx.Variable:
         return weight.replace(gather_weight(weight[...], weight.get_metadata()["axes"]))
 
-    return jax.tree.map(whole, module, is_leaf=lambda node: isinstance(node, nnx.Variable))
+    return jax.tree.map(whole, module, is_leaf=is_weight)
 
 
 def _shapes(state: RNNState) -> str:

@@ -16,6 +16,7 @@ from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model.model_traits import traits_of
+from t5x_like.nested_values import one_or_several
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import row_groups
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -256,8 +257,7 @@ def _generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[Generat
         raise ValueError(
             f"the task's generation_kwargs have {', '.join(unknown)}; a t5x_like model knows {', '.join(_DECODING)}"
         )
-    until = settings.get("until") or []
-    stops = (until,) if isinstance(until, str) else tuple(until)
+    stops = one_or_several(settings.get("until") or None)
     length = next((settings[name] for name in _LENGTHS if settings.get(name) is not None), max_gen_toks)
     temperature = float(settings.get("temperature") or 0.0)
     drawn = settings.get("do_sample", temperature > 0)

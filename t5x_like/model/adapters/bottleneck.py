@@ -11,10 +11,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.adapters.targets import key_for, modules_of, num_stacked
+from t5x_like.model.adapters.targets import key_for, num_stacked
 from t5x_like.model.layers.block import Block
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import Linear, Normal
+from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.relative_stack import RelativeBlock
 
 _STDDEV = 1e-2  # of the first layer: the paper's (§3.6) range of robust values ends there

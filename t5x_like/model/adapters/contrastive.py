@@ -13,10 +13,11 @@ from jaxtyping import Array, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.model.adapters.prefix import Prefix, PrefixTuning
-from t5x_like.model.adapters.targets import key_for, modules_of, num_stacked
+from t5x_like.model.adapters.targets import key_for, num_stacked
 from t5x_like.model.families.attribute_contrast import AttributeContrast
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.modules import modules_of
 
 
 @config_class

@@ -12,12 +12,13 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model.adapters.targets import key_for, modules_of, num_stacked
+from t5x_like.model.adapters.targets import key_for, num_stacked
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.embedding import LearnedPositions
 from t5x_like.model.layers.linear import FanIn, Linear
+from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.relative_attention import RelativeAttention, RelativeAttentionConfig
 
 _STDDEV = 0.02  # of fresh keys and values

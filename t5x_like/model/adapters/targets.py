@@ -3,8 +3,8 @@
 import difflib
 import fnmatch
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,20 +13,7 @@ from flax import nnx
 from t5x_like.model.heads import LMHead
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear
-
-Module = TypeVar("Module")
-
-
-def modules_of(model: Any, *kinds: type[Module]) -> Iterator[tuple[str, Module]]:
-    """Yield the modules of some types with their paths, such as ``encoder/layers/0/self_attention/query``.
-
-    Args:
-      model: Model, or a part of it.
-      *kinds: Types to yield.
-    """
-    for path, module in nnx.iter_modules(model):
-        if isinstance(module, kinds):
-            yield "/".join(map(str, path)), module
+from t5x_like.model.layers.modules import is_weight, modules_of
 
 
 def targeted_linears(
@@ -104,7 +91,7 @@ def key_for(key: jax.Array, path: str) -> jax.Array:
 
 def num_stacked(module: nnx.Module) -> int:
     """Return the number of layers whose weights a module of a stack's block has, one behind the other."""
-    weight = jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, nnx.Variable))[0]
+    weight = jax.tree.leaves(module, is_leaf=is_weight)[0]
     (num_layers,) = weight.shape[: len(weight.shape) - len(weight.get_metadata()["axes"])]
     return num_layers
 

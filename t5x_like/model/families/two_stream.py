@@ -23,7 +23,6 @@ from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import beam_rows, input_rows
-from t5x_like.model.layers.linear import initial_kernel
 from t5x_like.model.layers.masks import combine_masks, segment_mask, strict_rank_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
@@ -107,7 +106,7 @@ class TwoStream(PromptContinuation, nnx.Module):
             stddev=config.embeddings.stddev,
             multiple=config.embeddings.pad_vocab_to_multiple_of,
         )
-        self.query_embedding = nnx.Param(initial_kernel(init, query_key, (model_dim,)), axes=("embed",))
+        self.query_embedding = nnx.Param(init.draw(query_key, (model_dim,)), axes=("embed",))
         self.stack = RelativeStack(config.stack, key=stack_key)
         self.heads = Heads(config.heads, config.embeddings, model_dim, key=heads_key, init=init)
         self.config = config

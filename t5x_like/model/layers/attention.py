@@ -1,7 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, §3.2) with grouped keys and values (Ainslie et al. 2023)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import jax
@@ -21,9 +20,9 @@ from t5x_like.model.layers.attention_implementations import (
 from t5x_like.model.layers.blockwise_attention import blockwise_attention
 from t5x_like.model.layers.cudnn_attention import cudnn_attention
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
-from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array
-from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear
+from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array, as_mask
+from t5x_like.model.layers.norm import Norm, NormConfig
 from t5x_like.model.layers.pallas_attention import pallas_attention
 from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
@@ -52,7 +51,7 @@ class QKNormConfig:
           num_heads: Number of heads of the queries or keys.
           head_dim: Width of a head.
         """
-        return build_norm(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
+        return self.norm.build(head_dim if self.over == "head" else num_heads * head_dim)
 
 
 @config_class
@@ -101,6 +100,11 @@ class AttentionConfig:
         return self.num_kv_heads or self.num_heads
 
     @property
+    def rotary(self) -> Rotary | None:
+        """``positions`` where they are rotary."""
+        return self.positions if isinstance(self.positions, Rotary) else None
+
+    @property
     def scale(self) -> float:
         """``attention_scale``, or its default."""
         return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
@@ -137,11 +141,7 @@ class Attention(nnx.Module):
     ):
         joined, joined_kv = config.num_heads * config.head_dim, config.kv_heads * config.head_dim
         query_key, key_key, value_key, out_key = jax.random.split(key, 4)
-        query_init = init
-        if isinstance(init, FanIn):
-            # As in T5X: normally distributed, with queries so small that unscaled scores start as scaled ones do.
-            init = replace(init, distribution="normal")
-            query_init = replace(init, scale=init.scale * config.head_dim**-0.5 / config.scale)
+        init, query_init = init.of_attention(config.head_dim, config.scale)
 
         def project(width: int, axis: str, key: Array, init: Initializer) -> Linear:
             return Linear(model_dim, width, axes=("embed", axis), key=key, init=init, bias=config.in_bias)
@@ -154,7 +154,7 @@ class Attention(nnx.Module):
             model_dim,
             axes=("joined_heads", "embed"),
             key=out_key,
-            init=residual_init(init),
+            init=init.of_residual(),
             bias=config.out_bias,
         )
         norm = config.qk_norm
@@ -303,7 +303,7 @@ class Attention(nnx.Module):
             queries,
             keys,
             values,
-            mask=mask if isinstance(mask, AttentionMask) else AttentionMask(allowed=mask),
+            mask=as_mask(mask),
             bias=bias,
             keep=keep,
             num_prefix=0 if prefix is None else prefix.keys.shape[1],
@@ -331,10 +331,11 @@ class Attention(nnx.Module):
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
     ) -> Float[Array, "B L H K"]:
         """Rotate queries or keys, if the configuration has rotary positions."""
-        if not isinstance(self.config.positions, Rotary):
+        rotary = self.config.rotary
+        if rotary is None:
             return heads
         assert positions is not None, "rotary attention needs positions"
-        return rotate(heads, positions, self.config.positions)
+        return rotate(heads, positions, rotary)
 
     def prefix_keys_values(self, num_rows: int) -> KeysValues | None:
         """Return the prefix of every row; ``None`` where there is none.

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from t5x_like.model.layers.masks import AttentionMask
+from t5x_like.model.layers.masks import AttentionMask, as_mask
 
 # Computation of attention: all scores at once; block by block, in memory that grows linearly with the length; the same
 # by Pallas kernels, for TPUs; or by cuDNN's fused kernels, on GPUs.
@@ -48,7 +48,7 @@ def check_pallas(mask: AttentionMask | Bool[Array, "..."] | None) -> None:
     Raises:
       ValueError: With the trait, and the implementations that have it.
     """
-    is_array = mask is not None and (not isinstance(mask, AttentionMask) or mask.allowed is not None)
+    is_array = as_mask(mask).allowed is not None
     _refuse("pallas", {"a mask given as an array of queries and keys (Batch.attention_mask)": is_array})
 
 

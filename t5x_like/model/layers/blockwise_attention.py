@@ -107,7 +107,7 @@ def blockwise_attention(
         return jax.lax.pcast(arrays, missing, to="varying")
 
     def on_own_part(own: Array, arrays: _Arrays) -> Array:
-        arrays = jax.tree.map(vary, specs, arrays, is_leaf=lambda node: isinstance(node, PartitionSpec))
+        arrays = jax.tree.map(vary, specs, arrays)
         return attend_to_all(own[0], arrays, axes)
 
     return jax.shard_map(

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.linear import Linear, Normal, matmul
-from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.norm import NormConfig
 
 _FEW_ROWS = 16
 
@@ -175,7 +175,7 @@ class Embeddings(nnx.Module):
         self.block_positions = small(_rows(config.block_positions), keys[2])
         self.token_types = small(config.num_token_types, keys[3])
         self.task_types = small(config.num_task_types, keys[4])
-        self.norm = None if config.norm is None else build_norm(config.norm, config.embed_dim)
+        self.norm = None if config.norm is None else config.norm.build(config.embed_dim)
         self.projection = projection_to(model_dim, config, key=keys[5])
         self.prompt: nnx.Module | None = None
         self.config = config

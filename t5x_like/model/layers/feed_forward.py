@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.activations import constrain_inner
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
@@ -99,7 +99,7 @@ class FeedForward(nnx.Module):
             model_dim,
             axes=("mlp", "embed"),
             key=down_key,
-            init=residual_init(init),
+            init=init.of_residual(),
             bias=config.bias,
         )
         self.config = config

@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import nnx
+
+from t5x_like.model.layers.modules import is_weight
 
 # Metadata of a stacked weight of which some layers are trained: a bool for each. Set by ``parameters.mark_trained``.
 TRAINED_ROWS = "trained_rows"
@@ -39,7 +40,7 @@ def scan_layers(
 def _edges(layers: Any) -> list[int]:
     """Return the layers at which other weights begin to train, from 0 to the number of layers."""
     edges = {0, jax.tree.leaves(layers)[0].shape[0]}
-    for leaf in jax.tree.leaves(layers, is_leaf=_is_weight):
+    for leaf in jax.tree.leaves(layers, is_leaf=is_weight):
         trained = _trained_rows(leaf)
         if trained is not None:
             edges |= {layer for layer in range(1, len(trained)) if trained[layer] != trained[layer - 1]}
@@ -56,12 +57,8 @@ def _rows(layers: Any, start: int, stop: int) -> Any:
 
         return jax.tree.map(of_array, leaf)
 
-    return jax.tree.map(rows, layers, is_leaf=_is_weight)
+    return jax.tree.map(rows, layers, is_leaf=is_weight)
 
 
 def _trained_rows(leaf: Any) -> tuple[bool, ...] | None:
-    return leaf.get_metadata().get(TRAINED_ROWS) if _is_weight(leaf) else None
-
-
-def _is_weight(leaf: Any) -> bool:
-    return isinstance(leaf, nnx.Variable)
+    return leaf.get_metadata().get(TRAINED_ROWS) if is_weight(leaf) else None

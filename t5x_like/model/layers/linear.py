@@ -1,5 +1,6 @@
 """Linear layers, and the distributions of fresh weights."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -11,6 +12,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
+from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.quantized_matmul import Quantization, quantized_matmul
 from t5x_like.model.layers.remat import OUTPUT_NAMES
 
@@ -29,6 +31,31 @@ class FanIn:
     scale: float = 1.0
     distribution: Literal["normal", "truncated_normal"] = "truncated_normal"
 
+    def draw(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """Draw a matrix [in, out], or a stack of them.
+
+        Args:
+          key: Random key.
+          shape: Shape of the matrix; the last two dimensions are inputs and outputs.
+        """
+        return jax.nn.initializers.variance_scaling(self.scale**2, "fan_in", self.distribution)(key, shape)
+
+    def of_residual(self) -> "FanIn":
+        """Return the initializer of a projection whose outputs are added to the residual stream."""
+        return self
+
+    def of_attention(self, head_dim: int, attention_scale: float) -> "tuple[FanIn, FanIn]":
+        """Return the initializers of an attention layer, and of its queries.
+
+        As in T5X: normally distributed, with queries so small that unscaled scores start as scaled ones do.
+
+        Args:
+          head_dim: Width of a head.
+          attention_scale: Factor of the scores.
+        """
+        init = replace(self, distribution="normal")
+        return init, replace(init, scale=init.scale * head_dim**-0.5 / attention_scale)
+
 
 @dataclass(frozen=True)
 class Normal:
@@ -43,26 +70,25 @@ class Normal:
     stddev: float = 0.02
     residual_scale: float = 1.0
 
+    def draw(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """Draw a matrix [in, out], or a stack of them.
+
+        Args:
+          key: Random key.
+          shape: Shape of the matrix; the last two dimensions are inputs and outputs.
+        """
+        return self.stddev * jax.random.normal(key, shape)
+
+    def of_residual(self) -> "Normal":
+        """Return the initializer of a projection whose outputs are added to the residual stream."""
+        return replace(self, stddev=self.stddev * self.residual_scale)
+
+    def of_attention(self, *_: Any) -> "tuple[Normal, Normal]":
+        """Return the initializers of an attention layer, and of its queries: both are this one."""
+        return self, self
+
 
 Initializer: TypeAlias = FanIn | Normal
-
-
-def initial_kernel(init: Initializer, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """Draw a matrix [in, out], or a stack of them.
-
-    Args:
-      init: Distribution.
-      key: Random key.
-      shape: Shape of the matrix; the last two dimensions are inputs and outputs.
-    """
-    if isinstance(init, Normal):
-        return init.stddev * jax.random.normal(key, shape)
-    return jax.nn.initializers.variance_scaling(init.scale**2, "fan_in", init.distribution)(key, shape)
-
-
-def residual_init(init: Initializer) -> Initializer:
-    """Return the initializer of a projection whose outputs are added to the residual stream."""
-    return replace(init, stddev=init.stddev * init.residual_scale) if isinstance(init, Normal) else init
 
 
 class Linear(nnx.Module):
@@ -92,7 +118,7 @@ class Linear(nnx.Module):
         init: Initializer = FanIn(),
         bias: bool = False,
     ):
-        self.kernel = nnx.Param(initial_kernel(init, key, (num_inputs, num_outputs)), axes=axes)
+        self.kernel = nnx.Param(init.draw(key, (num_inputs, num_outputs)), axes=axes)
         self.bias = nnx.Param(jnp.zeros((num_outputs,), jnp.float32), axes=axes[1:]) if bias else None
         self.output_name = OUTPUT_NAMES.get(axes)
         self.adapter: str | None = None
@@ -204,9 +230,8 @@ def quantize_projections(model: nnx.Module, quantization: Quantization) -> None:
       model: Model, which is changed in place.
       quantization: Format of the products.
     """
-    for _, module in nnx.iter_modules(model):
-        if isinstance(module, Linear) and module.output_name is not None:
-            module.quantization = quantization
+    for linear in _projections(model):
+        linear.quantization = quantization
 
 
 def sum_gradients_in_float32(model: nnx.Module) -> None:
@@ -214,9 +239,13 @@ def sum_gradients_in_float32(model: nnx.Module) -> None:
 
     That is over the tokens of a device, and over devices, which then send twice the bytes of bfloat16.
     """
-    for _, module in nnx.iter_modules(model):
-        if isinstance(module, Linear) and module.output_name is not None:
-            module.has_float32_gradient = True
+    for linear in _projections(model):
+        linear.has_float32_gradient = True
+
+
+def _projections(model: nnx.Module) -> Iterator[Linear]:
+    """Yield the projections of attention and feed-forward layers."""
+    return (linear for _, linear in modules_of(model, Linear) if linear.output_name is not None)
 
 
 def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:
@@ -228,7 +257,6 @@ def set_adapter_keys(block: nnx.Module, key: Key[Array, ""] | None) -> None:
     """
     if key is None:
         return
-    linears = [module for _, module in nnx.iter_modules(block) if isinstance(module, Linear)]
-    for index, linear in enumerate(linears):
+    for index, (_, linear) in enumerate(modules_of(block, Linear)):
         if linear.adapter is not None:
             getattr(linear, linear.adapter).set_dropout_key(jax.random.fold_in(key, _ADAPTER_SITES + index))

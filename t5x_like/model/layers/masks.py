@@ -225,6 +225,11 @@ class AttentionMask(NamedTuple):
         return key.stop > query.start - window.left and key.start < query.stop + window.right
 
 
+def as_mask(mask: AttentionMask | Bool[Array, "..."] | None) -> AttentionMask:
+    """Return a mask that is given as an array, or none, as conditions."""
+    return mask if isinstance(mask, AttentionMask) else AttentionMask(allowed=mask)
+
+
 def as_array(
     mask: AttentionMask | Bool[Array, "..."] | None, *, num_queries: int, num_keys: int
 ) -> Bool[Array, "..."] | None:

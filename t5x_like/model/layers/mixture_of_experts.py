@@ -17,6 +17,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
+from t5x_like.model.layers.modules import is_weight
 from t5x_like.partitioning.activations import constrain_experts, constrain_rows
 
 
@@ -108,7 +109,7 @@ class MixtureOfExperts(nnx.Module):
         self.experts = jax.vmap(lambda key: FeedForward(config.expert, model_dim, key=key, init=init))(
             jax.random.split(experts_key, config.num_experts)
         )
-        for weight in jax.tree.leaves(self.experts, is_leaf=lambda node: isinstance(node, nnx.Variable)):
+        for weight in jax.tree.leaves(self.experts, is_leaf=is_weight):
             weight.set_metadata(axes=("experts", *weight.get_metadata()["axes"]))
         self.config = config
 

@@ -1,6 +1,6 @@
 """Normalization of activations."""
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,14 @@ class RMSNormConfig:
       zero_centered: Multiplies by ``1 + weight`` with weights initially 0 (Gemma); otherwise by the weight.
     """
 
+    bias: ClassVar[bool] = False
+
     epsilon: float = 1e-6
     zero_centered: bool = False
+
+    def build(self, dim: int) -> "RMSNorm":
+        """Return the norm over a last dimension of ``dim``."""
+        return RMSNorm(self, dim)
 
 
 @config_class
@@ -34,6 +40,10 @@ class LayerNormConfig:
 
     epsilon: float = 1e-5
     bias: bool = True
+
+    def build(self, dim: int) -> "LayerNorm":
+        """Return the norm over a last dimension of ``dim``."""
+        return LayerNorm(self, dim)
 
 
 NormConfig: TypeAlias = RMSNormConfig | LayerNormConfig
@@ -75,16 +85,6 @@ class LayerNorm(nnx.Module):
 
 
 Norm: TypeAlias = RMSNorm | LayerNorm
-
-
-def build_norm(config: NormConfig, dim: int) -> Norm:
-    """Return the norm of a configuration.
-
-    Args:
-      config: Layer norm or RMS norm.
-      dim: Size of the last dimension, over which it normalizes.
-    """
-    return RMSNorm(config, dim) if isinstance(config, RMSNormConfig) else LayerNorm(config, dim)
 
 
 def _like(weight: Float[Array, " D"], x: Float[Array, "*rows D"]) -> Float[Array, "*ones D"]:

@@ -11,7 +11,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import MASKED
-from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.transform import Transform, TransformConfig
 
 
@@ -56,7 +56,7 @@ class Pooler(nnx.Module):
             if config.pooling == "self_attentive"
             else None
         )
-        self.norm = None if config.norm is None else build_norm(config.norm, width)
+        self.norm = None if config.norm is None else config.norm.build(width)
         self.transform = transform and Transform(transform, width, key=key, init=init)
         self.config = config
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
+from t5x_like.model.layers.linear import Linear, Normal
 from t5x_like.model.layers.masks import MASKED
 
 
@@ -65,14 +65,14 @@ class RelativeAttention(nnx.Module):
             return Linear(model_dim, joined, axes=("embed", "joined_heads"), key=key, init=init)
 
         def bias(key: Array) -> nnx.Param:
-            return nnx.Param(initial_kernel(init, key, (joined,)), axes=("joined_heads",))
+            return nnx.Param(init.draw(key, (joined,)), axes=("joined_heads",))
 
         self.query, self.key, self.value, self.distance = map(project, keys[:4])
         self.out = Linear(joined, model_dim, axes=("joined_heads", "embed"), key=keys[4], init=init)
         self.content_bias, self.distance_bias = bias(keys[5]), bias(keys[6])
         self.segment_bias = bias(keys[7]) if config.segments else None
         self.segment_keys = (
-            nnx.Param(initial_kernel(init, keys[8], (2, joined)), axes=("relpos_buckets", "joined_heads"))
+            nnx.Param(init.draw(keys[8], (2, joined)), axes=("relpos_buckets", "joined_heads"))
             if config.segments
             else None
         )

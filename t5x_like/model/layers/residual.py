@@ -7,7 +7,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
+from t5x_like.model.layers.norm import Norm, NormConfig
 from t5x_like.partitioning.activations import constrain_tokens, gather_tokens
 
 NormSlot = Literal["before", "after", "final"]
@@ -27,7 +27,7 @@ class Residual(nnx.Module):
 
     def __init__(self, norm: NormConfig, model_dim: int, *, norm_slots: tuple[NormSlot, ...]):
         def norm_at(slot: NormSlot) -> Norm | None:
-            return build_norm(norm, model_dim) if slot in norm_slots else None
+            return norm.build(model_dim) if slot in norm_slots else None
 
         self.before, self.after, self.final = norm_at("before"), norm_at("after"), norm_at("final")
         self.adapter: nnx.Module | None = None

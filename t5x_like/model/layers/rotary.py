@@ -1,7 +1,7 @@
 """Rotary positions of queries and keys (Su et al. 2021, https://arxiv.org/abs/2104.09864)."""
 
 import math
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +17,8 @@ class LinearScaling:
     Attributes:
       factor: The divisor; 2 doubles the usable length.
     """
+
+    growth: ClassVar[float] = 1.0
 
     factor: float
 
@@ -36,6 +38,8 @@ class Llama3Scaling:
       high_freq_factor: Wavelengths below ``original_max_position_embeddings / high_freq_factor`` tokens count as high.
       original_max_position_embeddings: Length in tokens that the model was pretrained with.
     """
+
+    growth: ClassVar[float] = 1.0
 
     factor: float
     low_freq_factor: float
@@ -120,6 +124,11 @@ class Rotary:
         """``frequency_dim``, or its default."""
         return self.frequency_dim or self.rotated_dim
 
+    @property
+    def growth(self) -> float:
+        """Factor of rotated queries and keys."""
+        return 1.0 if self.rope_scaling is None else self.rope_scaling.growth
+
 
 def frequencies(config: Rotary) -> np.ndarray:
     """Return radians per position of each pair, float32 [rotated_dim / 2], rounded as reference implementations do."""
@@ -170,8 +179,8 @@ def rotate(
     """
     angles_BLR = positions[..., None].astype(jnp.float32) * frequencies(config)[None, None]
     cos, sin = jnp.cos(angles_BLR)[:, :, None], jnp.sin(angles_BLR)[:, :, None]
-    if isinstance(config.rope_scaling, YarnScaling):
-        cos, sin = cos * config.rope_scaling.growth, sin * config.rope_scaling.growth
+    if config.growth != 1.0:
+        cos, sin = cos * config.growth, sin * config.growth
     turned, still = heads[..., : config.rotated_dim], heads[..., config.rotated_dim :]
     wide = turned.astype(jnp.float32)
     if config.interleaved:

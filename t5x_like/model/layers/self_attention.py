@@ -15,7 +15,7 @@ from t5x_like.model.layers.attention import (
 )
 from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_slots, visible_beams, write_at
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
-from t5x_like.model.layers.masks import AttentionMask, combine_masks, window_mask
+from t5x_like.model.layers.masks import AttentionMask, as_mask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
 from t5x_like.model.layers.transient_global import GlobalBlocks, TransientGlobal
 
@@ -149,8 +149,7 @@ class SelfAttention(NamedTuple):
         if context.implementation == "plain":
             assert not isinstance(mask, AttentionMask), "the stack has made an array of it"
             return combine_masks(mask, window_mask(queries, keys, window))
-        mask = mask if isinstance(mask, AttentionMask) else AttentionMask(allowed=mask)
-        return mask._replace(window=window)
+        return as_mask(mask)._replace(window=window)
 
     def _bias(self, context: AttentionContext, queries: Array, keys: Array, *, by_distance: bool) -> Any:
         if self.relative_bias is None:

@@ -19,7 +19,8 @@ from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
 from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.masks import as_array
-from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.modules import modules_of
+from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
@@ -141,9 +142,7 @@ class Stack(nnx.Module):
         self.global_bias = summaries and RelativeBias(
             summaries.positions, num_heads=heads, key=jax.random.fold_in(bias_key, 1)
         )
-        self.final_norm = (
-            None if config.final_norm is None else build_norm(config.final_norm, config.model_dim)
-        )
+        self.final_norm = None if config.final_norm is None else config.final_norm.build(config.model_dim)
         self.config = config
 
     def __call__(
@@ -366,9 +365,8 @@ def unrolled(model: Model) -> Model:
     place. The program grows with the number of layers.
     """
     model = nnx.merge(*nnx.split(model))  # other modules around the same arrays
-    for _, module in nnx.iter_modules(model):
-        if isinstance(module, Stack):
-            module.unroll()
+    for _, stack in modules_of(model, Stack):
+        stack.unroll()
     return model
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.norm import NormConfig
 
 
 @config_class
@@ -51,7 +51,7 @@ class Transform(nnx.Module):
         activation = config.activation
         width = config.dim * (activation.num_pieces if isinstance(activation, Maxout) else 1)
         self.dense = Linear(model_dim, width, axes=("embed", "mlp"), key=key, init=init, bias=config.bias)
-        self.norm = None if config.norm is None else build_norm(config.norm, config.dim)
+        self.norm = None if config.norm is None else config.norm.build(config.dim)
         self.config = config
 
     def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows E"]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import Attention
 from t5x_like.model.layers.local_attention import GlobalKeysValues
-from t5x_like.model.layers.norm import NormConfig, build_norm
+from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 
 
@@ -66,7 +66,7 @@ class TransientGlobal(nnx.Module):
     """Computes the summaries of one layer."""
 
     def __init__(self, norm: NormConfig, model_dim: int):
-        self.norm = build_norm(norm, model_dim)
+        self.norm = norm.build(model_dim)
 
     def __call__(
         self, x: Float[Array, "B L D"], attention: Attention, context: GlobalBlocks

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.value_types import fits
+
 # Fields that any configuration may have and that don't change what the model computes.
 _WITHOUT_EFFECT = frozenset(
     # where it comes from and how it is stored
@@ -114,15 +116,13 @@ class ConfigFields:
                 raise ValueError(f"config.json lacks {name}")
             return default
         wanted = kind or (int if default is _REQUIRED or default is None else type(default))
-        if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        if not fits(value, wanted):
             raise ValueError(
                 f"config.json: {name} is {value!r}, of type {type(value).__name__}, not {wanted.__name__}"
             )
         if wanted is int:
             check_size(f"config.json: {name}", value)
-        return value
+        return float(value) if wanted is float else value
 
     def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
         """Return our name for a field's value.
@@ -139,7 +139,7 @@ class ConfigFields:
         value = default if self.given.get(name) is None else self.given[name]
         if value is _REQUIRED:
             raise ValueError(f"config.json lacks {name}")
-        if not isinstance(value, str) or value not in names:
+        if not fits(value, str) or value not in names:
             raise ValueError(f"config.json: {name} is {value!r}; {', '.join(names)} are supported")
         return names[value]
 

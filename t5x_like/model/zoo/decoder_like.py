@@ -9,7 +9,7 @@ from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.norm import LayerNormConfig, NormConfig
+from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.pooler import PoolerConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.common_config import CommonConfig
@@ -185,8 +185,7 @@ def decoder_weights(
         *_stack_rows("decoder", decoder.stack, layer),
     ]
     if norm is not None:
-        has_bias = isinstance(norm, LayerNormConfig) and norm.bias
-        rows += module_rows({"decoder/final_norm": final_norm}, bias=has_bias)
+        rows += module_rows({"decoder/final_norm": final_norm}, bias=norm.bias)
     if words is not None and not tied:
         rows.append(Weight("heads/words/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
     return (*rows, *decoder_score_rows(decoder.heads, token_classifier, choice))

@@ -7,6 +7,7 @@ import numpy as np
 
 from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.parameters import Parameters, flatten, unflatten
+from t5x_like.nested_values import one_or_several
 
 _MOST_LINES = 20
 
@@ -76,7 +77,7 @@ class Weight(NamedTuple):
     @property
     def paths(self) -> tuple[str, ...]:
         """Our paths as a tuple."""
-        return (self.path,) if isinstance(self.path, str) else self.path
+        return one_or_several(self.path)
 
 
 def per_layer(prefix: str, layers: tuple[int | str, ...], rows: Iterable[Weight]) -> list[Weight]:

@@ -3,13 +3,14 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from t5x_like.index_checks import IGNORED, check_some_learned, check_token_ids
 from t5x_like.inference.sampling import check_temperature
+from t5x_like.nested_values import one_or_several
+from t5x_like.value_types import fits
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
@@ -42,13 +43,8 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
 
 def is_text(arguments: Any) -> bool:
     """Return whether a call is given a text, or a list of texts, in place of token ids."""
-    if isinstance(arguments, str):
-        return True
-    return (
-        isinstance(arguments, Sequence)
-        and bool(arguments)
-        and all(isinstance(each, str) for each in arguments)
-    )
+    texts = one_or_several(arguments)
+    return bool(texts) and all(isinstance(each, str) for each in texts)
 
 
 def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
@@ -133,7 +129,7 @@ def check_generation(
     if do_sample and num_beams > 1:
         raise ValueError("do_sample and num_beams > 1 exclude each other here")
     check_temperature(temperature)
-    if top_k is not None and not isinstance(top_k, Integral):
+    if not fits(top_k, int | None):
         raise ValueError(f"top_k is {top_k}; keep a whole number of tokens, or 0 for all")
     if do_sample and temperature == 0:
         raise ValueError(f"temperature is {temperature}; sampling needs a positive one")

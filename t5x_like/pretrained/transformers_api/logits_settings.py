@@ -1,13 +1,14 @@
 """Settings of ``generate`` that change the scores of the next token, by transformers' names."""
 
 import math
-from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.logits_processors import LogitsProcessors
+from t5x_like.nested_values import leaves_of
+from t5x_like.value_types import fits
 
 
 class LogitsSettings(TypedDict, total=False):
@@ -62,9 +63,9 @@ def read_processors(
       ValueError: A setting is out of its range.
     """
     values = {name: settings.get(name) for name in NAMES}
-    for name, (is_valid, wanted) in _RANGES.items():
-        if values[name] is not None and not is_valid(values[name]):
-            raise ValueError(f"{name} is {values[name]!r}; give {wanted}")
+    for name, value in values.items():
+        if value is not None and not _is_valid(name, value):
+            raise ValueError(f"{name} is {value!r}; give {_WANTED[name]}")
     bad_words = [tuple(word) for word in values["bad_words_ids"] or ()]
     ids = {name: as_ids(values[name]) for name in NAMES if name.startswith(("forced", "suppress", "begin"))}
     for name, numbers in {**ids, "bad_words_ids": [number for word in bad_words for number in word]}.items():
@@ -90,30 +91,25 @@ def read_processors(
     return None if changes == nothing else changes
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+def _is_valid(name: str, value: Any) -> bool:
+    if not fits(value, LogitsSettings.__annotations__[name]):
+        return False
+    if name == "repetition_penalty":
+        return 0 < float(value) < math.inf
+    return all(number >= 0 for number in leaves_of(value)) and (
+        name != "bad_words_ids" or all(len(word) > 0 for word in value)
+    )
 
 
-def _is_penalty(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf
-
-
-def _is_ids(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(map(_is_count, value))
-
-
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_is_ids(word) and len(word) > 0 for word in value)
-
-
-_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "repetition_penalty": (_is_penalty, "a positive, finite number; 1 changes nothing"),
-    "no_repeat_ngram_size": (_is_count, "a whole number; 0 allows all"),
-    "min_length": (_is_count, "a whole number of tokens, 0 or more"),
-    "min_new_tokens": (_is_count, "a whole number of tokens, 0 or more"),
-    "bad_words_ids": (_are_words, "a list of lists of ids, such as [[5], [7, 9]]"),
-    "forced_bos_token_id": (_is_count, "an id"),
-    "forced_eos_token_id": (lambda value: _is_count(value) or _is_ids(value), "an id or a list of ids"),
-    "suppress_tokens": (_is_ids, "a list of ids"),
-    "begin_suppress_tokens": (_is_ids, "a list of ids"),
+_COUNT, _IDS = "a whole number of tokens, 0 or more", "a list of ids"
+_WANTED = {
+    "repetition_penalty": "a positive, finite number; 1 changes nothing",
+    "no_repeat_ngram_size": "a whole number; 0 allows all",
+    "min_length": _COUNT,
+    "min_new_tokens": _COUNT,
+    "bad_words_ids": "a list of lists of ids, such as [[5], [7, 9]]",
+    "forced_bos_token_id": "an id",
+    "forced_eos_token_id": "an id or a list of ids",
+    "suppress_tokens": _IDS,
+    "begin_suppress_tokens": _IDS,
 }

@@ -13,6 +13,7 @@ from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.model.families.family import FamilyName
 from t5x_like.model.model_traits import traits_of
+from t5x_like.nested_values import one_or_several
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.conversion import save_adapter
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -173,8 +174,7 @@ class OpenModel:
         Raises:
           ValueError: There is no tokenizer, or the model takes no padding and the texts differ in length.
         """
-        texts = [text] if isinstance(text, str) else list(text)
-        rows = [self._opened.prompt_encoder.encode(each, max_length) for each in texts]
+        rows = [self._opened.prompt_encoder.encode(each, max_length) for each in one_or_several(text)]
         length = max(map(len, rows), default=0)
         if not length:
             raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")

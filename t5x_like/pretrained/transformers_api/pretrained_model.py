@@ -18,6 +18,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
 from t5x_like.model.named_activations import HIDDEN_STATES, Edits, as_arguments, record
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
+from t5x_like.nested_values import one_or_several
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -163,8 +164,9 @@ class Pretrained(OpenModel):
           ValueError: A name or pattern matches nothing; names the activations that there are.
         """
         if is_text(input_ids):
-            texts = [input_ids] if isinstance(input_ids, str) else input_ids
-            return self.activations(capture=capture, **self.encode(texts, padding_side="right"), **arguments)
+            return self.activations(
+                capture=capture, **self.encode(input_ids, padding_side="right"), **arguments
+            )
         if isinstance(capture, str) or not capture:
             raise ValueError(f"capture is {capture!r}; give a list of names, such as ['*/{HIDDEN_STATES}']")
         if attention_mask is not None:
@@ -217,8 +219,7 @@ class Pretrained(OpenModel):
         """
         settings = self.sentence_embedding or SentenceEmbedding()
         if is_text(input_ids):
-            texts = [input_ids] if isinstance(input_ids, str) else input_ids
-            worded = [settings.word(text) for text in texts]
+            worded = [settings.word(text) for text in one_or_several(input_ids)]
             encoded = self.encode(worded, padding_side="right", max_length=settings.max_length)
             vectors = self.embed(**encoded, pooling=pooling, normalized=normalized, **arguments)
             return vectors[0] if isinstance(input_ids, str) else vectors

@@ -10,7 +10,7 @@ from t5x_like.checkpoints.steps import absolute
 from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
-from t5x_like.pretrained.initial_weights import CheckpointModel, initial_checkpoint
+from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
 from t5x_like.pretrained.weight_sources import find_weights
 from t5x_like.text.tasks.task_set import LabelSpace
@@ -42,11 +42,10 @@ class PretrainedWeights(Start):
         """Origin of the weights, as the opening lines name it."""
         return f"from the weights of {self.start_from}"
 
-    def resolve(self, model: Any, head: tuple[str, int, str | None] | None) -> Any:
-        """Return the configuration of the model to train; in place of a ``CheckpointModel`` that of the checkpoint."""
-        if isinstance(model, CheckpointModel):
-            return model.resolve(self.start_from, head)
-        return super().resolve(model, head)
+    @property
+    def _checkpoint(self) -> str:
+        """Checkpoint whose model takes the place of a ``CheckpointModel``."""
+        return self.start_from
 
     def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
         """Check that the checkpoint is there, and that its body is this model's; heads and adapters may differ."""

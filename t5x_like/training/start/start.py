@@ -36,6 +36,11 @@ class Start:
         """Origin of the weights, as the opening lines name it."""
         return "from fresh weights"
 
+    @property
+    def _checkpoint(self) -> str | None:
+        """Checkpoint whose model takes the place of a ``CheckpointModel``; ``None`` for none."""
+        return None
+
     def resolve(self, model: Any, head: tuple[str, int, str | None] | None) -> Any:
         """Return the configuration of the model to train.
 
@@ -47,7 +52,7 @@ class Start:
           ValueError: There is no model here, or an option is for a head that it lacks.
         """
         if isinstance(model, CheckpointModel):
-            return model.resolve(None, head)
+            return model.resolve(self._checkpoint, head)
         refuse_head_options(model)
         return model
 
