@@ -20,6 +20,7 @@ from t5x_like.planning.roofline import Roofline
 from t5x_like.planning.topology import Topology
 from t5x_like.planning.traced_flops import computed_once, traced_flops
 from t5x_like.text.batches.loader import empty_row
+from t5x_like.text.batches.open_tasks import spec_of_tasks
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.model_checks import check_split
@@ -113,7 +114,8 @@ def plan_step(experiment: Experiment, tasks: TaskSet, topology: Topology, device
     check_split(experiment, tasks, mesh)
     plan = state_plan(experiment, tasks, mesh)
     batch = abstract_batch(experiment, tasks, mesh)
-    last_step = list(compiled_steps(experiment, plan).values())[-1]
+    label_loss = spec_of_tasks(experiment.data.train, tasks).label_loss
+    last_step = list(compiled_steps(experiment, plan, label_loss=label_loss).values())[-1]
     program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
     capacity = topology.chip.memory_bytes or None
     return StepPlan(
@@ -251,7 +253,8 @@ def model_flops(experiment: Experiment, tasks: TaskSet, mesh: Mesh, batch: Batch
     """
     experiment = replace(experiment, model=computed_once(experiment.model))
     plan = state_plan(experiment, tasks, mesh)
-    step = list(compiled_steps(experiment, plan).values())[-1]
+    label_loss = spec_of_tasks(experiment.data.train, tasks).label_loss
+    step = list(compiled_steps(experiment, plan, label_loss=label_loss).values())[-1]
     with jax.set_mesh(mesh):
         return traced_flops(step, plan.abstract, batch)
 

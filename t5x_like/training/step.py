@@ -9,6 +9,7 @@ import optax
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import memory_for
 from t5x_like.model.heads import defer_logits
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training import losses
 from t5x_like.training.batch_ramp import RampSchedule
 from t5x_like.training.companions import NO_INPUTS, Companion, CompanionInputs, FrozenModel
@@ -28,6 +29,7 @@ def train_step(
     stage: int = -1,
     ramp: RampSchedule | None = None,
     companions: Mapping[str, Companion] = {},
+    label_loss: LabelLoss | None = None,
 ) -> Callable[..., State]:
     """Return the function ``(state, batch, companion_inputs) -> state``; without companions it takes two arguments.
 
@@ -45,6 +47,7 @@ def train_step(
       ramp: Microbatches of each step, of batches that grow; the others are empty.
       companions: Frozen models of the method. The step takes their weights as an argument, so that they are no
         constants of the compiled program.
+      label_loss: Loss of the labels in the batches; None for batches without labels.
     """
     learning = LearnedWeights(plan, stage)
 
@@ -52,7 +55,7 @@ def train_step(
         batch = losses.with_targets(batch, method.loss)
         num_filled = None if ramp is None else ramp.traced_parts_of(state["step"])
         num_parts = num_microbatches if num_filled is None else num_filled
-        weights, normalizers = losses.normalize(batch, method.loss, num_parts=num_parts)
+        weights, normalizers = losses.normalize(batch, method.loss, label_loss, num_parts=num_parts)
         num_tasks = state["totals"].task_loss.shape[0]
         trained, others = learning.divide(state)
         frozen = {
@@ -64,7 +67,7 @@ def train_step(
             model = learning.model(trained, others)
             if method.loss.logits_chunk_length is not None:
                 defer_logits(model)
-            context = LossContext(normalizers, num_tasks, dropout_key, frozen)
+            context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss)
             return method.compute_loss(model, microbatch, context)
 
         memories = {name: memory_for(batch, memory) for name, memory in memories_of(state).items()}

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.companions import Companion, give_companions, open_companions
 from t5x_like.training.experiment import Experiment, describe
@@ -93,7 +94,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
             epochs = loader.epochs(run.total_steps)
             writers.say(opening_lines(experiment, plan, mesh, start_step, epochs))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
-            steps = compiled_steps(experiment, plan, companions)
+            steps = compiled_steps(experiment, plan, companions, label_loss=loader.label_loss)
             loop = Loop(
                 give_companions(steps, companions, start_step=start_step),
                 loader,
@@ -109,7 +110,11 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
 
 
 def compiled_steps(
-    experiment: Experiment, plan: StateLayout, companions: Mapping[str, Companion] = {}
+    experiment: Experiment,
+    plan: StateLayout,
+    companions: Mapping[str, Companion] = {},
+    *,
+    label_loss: LabelLoss | None,
 ) -> dict[int, TrainStep]:
     """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
 
@@ -117,6 +122,7 @@ def compiled_steps(
       experiment: Configuration of the run, resolved.
       plan: Shapes and shardings of the state.
       companions: Frozen models of the method.
+      label_loss: Loss of the labels in the batches; None for batches without labels.
 
     Raises:
       ValueError: batches grow, of a model whose memory is of the rows of the batch before.
@@ -137,6 +143,7 @@ def compiled_steps(
             stage=stage,
             ramp=ramp,
             companions=companions,
+            label_loss=label_loss,
         )
         steps[start] = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
     return steps

@@ -16,6 +16,7 @@ from t5x_like.model.families.segment_memory import Memory, memory_for
 from t5x_like.model.heads import defer_logits
 from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
@@ -44,7 +45,7 @@ class Validator:
         self._loader = open_share(self._config, tasks, mesh)
         self._beginning = self._loader.state()
         self._plan, self._mesh = plan, mesh
-        self._step = jax.jit(validation_step(plan, loss))
+        self._step = jax.jit(validation_step(plan, loss, self._loader.label_loss))
         self._count = jax.jit(lambda batch: _count_targets(batch, vocab_size))
 
     def measure(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Validator:
 
 
 def validation_step(
-    plan: StateLayout, loss: LossConfig
+    plan: StateLayout, loss: LossConfig, label_loss: LabelLoss | None = None
 ) -> Callable[[Any, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
     """Return the function that adds a batch's teacher-forced loss, without dropout.
 
@@ -92,6 +93,7 @@ def validation_step(
     Args:
       plan: Layout of the state.
       loss: Configuration of the loss.
+      label_loss: Loss of the labels in the batches; None for batches without labels.
     """
 
     def step(
@@ -102,7 +104,7 @@ def validation_step(
         if loss.logits_chunk_length is not None:
             defer_logits(model)
         predictions = predict(model, batch, memory=memory_for(batch, memory))
-        measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0])
+        measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0], label_loss)
         return add(totals, measured), memory if predictions.memory is None else predictions.memory
 
     return step

@@ -14,6 +14,7 @@ from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
 from t5x_like.text.batches.loader import build_loader, empty_row
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.batches.open_tasks import spec_of_tasks
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StateLayout, plan_state
 from t5x_like.training.step import train_step
@@ -54,7 +55,9 @@ def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     mesh = experiment.mesh.build()
     plan = planned(experiment, mesh)
     with jax.set_mesh(mesh):
-        after = jax.eval_shape(train_step(plan, experiment.method, seed=0), plan.abstract, batch)
+        label_loss = spec_of_tasks(train, tasks).label_loss
+        step = train_step(plan, experiment.method, seed=0, label_loss=label_loss)
+        after = jax.eval_shape(step, plan.abstract, batch)
         heads = jax.eval_shape(lambda *given: heads_of(plan, *given), plan.weights(plan.abstract), batch)
     assert jax.tree.map(lambda leaf: leaf.shape, after) == jax.tree.map(
         lambda leaf: leaf.shape, plan.abstract

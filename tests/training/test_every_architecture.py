@@ -49,7 +49,12 @@ def losses(config, *, num_devices: int, mesh_config: MeshConfig, steps: int = 3)
     mesh = mesh_config.build(jax.devices()[:num_devices])
     plan = plan_state(config, AdamW(learning_rate=Constant(value=0.01)), mesh, num_tasks=1)
     step = jax.jit(
-        train_step(plan, Supervised(loss=LossConfig(z_loss=0.0)), seed=1),
+        train_step(
+            plan,
+            Supervised(loss=LossConfig(z_loss=0.0)),
+            seed=1,
+            label_loss="sentence_pairs" if config.task == "pretraining" else None,
+        ),
         donate_argnums=0,
         out_shardings=shardings_of(plan.abstract),
     )

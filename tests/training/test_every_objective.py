@@ -113,7 +113,9 @@ def test_every_kind_of_batch_is_learned_from_and_padding_costs_nothing(kind: str
     config = one_layer(TINY[name])
     mesh = MeshConfig().build(jax.devices()[:1])
     plan = plan_state(config, AdamW(learning_rate=Constant(value=0.01)), mesh, num_tasks=1, batch_size=4)
-    step = jax.jit(train_step(plan, Supervised(loss=LossConfig(z_loss=0.0)), seed=0))
+    label_loss = None if batch.sequence_labels is None else "sentence_pairs"
+    method = Supervised(loss=LossConfig(z_loss=0.0))
+    step = jax.jit(train_step(plan, method, seed=0, label_loss=label_loss))
     start = new_state(plan, config, seed=0)
     whole, padded = step(start, twice(batch)), step(start, with_padding(batch))
     assert float(padded["totals"].tokens) == sum(

@@ -144,7 +144,7 @@ class LabeledExamples:
             for name in ("label", "value", "span")
         }
         labeled["declared"] = {name: column[number] for name, column in self._declared.items()}
-        if "classes" in self.head_format.label_fields:
+        if self.head_format.label_loss == "multi_label":
             labeled["classes"] = self._indicators(number)
         if self.num_choices:
             return Example(choices=tuple(rows), **labeled)

@@ -18,7 +18,7 @@ from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
 from t5x_like.text.heads.input_format import num_input_ids
-from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.objectives.objective import LabelLoss, Lengths
 from t5x_like.text.tasks.task_set import LabelSpace, TaskSet
 
 _SAME_EPOCHS = 0.01  # relative difference of tasks' rates from their sizes
@@ -59,6 +59,7 @@ class Loader:
       task_names: Names of the tasks of the mixture.
       vocabulary: Tokenizer of all tasks.
       head: Type of the head that reads the batches, and its number of outputs; None without a head.
+      label_loss: Loss of the rows' labels; None without labels.
       streams: Streams that the tasks declare.
       num_rows_of_example: Rows that belong to one example: choices, or both orders of a pair.
       tasks: Tasks of the mixture.
@@ -92,6 +93,7 @@ class Loader:
         )
         self._identity = describe(config, opened, tasks.objectives, pack=self._make.pack)
         self.head, self.streams = opened.spec.head, opened.spec.streams
+        self.label_loss: LabelLoss | None = opened.spec.label_loss
         self.num_rows_of_example = opened.spec.num_choices or 1
         self.num_ids = max(
             (

@@ -346,7 +346,10 @@ def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
         raise ValueError(
             f"tasks of different layouts can't share batches ({listed}); layout='decoder' makes one"
         )
-    if len({(each.head, each.num_choices, each.head and each.fields) for each in spec}) > 1:
+    if (
+        len({(each.head, each.num_choices, each.head and (each.fields, each.label_loss)) for each in spec})
+        > 1
+    ):
         raise ValueError(
             f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
         )
@@ -373,5 +376,6 @@ def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
         contiguous=bool(contiguous),
         num_choices=spec[0].num_choices,
         head=spec[0].head,
+        label_loss=next((each.label_loss for each in spec if each.label_loss is not None), None),
         streams=spec[0].streams,
     )

@@ -19,6 +19,7 @@ from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_of, column_of, columns_in, filled
 from t5x_like.text.metrics import accuracy, sequence_accuracy, squad, trivia_qa
 from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
 
 
@@ -37,6 +38,7 @@ class MultipleChoice(HeadFormat):
     label: str = "label"
 
     has_choices: ClassVar[bool] = True
+    label_loss: ClassVar[LabelLoss | None] = "multiple_choice"
 
     @property
     def head(self) -> Head:

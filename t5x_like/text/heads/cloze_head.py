@@ -11,7 +11,7 @@ from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFra
 from t5x_like.text.heads.row_cells import class_of, columns_in, filled
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.framing import require_ids
-from t5x_like.text.objectives.objective import Example, ExampleSpec
+from t5x_like.text.objectives.objective import Example, ExampleSpec, LabelLoss
 from t5x_like.text.templates import RowValues
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds, ids_of
 
@@ -33,6 +33,7 @@ class Cloze(HeadFormat):
     special: BlankIds = field(default_factory=BlankIds)
 
     has_choices: ClassVar[bool] = True
+    label_loss: ClassVar[LabelLoss | None] = "multiple_choice"
 
     def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
         """Return cls before the text, the mask in the blank, and the id that starts the blank's tokens.

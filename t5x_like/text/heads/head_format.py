@@ -13,7 +13,7 @@ from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFra
 from t5x_like.text.heads.row_cells import UNLABELED
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics, users_metric
-from t5x_like.text.objectives.objective import Example, ExampleSpec
+from t5x_like.text.objectives.objective import LABEL_FIELDS, Example, ExampleSpec, LabelLoss
 from t5x_like.text.templates import RowValues
 
 # Names as in Hugging Face's classes.
@@ -149,7 +149,7 @@ class HeadFormat(ABC):
       tags_tokens: Whether labels belong to tokens.
       has_label_sets: Whether a row has any number of classes.
       keeps_unlabeled: Whether a model trains on rows without a label, too, by a loss of its own.
-      label_fields: Fields of ``Example`` that hold the label.
+      label_loss: Loss of a row's label; None for labels of tokens, which are targets.
       label_parameters: Fields of the format that name the columns of the label.
       default_metrics: Metrics of tasks that name none.
       why_left_out: Message about rows that don't train a model.
@@ -160,7 +160,7 @@ class HeadFormat(ABC):
     tags_tokens: ClassVar[bool] = False
     has_label_sets: ClassVar[bool] = False
     keeps_unlabeled: bool = False
-    label_fields: ClassVar[tuple[str, ...]] = ("label",)
+    label_loss: ClassVar[LabelLoss | None] = "classification"
     label_parameters: ClassVar[tuple[str, ...]] = ("label",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
     why_left_out: ClassVar[str] = "have no label"
@@ -299,12 +299,14 @@ class HeadFormat(ABC):
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
         """Return the properties of the examples for a loader, given their rows per example."""
+        label = () if self.label_loss is None else (LABEL_FIELDS[self.label_loss],)
         return ExampleSpec(
             layout="encoder",
-            fields=("token_types", "weights", *self.label_fields),
+            fields=("token_types", "weights", *label),
             fills_rows=True,
             num_choices=num_choices,
             head=self.head,
+            label_loss=self.label_loss,
         )
 
     def answers_of(

@@ -13,6 +13,7 @@ from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, fill
 from t5x_like.text.heads.sequence_head import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.label_sets import label_set_metrics
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
 
 _DEFAULT_METRICS = ("micro_f1", "macro_f1")
@@ -36,7 +37,7 @@ class MultiLabelClassification(SequenceClassification):
     threshold: float = 0.5
 
     has_label_sets: ClassVar[bool] = True
-    label_fields: ClassVar[tuple[str, ...]] = ("classes",)
+    label_loss: ClassVar[LabelLoss | None] = "multi_label"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.threshold < 1.0:

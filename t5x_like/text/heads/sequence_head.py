@@ -12,6 +12,7 @@ from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.row_cells import as_text, class_of, columns_in, filled
 from t5x_like.text.metrics import pearson_corrcoef
 from t5x_like.text.metrics.by_name import MetricFunction, number_metrics
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
 
 
@@ -91,7 +92,7 @@ class Regression(HeadFormat):
     deviation: float = 1.0
 
     predicts_number: ClassVar[bool] = True
-    label_fields: ClassVar[tuple[str, ...]] = ("value",)
+    label_loss: ClassVar[LabelLoss | None] = "regression"
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (pearson_corrcoef,)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from t5x_like.text.heads.row_cells import as_text, columns_in, filled
 from t5x_like.text.heads.token_spans import TokenSpans, encode_with_spans, tokens_of
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.question_answering import normalize_squad
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
 
 _MAX_QUESTION_TOKENS = 64  # longer questions are cut, as in the code of Devlin et al. 2019
@@ -50,7 +51,7 @@ class QuestionAnswering(HeadFormat):
     unanswerable: bool = False
     metric: Literal["squad", "cmrc"] = "squad"
 
-    label_fields: ClassVar[tuple[str, ...]] = ("span",)
+    label_loss: ClassVar[LabelLoss | None] = "question_answering"
     label_parameters: ClassVar[tuple[str, ...]] = ("answers",)
 
     @property

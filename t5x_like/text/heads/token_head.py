@@ -24,6 +24,7 @@ from t5x_like.text.metrics import chunk_f1, sequence_accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics
 from t5x_like.text.metrics.chunks import Tags, labeled_tags
 from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
@@ -48,7 +49,7 @@ class TokenClassification(HeadFormat):
     classes: tuple[str, ...]
 
     tags_tokens: ClassVar[bool] = True
-    label_fields: ClassVar[tuple[str, ...]] = ()
+    label_loss: ClassVar[LabelLoss | None] = None
     label_parameters: ClassVar[tuple[str, ...]] = ("tags",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (chunk_f1,)
 

@@ -103,6 +103,7 @@ class MaskedPairs(EncoderRows, ABC):
         return ExampleSpec(
             layout="encoder",
             fields=("weights", "token_types", "label"),
+            label_loss="sentence_pairs",
             needs_sentences=True,
             fills_rows=True,
             num_copies=self.num_copies,

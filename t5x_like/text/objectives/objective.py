@@ -118,6 +118,20 @@ class Example(NamedTuple):
         return getattr(self, name) if field.name in FIELDS else self.declared.get(name)
 
 
+# Losses of labels of whole rows, each with the field of ``Example`` that holds the label.
+LabelLoss = Literal[
+    "classification", "sentence_pairs", "multiple_choice", "regression", "multi_label", "question_answering"
+]
+LABEL_FIELDS: dict[LabelLoss, str] = {
+    "classification": "label",
+    "sentence_pairs": "label",
+    "multiple_choice": "label",
+    "regression": "value",
+    "multi_label": "classes",
+    "question_answering": "span",
+}
+
+
 class ExampleSpec(NamedTuple):
     """Requirements on an objective's windows, and the properties of its examples.
 
@@ -132,6 +146,7 @@ class ExampleSpec(NamedTuple):
       num_choices: Number of rows per example, for multiple choice and pairs in both orders; 0 for one row.
       head: Type of the head that reads the examples, its number of outputs, and "multi_label" for several labels of
         a row.
+      label_loss: Loss of the rows' labels; None for rows without labels.
       streams: Declared streams, whose values are in ``Example.declared``.
       shows_targets: Whether inputs have the targets at their own positions, for models that don't read them there.
     """
@@ -145,6 +160,7 @@ class ExampleSpec(NamedTuple):
     num_copies: int | None = None
     num_choices: int = 0
     head: tuple[str, int, str | None] | None = None
+    label_loss: LabelLoss | None = None
     streams: tuple[DataField, ...] = ()
     shows_targets: bool = False
 

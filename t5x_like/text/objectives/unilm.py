@@ -68,6 +68,7 @@ class UniLM:
         return ExampleSpec(
             layout="encoder",
             fields=("weights", "token_types", "ranks", *label),
+            label_loss="sentence_pairs" if self.predicts_next else None,
             fills_rows=self.predicts_next,
         )
 

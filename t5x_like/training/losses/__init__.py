@@ -1,4 +1,4 @@
-"""Training losses, one file for each kind; ``total`` sums those that a batch has labels for, by head name."""
+"""Training losses, one file for each kind; ``total`` adds those of tokens and of labels."""
 
 from t5x_like.training.losses.sequences import MarginRanking
 from t5x_like.training.losses.tokens import LossConfig, token_losses, weigh_tokens

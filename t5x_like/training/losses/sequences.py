@@ -3,7 +3,7 @@
 Devlin et al. 2019, §4 and appendix A.5, https://arxiv.org/abs/1810.04805.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -13,6 +13,7 @@ import optax
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.multiple_choice import scores_of_examples
+from t5x_like.text.objectives.objective import LabelLoss
 
 # A predicted number this near to its label counts as right; on STS-B's scale it is a tenth.
 _CLOSE = 0.5
@@ -27,19 +28,47 @@ class SequenceMeasures(NamedTuple):
 
 
 class SequenceLoss(NamedTuple):
-    """The loss of one kind of sequence label.
+    """Loss of one kind of sequence label.
 
     Attributes:
       labels: Field of ``Batch`` that holds the labels.
+      heads: Heads whose scores are read; a model has one of them.
       is_labeled: Function from labels [B, ...] to the sequences that have one: bool [B].
       measure: Function from a head's scores and a batch to measures [B]. In the batch each choice is a row of its own.
-      head: Head whose scores are read; ``None`` for the head of the same name as the loss.
     """
 
     labels: str
+    heads: tuple[str, ...]
     is_labeled: Callable[[jax.Array], jax.Array]
     measure: Callable[[jax.Array, Batch], SequenceMeasures]
-    head: str | None = None
+
+    def labeled(self, batch: Batch) -> jax.Array:
+        """Return which sequences have a label, bool [B].
+
+        Raises:
+          ValueError: The batch has no such labels.
+        """
+        labels = getattr(batch, self.labels)
+        if labels is None:
+            raise ValueError(
+                f"the loss reads {self.labels}, and the batch has none; give rows with such labels"
+            )
+        return self.is_labeled(labels)
+
+    def scores(self, heads: Mapping[str, jax.Array]) -> jax.Array:
+        """Return the scores of the head that predicts the labels.
+
+        Raises:
+          ValueError: The model has no such head.
+        """
+        for name in self.heads:
+            if name in heads:
+                return heads[name]
+        raise ValueError(
+            f"rows have labels, and the model has no head that predicts them, {' or '.join(map(repr, self.heads))}; it "
+            f"has {', '.join(heads) or 'none'}. Give the model the task of its labels, such as 'pretraining' for pairs "
+            "of sentences, or take an objective without labels"
+        )
 
 
 @config_class
@@ -156,13 +185,55 @@ def mask_padding(scores: jax.Array, batch: Batch) -> jax.Array:
     return jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)
 
 
-CLASSIFICATION = SequenceLoss("sequence_labels", lambda labels: labels >= 0, _classification)
-MULTIPLE_CHOICE = SequenceLoss("sequence_labels", lambda labels: labels >= 0, _multiple_choice)
-REGRESSION = SequenceLoss(
-    "sequence_values",
-    lambda values: ~jnp.isnan(values),
-    _regression,
-    head="sequence_classification",
-)
-MULTI_LABEL = SequenceLoss("sequence_classes", is_labeled_set, _multi_label, head="sequence_classification")
-QUESTION_ANSWERING = SequenceLoss("sequence_spans", lambda spans: spans[:, 0] >= 0, _question_answering)
+def _has_class(labels: jax.Array) -> jax.Array:
+    return labels >= 0
+
+
+SEQUENCE_LOSSES: dict[LabelLoss, SequenceLoss] = {
+    "classification": SequenceLoss(
+        "sequence_labels", ("sequence_classification",), _has_class, _classification
+    ),
+    "sentence_pairs": SequenceLoss(
+        "sequence_labels", ("next_sentence", "sentence_order"), _has_class, _classification
+    ),
+    "multiple_choice": SequenceLoss(
+        "sequence_labels", ("multiple_choice", "cloze"), _has_class, _multiple_choice
+    ),
+    "regression": SequenceLoss(
+        "sequence_values", ("sequence_classification",), lambda values: ~jnp.isnan(values), _regression
+    ),
+    "multi_label": SequenceLoss(
+        "sequence_classes", ("sequence_classification",), is_labeled_set, _multi_label
+    ),
+    "question_answering": SequenceLoss(
+        "sequence_spans", ("question_answering",), lambda spans: spans[:, 0] >= 0, _question_answering
+    ),
+}
+
+
+def measure_sequences(
+    batch: Batch,
+    heads: Mapping[str, jax.Array],
+    label_loss: LabelLoss | None,
+    ranking: MarginRanking | None = None,
+) -> SequenceMeasures | None:
+    """Compare a head's scores with the labels of whole sequences; ``None`` without labels.
+
+    Args:
+      batch: Rows.
+      heads: Scores by head.
+      label_loss: Loss of the labels, as the data's head format or objective names it; ``None`` for rows without labels.
+      ranking: Another loss of candidates for a blank.
+
+    Raises:
+      ValueError: The model has no head for the labels, or the batch has labels without a loss.
+    """
+    if label_loss is not None:
+        loss = SEQUENCE_LOSSES[label_loss]
+        return (ranking or loss).measure(loss.scores(heads), batch)
+    for name in dict.fromkeys(loss.labels for loss in SEQUENCE_LOSSES.values()):
+        if getattr(batch, name) is not None:
+            raise ValueError(
+                f"the batch has {name} and no loss of labels; give the data's, Loader.label_loss"
+            )
+    return None

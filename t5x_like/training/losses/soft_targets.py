@@ -12,11 +12,12 @@ import jax.numpy as jnp
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import ExtraLoss, Predictions
 from t5x_like.model.heads import whole_logits
-from t5x_like.training.losses.sequences import mask_padding
-from t5x_like.training.losses.total import SEQUENCE_LOSSES, TOKEN_LOSSES, Normalizers, target_segment_ids
+from t5x_like.text.objectives.objective import LabelLoss
+from t5x_like.training.losses.sequences import SEQUENCE_LOSSES, mask_padding
+from t5x_like.training.losses.total import TOKEN_LOSSES, Normalizers, target_segment_ids
 
 # Heads that have soft targets.
-_COMPARED_HEADS = {*TOKEN_LOSSES, *(loss.head or name for name, loss in SEQUENCE_LOSSES.items())}
+_COMPARED_HEADS = {*TOKEN_LOSSES, *(head for loss in SEQUENCE_LOSSES.values() for head in loss.heads)}
 # A probability that float32 can't tell from 0 in a sum that is 1.
 _ROUNDING = 1e-6
 _HEAD = "heads/"
@@ -177,38 +178,38 @@ def soft_sequence_loss(
     student: Predictions,
     teacher: Predictions,
     batch: Batch,
+    label_loss: LabelLoss | None,
     *,
     temperature: float,
     weight: float,
     normalizers: Normalizers,
 ) -> ExtraLoss | None:
-    """Return the divergence of the head that the batch has labels for, over labeled rows; ``None`` without one.
+    """Return the divergence of the head that predicts the labels, over labeled rows; ``None`` if a model lacks it.
 
     Args:
-      student: Predictions of the trained model.
-      teacher: Predictions of the teacher.
-      batch: Batch of the rows.
-      temperature: Divisor of both logits.
+      student: Predictions for ``batch``.
+      teacher: Predictions for the same batch.
+      batch: A batch with a row for each choice.
+      label_loss: Loss of the labels; ``None`` for a batch without labels.
+      temperature: Divides the scores.
       weight: Weight of the loss.
-      normalizers: Numbers that losses of the whole batch are divided by.
+      normalizers: Numbers to divide by, of the whole batch.
     """
     own, taught = student.heads or {}, teacher.heads or {}
-    for name, loss in SEQUENCE_LOSSES.items():
-        head, labels = loss.head or name, getattr(batch, loss.labels)
-        if labels is None or head not in own or head not in taught:
-            continue
-        labeled = loss.is_labeled(labels).astype(jnp.float32)
-        losses = _sequence_losses(name, own[head], taught[head], batch, temperature)
-        total = jnp.sum(losses * labeled)
-        return ExtraLoss(total, weight, jnp.sum(labeled), normalizers.sequences)
-    return None
+    loss = None if label_loss is None else SEQUENCE_LOSSES[label_loss]
+    head = next((name for name in loss.heads if name in own and name in taught), None) if loss else None
+    if label_loss is None or loss is None or head is None:
+        return None
+    labeled = loss.labeled(batch).astype(jnp.float32)
+    losses = _sequence_losses(label_loss, own[head], taught[head], batch, temperature)
+    return ExtraLoss(jnp.sum(losses * labeled), weight, jnp.sum(labeled), normalizers.sequences)
 
 
 def _sequence_losses(
-    name: str, student: jax.Array, teacher: jax.Array, batch: Batch, temperature: float
+    label_loss: LabelLoss, student: jax.Array, teacher: jax.Array, batch: Batch, temperature: float
 ) -> jax.Array:
-    """Compare both models' scores for the loss of that name; returns float32 [B]."""
-    match name:
+    """Compare both models' scores of a label; returns float32 [B]."""
+    match label_loss:
         case "regression":  # scores [B, 1]
             return jnp.square(student.astype(jnp.float32) - teacher.astype(jnp.float32))[:, 0]
         case "multi_label":  # [B, C]

@@ -1,4 +1,4 @@
-"""The loss that training minimizes: a table by head name, and the sum over all heads that a batch has labels for."""
+"""The loss that training minimizes: those of target tokens and of labels, each divided by its number."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,16 +10,8 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions, unlabeled_tokens
 from t5x_like.model.heads import UncomputedLogits
 from t5x_like.model.multiple_choice import flatten_choices
-from t5x_like.training.losses.sequences import (
-    CLASSIFICATION,
-    MULTI_LABEL,
-    MULTIPLE_CHOICE,
-    QUESTION_ANSWERING,
-    REGRESSION,
-    MarginRanking,
-    SequenceLoss,
-    SequenceMeasures,
-)
+from t5x_like.text.objectives.objective import LabelLoss
+from t5x_like.training.losses.sequences import SEQUENCE_LOSSES, measure_sequences
 from t5x_like.training.losses.tokens import (
     JointLogits,
     LossConfig,
@@ -37,17 +29,6 @@ TOKEN_LOSSES: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 # Heads that predict the same target tokens a second time, and whose loss is added (SpanBERT, Joshi et al. 2020, §3.3).
 ADDED_TOKEN_LOSSES: tuple[str, ...] = ("span_boundary",)
-
-SEQUENCE_LOSSES: dict[str, SequenceLoss] = {
-    "sequence_classification": CLASSIFICATION,
-    "next_sentence": CLASSIFICATION,
-    "sentence_order": CLASSIFICATION,
-    "multiple_choice": MULTIPLE_CHOICE,
-    "cloze": MULTIPLE_CHOICE,
-    "regression": REGRESSION,
-    "multi_label": MULTI_LABEL,
-    "question_answering": QUESTION_ANSWERING,
-}
 
 
 class Normalizers(NamedTuple):
@@ -91,20 +72,30 @@ def _with_next_tokens(batch: Batch) -> Batch:
 
 
 def normalize(
-    batch: Batch, config: LossConfig, *, num_parts: int | jax.Array = 1
+    batch: Batch,
+    config: LossConfig,
+    label_loss: LabelLoss | None = None,
+    *,
+    num_parts: int | jax.Array = 1,
 ) -> tuple[jax.Array, Normalizers]:
     """Return the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
 
     Args:
       batch: Batch with targets (``with_targets``).
       config: Options of the loss over target tokens.
+      label_loss: Loss of the labels; ``None`` for a batch without labels.
       num_parts: Number of microbatches that the batch is cut into.
     """
     rows = flatten_choices(batch)
     weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, target_segment_ids(rows))
+    num_labeled = (
+        jnp.zeros(())
+        if label_loss is None
+        else jnp.sum(SEQUENCE_LOSSES[label_loss].labeled(batch)).astype(jnp.float32)
+    )
     normalizers = Normalizers(
         weights=divisor,
-        sequences=_at_least_one(_num_labeled(batch)),
+        sequences=_at_least_one(num_labeled),
         tokens=_at_least_one(_real_targets(batch)),
         encoder_tokens=_at_least_one(_count_real(batch.encoder_input_tokens, batch.encoder_segment_ids)),
         unlabeled_tokens=_at_least_one(jnp.sum(unlabeled_tokens(batch), dtype=jnp.float32)),
@@ -121,6 +112,7 @@ def total(
     weights: jax.Array,
     normalizers: Normalizers,
     num_tasks: int,
+    label_loss: LabelLoss | None = None,
     label_weight: float = 1.0,
 ) -> tuple[jax.Array, Totals]:
     """Return the loss of a batch, or of its part in a larger one, and the sums to log.
@@ -132,9 +124,10 @@ def total(
       weights: Weights of each target, from ``normalize``.
       normalizers: Normalizers of the whole batch, from ``normalize``.
       num_tasks: Number of tasks of the mixture, whose losses are logged apart.
+      label_loss: Loss of the labels; ``None`` for a batch without labels.
       label_weight: Factor of the losses of target tokens and labels. It leaves ``balance_loss`` and ``extra_losses``.
     """
-    losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks)
+    losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks, label_loss)
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
     of_tokens = of_tokens * (config.auxiliary_lm_weight or 1.0)
     of_sequences = totals.sequence_loss / normalizers.sequences
@@ -147,7 +140,13 @@ def total(
     return loss, totals
 
 
-def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int) -> Totals:
+def measure(
+    predictions: Predictions,
+    batch: Batch,
+    config: LossConfig,
+    num_tasks: int,
+    label_loss: LabelLoss | None = None,
+) -> Totals:
     """Return the sums to log of a validation batch.
 
     Args:
@@ -155,41 +154,17 @@ def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_task
       batch: Batch of rows.
       config: Configuration of the loss.
       num_tasks: Number of tasks in the mixture.
+      label_loss: Loss of the labels; ``None`` for a batch without labels.
     """
-    return _measure(predictions, flatten_choices(batch), config, num_tasks)[1]
-
-
-def measure_sequences(
-    batch: Batch, heads: dict[str, jax.Array], ranking: MarginRanking | None = None
-) -> SequenceMeasures | None:
-    """Compare heads' scores with the labels of whole sequences; ``None`` where there is nothing to compare.
-
-    Args:
-      batch: Rows with labels.
-      heads: Scores by head.
-      ranking: Another loss of candidates for a blank.
-
-    Raises:
-      ValueError: The batch has labels that no head of the model predicts.
-    """
-    labeled = {
-        name: loss for name, loss in SEQUENCE_LOSSES.items() if getattr(batch, loss.labels) is not None
-    }
-    for name, loss in labeled.items():
-        if (head := loss.head or name) in heads:
-            return (ranking or loss).measure(heads[head], batch)
-    if not labeled:
-        return None
-    needed = dict.fromkeys(repr(loss.head or name) for name, loss in labeled.items())
-    raise ValueError(
-        f"rows have labels, and the model has no head that predicts them, {' or '.join(needed)}; it has "
-        f"{', '.join(heads) or 'none'}. Give the model the task of its labels, such as 'pretraining' for pairs of "
-        "sentences, or take an objective without labels"
-    )
+    return _measure(predictions, flatten_choices(batch), config, num_tasks, label_loss)[1]
 
 
 def _measure(
-    predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int
+    predictions: Predictions,
+    batch: Batch,
+    config: LossConfig,
+    num_tasks: int,
+    label_loss: LabelLoss | None,
 ) -> tuple[jax.Array, Totals]:
     """Losses of all tokens, and the sums to log."""
     heads = predictions.heads or {}
@@ -219,7 +194,7 @@ def _measure(
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
         measures=measures,
     )
-    of_sequences = measure_sequences(batch, heads, config.ranking)
+    of_sequences = measure_sequences(batch, heads, label_loss, config.ranking)
     if of_sequences is not None:
         totals = totals._replace(
             sequence_loss=jnp.sum(of_sequences.losses),
@@ -251,14 +226,6 @@ def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
             name: Measure(extra.total, real if extra.count is None else extra.count) for name, extra in losses
         },
     }
-
-
-def _num_labeled(batch: Batch) -> jax.Array:
-    for loss in SEQUENCE_LOSSES.values():
-        labels = getattr(batch, loss.labels)
-        if labels is not None:
-            return jnp.sum(loss.is_labeled(labels)).astype(jnp.float32)
-    return jnp.zeros(())
 
 
 def target_segment_ids(batch: Batch) -> jax.Array | None:

@@ -159,7 +159,9 @@ class Distillation(TrainingMethod):
             extra["soft_target_loss"] = soft_targets.soft_token_loss(
                 student, teacher, batch, weights=weights, **options
             )
-            extra["soft_sequence_loss"] = soft_targets.soft_sequence_loss(student, teacher, batch, **options)
+            extra["soft_sequence_loss"] = soft_targets.soft_sequence_loss(
+                student, teacher, batch, context.label_loss, **options
+            )
         if self.hidden_states_weight:
             weight = self.hidden_states_weight
             encoder = (student.encoder_output, teacher.encoder_output, batch.encoder_segment_ids)

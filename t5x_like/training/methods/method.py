@@ -9,6 +9,7 @@ import jax
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions, predict
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training import losses
 from t5x_like.training.companions import CompanionSource, FrozenModel
 from t5x_like.training.losses import LossConfig, Normalizers
@@ -24,12 +25,14 @@ class LossContext(NamedTuple):
       num_tasks: Number of tasks in the mixture, whose losses are logged apart.
       dropout_key: Key of the microbatch's dropout.
       companions: Frozen models by name, with their weights.
+      label_loss: Loss of the labels in the batch; None for a batch without labels.
     """
 
     normalizers: Normalizers
     num_tasks: int
     dropout_key: jax.Array
     companions: Mapping[str, FrozenModel]
+    label_loss: LabelLoss | None = None
 
 
 @config_class
@@ -114,5 +117,6 @@ class TrainingMethod:
             weights=microbatch.weights,
             normalizers=context.normalizers,
             num_tasks=context.num_tasks,
+            label_loss=context.label_loss,
             label_weight=label_weight,
         )

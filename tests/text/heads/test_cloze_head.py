@@ -30,7 +30,7 @@ from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.blanks import Blanks, infilling_examples
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.vocabularies.opening import open_tokenizer
-from t5x_like.training.losses.total import measure_sequences
+from t5x_like.training.losses.sequences import measure_sequences
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[SOP]", *"abcdefgh", "."]
 SOP = 5
@@ -105,7 +105,7 @@ def test_a_candidates_score_is_its_likelihood_token_by_token_in_the_blank(exampl
     for number in range(2):
         for place, row in enumerate(examples.example(number).choices):
             assert scores[number, place] == pytest.approx(by_decoding(model, row), rel=1e-4)
-    measured = measure_sequences(batch, predictions.heads)
+    measured = measure_sequences(batch, predictions.heads, FORM.label_loss)
     assert measured is not None
     expected = -jax.nn.log_softmax(jnp.asarray(scores), axis=-1)[jnp.arange(2), jnp.array([0, 1])]
     np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)

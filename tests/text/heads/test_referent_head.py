@@ -21,7 +21,7 @@ from t5x_like.text.heads.noun_phrases import noun_phrases
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.losses import MarginRanking
-from t5x_like.training.losses.total import measure_sequences
+from t5x_like.training.losses.sequences import measure_sequences
 
 WORDS = ["the", "trophy", "does", "not", "fit", "in", "case", "because", "is", "too", "big", "brown", "."]
 GIVEN = ReferentRanking(candidates="others", num_choices=3)
@@ -66,7 +66,7 @@ def test_rows_that_fill_up_an_example_are_never_likelier(tokenizer):
 
     def loss(scale):
         scores = predict(model, flatten_choices(batch)).heads["cloze"] * scale
-        measured = measure_sequences(batch, {"cloze": scores})
+        measured = measure_sequences(batch, {"cloze": scores}, GIVEN.label_loss)
         assert measured is not None
         return measured.losses[0], scores[:, 0]
 
@@ -198,13 +198,13 @@ def test_the_margin_loss_is_that_of_the_paper():
     scores = jnp.log(jnp.array([[0.5], [0.4], [0.1], [0.6], [0.2], [0.7]]))  # three pairs
     batch = Batch(encoder_input_tokens=jnp.ones((6, 2), jnp.int32), sequence_labels=jnp.array([0, 0, -1]))
     ranking = MarginRanking(weight=5.0, margin=0.4)
-    found = measure_sequences(batch, {"cloze": scores}, ranking)
+    found = measure_sequences(batch, {"cloze": scores}, GIVEN.label_loss, ranking)
     assert found is not None
     first = -np.log(0.5) + 5 * max(0.0, np.log(0.4) - np.log(0.5) + 0.4)
     second = -np.log(0.1) + 5 * max(0.0, np.log(0.6) - np.log(0.1) + 0.4)
     np.testing.assert_allclose(found.losses, [first, second, 0.0], rtol=1e-6)
     assert found.correct.tolist() == [1.0, 0.0, 0.0]
-    far = measure_sequences(batch, {"cloze": jnp.array([[0.0], [-9.0]] * 3)}, ranking)
+    far = measure_sequences(batch, {"cloze": jnp.array([[0.0], [-9.0]] * 3)}, GIVEN.label_loss, ranking)
     assert far is not None
     np.testing.assert_allclose(far.losses, 0.0)
 

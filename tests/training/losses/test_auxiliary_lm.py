@@ -15,7 +15,7 @@ from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.pretrained.initial_weights import check_head, with_lm_head
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.losses.total import measure_sequences
+from t5x_like.training.losses.sequences import measure_sequences
 
 GPT = GPT2Config(
     vocab_size=19,
@@ -50,13 +50,13 @@ def batch_of(*shape: int, num_labels: int = 3) -> Batch:
     return jax.tree.map(jnp.asarray, batch)
 
 
-def total_of(config, batch, loss):
+def total_of(config, batch, loss, label_loss="classification"):
     model = config.build(jax.random.key(0))
     batch = losses.with_targets(batch, loss)
-    weights, normalizers = losses.normalize(batch, loss)
+    weights, normalizers = losses.normalize(batch, loss, label_loss)
     predictions = predict(model, batch)
-    found = losses.total(predictions, batch, loss, weights=weights, normalizers=normalizers, num_tasks=1)[0]
-    return float(found), predictions
+    options = {"weights": weights, "normalizers": normalizers, "num_tasks": 1, "label_loss": label_loss}
+    return float(losses.total(predictions, batch, loss, **options)[0]), predictions
 
 
 def lm_loss_by_hand(logits, tokens, real, *, per_sequence):
@@ -88,7 +88,7 @@ def test_the_total_is_the_heads_loss_and_half_the_language_models(per_sequence):
 def test_every_choice_is_text_to_predict():
     config = replace(GPT, task="multiple_choice")
     batch = batch_of(4, 2, num_labels=2)
-    total, predictions = total_of(config, batch, WEIGHTED)
+    total, predictions = total_of(config, batch, WEIGHTED, "multiple_choice")
     scores = jax.nn.log_softmax(predictions.heads["multiple_choice"].reshape(4, 2), axis=-1)
     of_head = -np.mean([scores[row, label] for row, label in enumerate(batch.sequence_labels)])
     flat = [stream.reshape(8, 8) for stream in (batch.encoder_input_tokens, batch.encoder_segment_ids)]
@@ -103,7 +103,7 @@ def test_both_orders_are_added_before_the_linear_layer():
     pooled = np.asarray(predictions.pooled).reshape(3, 2, -1).sum(1)
     kernel = np.asarray(model.heads.scores["sequence_classification"].projection.kernel[...])
     log_probs = jax.nn.log_softmax(jnp.asarray(pooled @ kernel), axis=-1)
-    measured = measure_sequences(batch, predictions.heads)
+    measured = measure_sequences(batch, predictions.heads, "classification")
     assert measured is not None
     expected = [-log_probs[row, label] for row, label in enumerate(batch.sequence_labels)]
     np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)
@@ -114,7 +114,7 @@ def test_both_orders_of_a_number_are_added():
         sequence_labels=None, sequence_values=np.array([1.0, 2.0, 3.0], np.float32)
     )
     scores = jnp.arange(6.0).reshape(6, 1)
-    measured = measure_sequences(batch, {"sequence_classification": scores})
+    measured = measure_sequences(batch, {"sequence_classification": scores}, "regression")
     assert measured is not None
     np.testing.assert_allclose(measured.losses, [(1 - 1) ** 2, (5 - 2) ** 2, (9 - 3) ** 2])
 

@@ -11,6 +11,7 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
+from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training.losses import LossConfig, normalize, with_targets
 from t5x_like.training.losses.soft_targets import (
     binary_divergence,
@@ -39,12 +40,19 @@ def distillation(**options: Any) -> Distillation:
     )
 
 
-def loss_of(student: Predictions, teacher: Predictions, batch: Batch, config: Distillation, **options: Any):
+def loss_of(
+    student: Predictions,
+    teacher: Predictions,
+    batch: Batch,
+    config: Distillation,
+    label_loss: LabelLoss | None = None,
+    **options: Any,
+):
     batch, settings = with_targets(batch, LossConfig()), LossConfig(z_loss=0.0, **options)
-    weights, normalizers = normalize(batch, settings)
+    weights, normalizers = normalize(batch, settings, label_loss)
     config = replace(config, loss=settings)
     microbatch = Microbatch(batch, weights, {})
-    context = LossContext(normalizers, num_tasks=1, dropout_key=jax.random.key(0), companions={})
+    context = LossContext(normalizers, 1, jax.random.key(0), {}, label_loss)
     taught = config.with_teacher(student, teacher, microbatch, context)
     return config.total(taught, microbatch, context, label_weight=config.own_loss_weight)
 
@@ -192,37 +200,43 @@ def test_heads_are_compared_on_labeled_sequences() -> None:
     config = distillation(soft_targets_weight=2.0, temperature=2.0)
     batch = Batch(encoder_input_tokens=SEGMENTS, encoder_segment_ids=SEGMENTS)
 
-    def found(name: str, ours: np.ndarray, theirs: np.ndarray, batch: Batch) -> float:
+    def found(
+        name: str, ours: np.ndarray, theirs: np.ndarray, batch: Batch, label_loss: LabelLoss | None
+    ) -> float:
         heads = (Predictions(heads={name: jnp.asarray(scores)}) for scores in (ours, theirs))
-        return float(loss_of(*heads, batch, config)[0])
+        return float(loss_of(*heads, batch, config, label_loss)[0])
 
     ours, theirs = drawn(2, 3), drawn(2, 3)
     labels = batch._replace(sequence_labels=np.array([1, -1], np.int32))
     both = batch._replace(sequence_labels=np.array([1, 0], np.int32))
-    assert found("sequence_classification", ours, theirs, labels) == pytest.approx(
+    assert found("sequence_classification", ours, theirs, labels, "classification") == pytest.approx(
         2 * kl(ours, theirs, 2.0)[0], rel=1e-5
     )
-    assert found("sequence_classification", ours, theirs, both) == pytest.approx(
+    assert found("sequence_classification", ours, theirs, both, "classification") == pytest.approx(
         2 * kl(ours, theirs, 2.0).mean(), rel=1e-5
     )
     values = batch._replace(sequence_values=np.array([np.nan, 2.0], np.float32))
     errors = (ours[1, 0] - theirs[1, 0]) ** 2
-    assert found("sequence_classification", ours[:, :1], theirs[:, :1], values) == pytest.approx(
-        2 * errors, rel=1e-5
-    )
+    assert found(
+        "sequence_classification", ours[:, :1], theirs[:, :1], values, "regression"
+    ) == pytest.approx(2 * errors, rel=1e-5)
     ours, theirs = drawn(2, 6, 2), drawn(2, 6, 2)
     spans = batch._replace(sequence_spans=np.array([[0, 1], [-1, -1]], np.int32))
     of_ends = [kl(ours[0, :5, end], theirs[0, :5, end], 2.0) for end in (0, 1)]
-    assert found("question_answering", ours, theirs, spans) == pytest.approx(2 * np.mean(of_ends), rel=1e-5)
+    assert found("question_answering", ours, theirs, spans, "question_answering") == pytest.approx(
+        2 * np.mean(of_ends), rel=1e-5
+    )
     choices = Batch(
         encoder_input_tokens=np.ones((2, 3, 4), np.int32), sequence_labels=np.array([0, 2], np.int32)
     )
     ours, theirs = drawn(6, 1), drawn(6, 1)
     wanted = kl(ours.reshape(2, 3), theirs.reshape(2, 3), 2.0).mean()
-    assert found("multiple_choice", ours, theirs, choices) == pytest.approx(2 * wanted, rel=1e-5)
+    assert found("multiple_choice", ours, theirs, choices, "multiple_choice") == pytest.approx(
+        2 * wanted, rel=1e-5
+    )
     tags = tokens()
     ours, theirs = drawn(2, 6, 4), drawn(2, 6, 4)
-    assert found("token_classification", ours, theirs, tags) == pytest.approx(
+    assert found("token_classification", ours, theirs, tags, None) == pytest.approx(
         2 * kl(ours, theirs, 2.0)[REAL].mean(), rel=1e-5
     )
 
@@ -296,5 +310,6 @@ def test_any_number_of_classes_have_the_divergence_of_each_class() -> None:
             sequence_classes=labels,
         ),
         distillation(soft_targets_weight=1.0, temperature=2.0),
+        "multi_label",
     )[0]
     np.testing.assert_allclose(found, np.mean(wanted[2.0]), rtol=1e-5)
