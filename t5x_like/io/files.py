@@ -131,6 +131,19 @@ def json_value(text: str, **options: Any) -> Any:
         raise json.JSONDecodeError(str(error), text, 0) from None
 
 
+def json_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Raises:
+      JSONDecodeError: The text is not JSON.
+      ValueError: It is another value.
+    """
+    value = json_value(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"an object {{…}} is expected, found {type(value).__name__}")
+    return value
+
+
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_JSON_DEPTH):

@@ -17,6 +17,16 @@ Cell: TypeAlias = str | list[Any] | dict[str, Any] | None  # numbers and dates a
 _MAX_SHOWN = 40
 
 
+def as_text(value: Any, errors: str = "strict") -> str:
+    """Return a value as text, which TensorFlow and seqio give as bytes.
+
+    Args:
+      value: Text, bytes of UTF-8, or any other value.
+      errors: Handling of other bytes, as of ``bytes.decode``.
+    """
+    return value.decode("utf-8", errors) if isinstance(value, bytes) else str(value)
+
+
 def text_of(cells: Mapping[str, Any], column: str) -> str:
     """Return a cell that is text.
 
@@ -28,12 +38,8 @@ def text_of(cells: Mapping[str, Any], column: str) -> str:
       ValueError: The cell is null, a list or an object.
     """
     cell = cells[column]
-    if isinstance(cell, bytes):  # rows of TensorFlow Datasets
-        return cell.decode("utf-8")
-    if not isinstance(cell, Sequence | Mapping | np.ndarray | None):
-        return str(cell)
-    if isinstance(cell, str):
-        return cell
+    if isinstance(cell, str | bytes) or not isinstance(cell, Sequence | Mapping | np.ndarray | None):
+        return as_text(cell)
     if cell is None:
         raise ValueError(f"column {column!r} is null; a text is needed")
     shown = json.dumps(cell, ensure_ascii=False, default=str)
@@ -43,6 +49,26 @@ def text_of(cells: Mapping[str, Any], column: str) -> str:
     if isinstance(cell, list):
         kind, advice = "a list", "only the target may be a list of texts, which are several references"
     raise ValueError(f"column {column!r} holds {kind}, {shown}, where a text is needed; {advice}")
+
+
+def list_of(cell: Cell, expected: str) -> list[Any]:
+    """Return the list of a cell, which may hold it as JSON.
+
+    Args:
+      cell: The cell.
+      expected: Form of the list, for messages.
+
+    Raises:
+      ValueError: The cell has no list.
+    """
+    if isinstance(cell, str):
+        try:
+            cell = json_value(cell)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    if not isinstance(cell, list):
+        raise ValueError(f"{expected} is expected")
+    return cell
 
 
 def joined_text_of(cells: Mapping[str, Cell], column: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.text.cells import as_text
+
 Example = Mapping[str, Any]
 Postprocess = Callable[..., Any]  # (text, example=None, is_target=False) -> what metrics compare
 
@@ -172,7 +174,7 @@ def _of(example: Example | None, name: str) -> Any:
 
 def texts_of(values: Any) -> list[str]:
     """Return texts, which seqio gives as bytes."""
-    return [value.decode("utf-8") if isinstance(value, bytes) else str(value) for value in values]
+    return [as_text(value) for value in values]
 
 
 def _plain(value: Any) -> Any:

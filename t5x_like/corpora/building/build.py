@@ -21,6 +21,7 @@ from t5x_like.io.beam_runner import RunAll
 from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.io.paths import find_files
 from t5x_like.io.writer_lock import exclusive_writer
+from t5x_like.value_types import as_tuple
 
 _log = logging.getLogger(__name__)
 
@@ -87,8 +88,7 @@ def build_corpus(
         manifest = write_manifest(planned, requested, files)
         _remove_work(folder)
     if not manifest["input"]["pages"]:
-        named = inputs if isinstance(inputs, str) else ", ".join(inputs)
-        _log.warning("%s: no page was found in %s; see %s", folder, named, MANIFEST)
+        _log.warning("%s: no page was found in %s; see %s", folder, ", ".join(as_tuple(inputs)), MANIFEST)
     elif not sum(split["pages"] for split in manifest["splits"].values()):
         _log.warning(
             "%s: no page is left of %s; see which step dropped them in %s",

@@ -98,7 +98,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
             f"{folder} has no {MANIFEST}: no corpus was finished there; run t5x-like corpus build"
         )
     manifest = read_json(path, dict)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if manifest.get("format") != FORMAT:
         raise ValueError(f"{path} is not the manifest of a corpus")
     if manifest["version"] > VERSION:
         raise ValueError(f"{path} has version {manifest['version']}; this t5x-like reads up to {VERSION}")

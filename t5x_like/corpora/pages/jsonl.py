@@ -8,7 +8,7 @@ from typing import Any
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.page_fields import Fields, page_of
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
+from t5x_like.io.decompression import Chunk
 
 
 def read_jsonl(
@@ -26,10 +26,7 @@ def read_jsonl(
       ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("jsonl-file")
-    for number, line in split_lines(chunks, max_bytes=max_page_bytes):
-        if isinstance(line, MissingBytes):
-            log.damage(line.kind, number, line.reason)
-            continue
+    for number, line in log.good_lines(chunks, max_bytes=max_page_bytes):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():

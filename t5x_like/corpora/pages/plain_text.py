@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.page_fields import placeholder_url
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
+from t5x_like.io.decompression import Chunk, MissingBytes
 
 
 def read_text(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
@@ -39,11 +39,8 @@ def read_lines(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) ->
       ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("lines-file")
-    for number, line in split_lines(chunks, max_bytes=max_page_bytes):
-        if isinstance(line, MissingBytes):
-            log.damage(line.kind, number, line.reason)
-        else:
-            yield from _page(line, number, log)
+    for number, line in log.good_lines(chunks, max_bytes=max_page_bytes):
+        yield from _page(line, number, log)
 
 
 def _page(content: bytes, place: int, log: FileLog) -> Iterator[LocatedPage]:

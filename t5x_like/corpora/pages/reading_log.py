@@ -1,9 +1,11 @@
 """Counts of what was read from files of pages and what was left out, with the first examples of each reason."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
 from t5x_like.message_sentences import sentence
 
 OnCorruption = Literal["fail", "skip"]
@@ -104,6 +106,22 @@ class FileLog:
                 "(ON_CORRUPTION in a recipe) to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", message)
+
+    def good_lines(self, chunks: Iterable[Chunk], *, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """Yield numbered lines; gaps and lines that are too long are damage.
+
+        Args:
+          chunks: Decompressed content of the file.
+          max_bytes: Longest line.
+
+        Raises:
+          ValueError: There is damage, and ``on_corruption`` is "fail".
+        """
+        for number, line in split_lines(chunks, max_bytes=max_bytes):
+            if isinstance(line, MissingBytes):
+                self.damage(line.kind, number, line.reason)
+            else:
+                yield number, line
 
     def where(self, position: int | None) -> str:
         """Return the name of a position for messages: ``FILE, record at byte 1234``."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.rules.bad_words import BadWords
 from t5x_like.corpora.rules.languages import Languages
 from t5x_like.io.decompression import Chunk, MissingBytes, decompress, split_lines
-from t5x_like.io.files import as_path, json_value
+from t5x_like.io.files import as_path, json_object, json_value
 from t5x_like.io.paths import find_file
 
 STANDARD_INPUT = "-"
@@ -104,12 +105,11 @@ def _page_of(row: dict[str, Any], place: str, fields: Fields) -> PageToExplain:
 
 def _object(text: str, place: str) -> dict[str, Any]:
     try:
-        row = json_value(text)
-    except ValueError as error:
+        return json_object(text)
+    except json.JSONDecodeError as error:
         raise ValueError(f"{place}: invalid JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"{place}: an object {{…}} is expected, found {type(row).__name__}")
-    return row
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _whole(chunk: Chunk, place: str) -> bytes:

@@ -6,7 +6,6 @@ from t5x_like.text.benchmarks.shipped_vocabulary import with_vocabulary_in_reach
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.foreign_tasks import Definition
-from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 
 
@@ -47,7 +46,7 @@ def describe_task(task: FileTask[Any]) -> TaskDescription:
         splits={split: num_rows(task, split) for split in task.splits},
         vocabulary=f"{tokenizer.name} ({tokenizer.kind}, {tokenizer.num_sentinels} sentinels)",
         vocab_size=tokenizer.vocab_size,
-        metrics=[metric.__name__ for metric in task.metric_functions] if isinstance(task, PairsTask) else [],
+        metrics=[metric.__name__ for metric in task.metric_functions],
         rates={},
         definition=task,
     )

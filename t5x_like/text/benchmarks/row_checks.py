@@ -9,6 +9,7 @@ from t5x_like.text.benchmarks.source import Columns, Kind
 from t5x_like.text.templates import RowValues
 
 _LISTS: dict[str, Kind] = {"texts": "text", "ints": "int"}
+_TYPES = {"text": (str,), "int": (int,), "float": (int, float)}  # and not bool, which is an int
 _CALLED = {
     "int": "a whole number",
     "float": "a number",
@@ -50,12 +51,7 @@ def find_fault(row: RowValues, columns: Columns) -> str | None:
 def _has_type(value: Any, kind: Kind) -> bool:
     if kind in _LISTS:
         return isinstance(value, list | tuple) and all(_has_type(each, _LISTS[kind]) for each in value)
-    if kind == "text":
-        return isinstance(value, str)
-    numbers = int if kind == "int" else int | float
-    if not isinstance(value, numbers) or isinstance(value, bool):
-        return False
-    return isinstance(value, int) or math.isfinite(value)
+    return type(value) in _TYPES[kind] and (type(value) is not float or math.isfinite(value))
 
 
 def _has_surrogate(value: Any) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.value_types import as_tuple
 
 Kind = Literal["int", "float", "text", "texts", "ints"]
 # {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
@@ -93,10 +94,9 @@ def files_in(
       folders: Folders relative to the data folder.
       names: One or several file names or patterns by split.
     """
-    spelled = {split: (name,) if isinstance(name, str) else name for split, name in names.items()}
     return {
-        split: tuple(f"{folder}/{name}" if folder else name for folder in folders for name in each)
-        for split, each in spelled.items()
+        split: tuple(f"{folder}/{name}" if folder else name for folder in folders for name in as_tuple(each))
+        for split, each in names.items()
     }
 
 

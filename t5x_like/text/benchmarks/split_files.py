@@ -1,5 +1,6 @@
 """Search for a benchmark's files: in the data folder, or as TensorFlow Datasets (TFDS) prepared them."""
 
+import contextlib
 import os
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,9 +95,20 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         self._readers |= dict.fromkeys(found.files, (found.read, split))
         return found
 
-    def reader_of(self, file: str) -> tuple[Reader, str] | None:
-        """Return the reader and split of a file that was found before, without another search."""
-        return self._readers.get(file)
+    def reader_of(self, file: str) -> tuple[Reader, str]:
+        """Return the reader and split of a file; one that was found before needs no other search.
+
+        Raises:
+          ValueError: No split has the file.
+        """
+        for split in self.splits:
+            if file in self._readers:
+                break
+            with contextlib.suppress(ValueError):  # other splits need not be there
+                self.find(split)
+        if file not in self._readers:
+            raise ValueError(f"no split of {self.source.tfds or self.source.home} has the file {file}")
+        return self._readers[file]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SplitFiles) and self._key == other._key

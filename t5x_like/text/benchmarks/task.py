@@ -1,6 +1,5 @@
 """Benchmark with a data folder and a vocabulary: a task to register, cache, train and evaluate on."""
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 import google_crc32c
 
-from t5x_like.io.files import json_value
+from t5x_like.io.files import json_object
 from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
@@ -123,21 +122,19 @@ class BenchmarkTask(PairsTask):
             )
 
     def _read(self, file: str) -> Iterator[RawRow | BadRow]:
-        for split in self.files:
-            if isinstance(self.files, SplitFiles):
-                known = self.files.reader_of(file)
-                if known is not None:
-                    read, of_split = known
-                    return read(file, of_split)
-                try:
-                    found = self.files.find(split)
-                except ValueError:
-                    continue  # another split's, which need not be there
-                if file in found.files:
-                    return found.read(file, split)
-            elif file in find_files(self.files[split]):
-                return self.benchmark.source.layouts[0].read(file, split)
-        raise ValueError(f"task {self.name!r} has no split with the file {file}")
+        if self._searched is not None:
+            read, split = self._searched.reader_of(file)
+        else:
+            read = self.benchmark.source.layouts[0].read
+            split = next((each for each in self.files if file in find_files(self.files[each])), None)
+        if split is None:
+            raise ValueError(f"task {self.name!r} has no split with the file {file}")
+        return read(file, split)
+
+    @property
+    def _searched(self) -> SplitFiles | None:
+        """Files that are searched in the data folder; None for those that the task names."""
+        return self.files if isinstance(self.files, SplitFiles) else None
 
     def head_format(self) -> HeadFormat:
         """Return the head format; see ``FileTask``."""
@@ -153,15 +150,12 @@ class BenchmarkTask(PairsTask):
     def line_columns(self, line: str) -> Mapping[str, Any]:
         """Parse a JSON object with the row's columns; see ``PairsTask``."""
         try:
-            values = json_value(line)
-        except json.JSONDecodeError:
-            values = None
-        if not isinstance(values, dict):
+            return json_object(line)
+        except ValueError:
             raise ValueError(
                 f"task {self.name!r} is a benchmark, whose rows have columns: give a JSON object with them on each "
                 f"line, not {line[:60]!r} (t5x-like tasks show {self.name})"
-            )
-        return values
+            ) from None
 
     def word_question(self, line: str) -> str:
         """Word a JSON object with the row's columns, or the line itself if the wording has only one text column.
@@ -223,13 +217,13 @@ class BenchmarkTask(PairsTask):
 
     def described(self) -> dict[str, Any]:
         """Return the values that distinguish this task from others: its settings and wording, without found files."""
-        files = {} if isinstance(self.files, SplitFiles) else {"files": dict(self.files)}
+        files = {} if self._searched is not None else {"files": dict(self.files)}
         return {name: getattr(self, name) for name in _SETTINGS} | files | self.fingerprint()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by name if the task is the catalogue's: its functions need not be picklable."""
         given = {name: getattr(self, name) for name in _SETTINGS}
-        if not isinstance(self.files, SplitFiles):
+        if self._searched is None:
             given["files"] = dict(self.files)
         if self.remake is not None:
             return partial(self.remake, **given), ()

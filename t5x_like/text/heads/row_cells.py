@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from t5x_like.text.cells import text_of
+from t5x_like.text.cells import as_text, text_of
 from t5x_like.text.templates import RowValues, Template
 
 UNLABELED = -1  # number of the class of a row without a label
@@ -30,11 +30,6 @@ def filled(template: str, values: RowValues) -> str:
     if missing:
         raise ValueError(missing)
     return parsed.fill({name: text_of(values, name) for name in parsed.fields})
-
-
-def as_text(value: Any) -> str:
-    """Return a cell as text."""
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
 def column_of(values: RowValues, name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from t5x_like.text.metrics.chunks import chunk_counts, chunk_f1, scores_from_counts
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.coreference import coreference_counts, coreference_f1, scores_from_coreference
-from t5x_like.text.metrics.generation_metrics import bleu, rouge, rouge_mean
+from t5x_like.text.metrics.generation_metrics import bleu, reference_streams, rouge, rouge_mean
 
 RESAMPLES = 1000
 _CHECKS, _FEW_UNITS = 3, 16  # draws and units on which a metric is tested to be a mean over units
@@ -77,12 +77,15 @@ def intervals(
     return {name: _interval(values, confidence, len(units)) for name, values in drawn.items()}
 
 
+def _group_of(target: Any) -> str | None:
+    return repr(target["group"]) if isinstance(target, Mapping) and "group" in target else None
+
+
 def units_of(targets: Sequence[Any]) -> list[list[int]]:
     """Group the row numbers that are drawn together, in the order of their first rows."""
     units: dict[str, list[int]] = {}
     for index, target in enumerate(targets):
-        grouped = isinstance(target, Mapping) and "group" in target
-        units.setdefault(repr(target["group"]) if grouped else f"row {index}", []).append(index)
+        units.setdefault(f"row {index}" if (group := _group_of(target)) is None else group, []).append(index)
     return list(units.values())
 
 
@@ -118,8 +121,8 @@ def _score(
     for time, unit in enumerate(draw):
         for number in units[unit]:
             target = targets[number]
-            if isinstance(target, Mapping) and "group" in target:
-                target = {**target, "group": (time, repr(target["group"]))}
+            if (group := _group_of(target)) is not None:
+                target = {**target, "group": (time, group)}
             truths.append(target)
             guesses.append(predictions[number])
     return metric(truths, guesses)
@@ -159,7 +162,7 @@ def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resam
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True, effective_order=True)
-    streams = [list(targets)] if isinstance(targets[0], str) else [list(stream) for stream in targets]
+    streams = reference_streams(targets)
     rows = [
         scorer.sentence_score(guess, [stream[index] for stream in streams])
         for index, guess in enumerate(predictions)

@@ -172,13 +172,14 @@ def users_metric(function: MetricFunction) -> MetricFunction:
 
 def _reading(name: str, function: MetricFunction, read: Callable) -> MetricFunction:
     def metric(targets: Sequence, predictions: Sequence) -> Scores:
-        if any(isinstance(target, list) for target in targets) and name not in OF_REFERENCES:
+        has_references = any(isinstance(target, list) for target in targets)
+        if has_references and name not in OF_REFERENCES:
             raise ValueError(
                 f"metric {name!r} compares with one target, and rows have several references; choose from "
                 f"{', '.join(OF_REFERENCES)}"
             )
         guesses = [read(text) for text in predictions]
-        if not any(isinstance(target, list) for target in targets):
+        if not has_references:
             return function([read(target) for target in targets], guesses)
         references = [target if isinstance(target, list) else [target] for target in targets]
         return _OF_REFERENCES[name](function, references, guesses)

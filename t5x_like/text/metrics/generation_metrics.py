@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many, require_pairs
+from t5x_like.value_types import as_tuple
 
 _log = logging.getLogger(__name__)
 
@@ -28,8 +29,7 @@ def bleu(
     """
     import sacrebleu
 
-    is_one = not targets or isinstance(targets[0], str)
-    streams = [list(targets)] if is_one else [list(stream) for stream in targets]
+    streams = reference_streams(targets)
     for stream in streams:
         require_pairs(stream, predictions)
     score = sacrebleu.corpus_bleu(
@@ -40,6 +40,12 @@ def bleu(
         force=True,  # no warning for tokenized text, with spaces before full stops
     )
     return {"bleu": float(score.score)}
+
+
+def reference_streams(targets: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return lists of references, one for each prediction in each list; a plain list is the only one."""
+    is_one = not targets or isinstance(targets[0], str)
+    return [list(targets)] if is_one else [list(stream) for stream in targets]  # pyright: ignore[reportReturnType]
 
 
 def rouge_mean(
@@ -105,7 +111,7 @@ def _rouge_rows(
     pairs = zip(targets, predictions, strict=True)
     return [
         scorer.score_multi(
-            [_one_sentence_a_line(text) for text in ([truth] if isinstance(truth, str) else truth)],
+            [_one_sentence_a_line(text) for text in as_tuple(truth)],
             _one_sentence_a_line(guess),
         )
         for truth, guess in pairs
@@ -114,7 +120,7 @@ def _rouge_rows(
 
 def _warn_of_other_letters(targets: Sequence[str | Sequence[str]]) -> None:
     """Warn of references that rouge_score's tokenizer finds no word in, as in Thai or Chinese; they score 0."""
-    texts = [text for each in targets for text in ([each] if isinstance(each, str) else each)]
+    texts = [text for each in targets for text in as_tuple(each)]
     num_unread = sum(bool(_LETTER.search(text)) and not _ROUGE_WORD.search(text.lower()) for text in texts)
     if num_unread:
         _log.warning(

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many
+from t5x_like.value_types import as_tuple
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _WORD = re.compile(r"\w+")
@@ -70,9 +71,8 @@ def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Sco
       targets: All right answers of each question.
       predictions: Answer texts.
     """
-    _require_answers(targets, predictions)
     overlap = []
-    for answers, prediction in zip(targets, predictions, strict=True):
+    for answers, prediction in zip(_right_answers(targets, predictions), predictions, strict=True):
         guess = normalize_squad(prediction).split()
         truths = [normalize_squad(answer).split() for answer in answers]
         overlap.append(max(_word_f1(truth, guess) if truth or guess else 1.0 for truth in truths))
@@ -89,9 +89,8 @@ def coqa(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores
       targets: All human answers of each question.
       predictions: Answer texts.
     """
-    _require_answers(targets, predictions)
     exact, overlap = [], []
-    for answers, prediction in zip(targets, predictions, strict=True):
+    for answers, prediction in zip(_right_answers(targets, predictions), predictions, strict=True):
         guess = normalize_squad(prediction)
         truths = [normalize_squad(answer) for answer in answers]
         equal = [float(truth == guess) for truth in truths]
@@ -129,10 +128,8 @@ def cmrc(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
       targets: All right answers of each question, or a single one.
       predictions: Answer texts.
     """
-    _require_answers(targets, predictions)
     exact, overlap = [], []
-    for answers, prediction in zip(targets, predictions, strict=True):
-        truths = [answers] if isinstance(answers, str) else answers
+    for truths, prediction in zip(_right_answers(targets, predictions), predictions, strict=True):
         guess, guessed = _without_signs(prediction), _segments(prediction)
         exact.append(max(_without_signs(truth) == guess for truth in truths))
         overlap.append(max(_run_f1(_segments(truth), guessed) for truth in truths))
@@ -167,26 +164,27 @@ def _words_at(context: str, places: str) -> str:
     return " ".join(_WORD.findall(context)[start : end + 1])
 
 
-def _require_answers(targets: Sequence[Answers], predictions: Sequence[str]) -> None:
-    """Check that there is a prediction for each question, and that each has an answer.
+def _right_answers(targets: Sequence[Answers], predictions: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the right answers of each question, for which there must be a prediction.
 
     Raises:
       ValueError: Their numbers differ, or a question has no answer.
     """
     require_as_many(targets, predictions)
-    for index, answers in enumerate(targets):
-        if not isinstance(answers, str) and not len(answers):
+    answers_of = [as_tuple(answers) for answers in targets]
+    for index, answers in enumerate(answers_of):
+        if not answers:
             raise ValueError(
                 f"question {index} (from 0) has no right answer; give '' as the answer of a question without one"
             )
+    return answers_of
 
 
 def _score(targets: Sequence[Answers], predictions: Sequence[str], normalize: Callable[[str], str]) -> Scores:
-    _require_answers(targets, predictions)
     exact, overlap = [], []
-    for answers, prediction in zip(targets, predictions, strict=True):
+    for answers, prediction in zip(_right_answers(targets, predictions), predictions, strict=True):
         guess = normalize(prediction)
-        truths = [normalize(answer) for answer in ([answers] if isinstance(answers, str) else answers)]
+        truths = [normalize(answer) for answer in answers]
         exact.append(max(truth == guess for truth in truths))
         overlap.append(max(_word_f1(truth.split(), guess.split()) for truth in truths))
     return {"em": mean_score(exact), "f1": mean_score(overlap)}

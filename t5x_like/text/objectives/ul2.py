@@ -83,13 +83,11 @@ class UL2:
     def __post_init__(self) -> None:
         if not self.denoisers:
             raise ValueError("a mixture of no denoisers; leave denoisers away for those of UL2's table 1")
-        if isinstance(self.mode_ids, Mapping):
+        if self._named_ids:
             used = dict.fromkeys(denoiser.mode for denoiser in self.denoisers)
-            missing = [mode for mode in used if not len(self.mode_ids.get(mode, ()))]
+            missing = [mode for mode in used if not len(self._named_ids.get(mode, ()))]
             if missing:
-                raise ValueError(
-                    f"mode_ids have no ids of {', '.join(missing)}; they are {dict(self.mode_ids)}"
-                )
+                raise ValueError(f"mode_ids have no ids of {', '.join(missing)}; they are {self._named_ids}")
         elif self.mode_ids not in ("sentinels", None):
             raise ValueError(
                 f"mode_ids must be ids of R, S and X, 'sentinels' or None, not {self.mode_ids!r}"
@@ -101,10 +99,13 @@ class UL2:
         return tuple(_text_length(each.objective, limits, self.max_sentinels) for each in self.denoisers)
 
     @property
+    def _named_ids(self) -> dict[str, Sequence[int]]:
+        """Ids of each mode that are named; empty for sentinels and without mode tokens."""
+        return dict(self.mode_ids) if isinstance(self.mode_ids, Mapping) else {}
+
+    @property
     def _mode_length(self) -> int:
-        if isinstance(self.mode_ids, Mapping):
-            return max(len(ids) for ids in self.mode_ids.values())
-        return int(self.mode_ids is not None)
+        return max(map(len, self._named_ids.values()), default=int(self.mode_ids is not None))
 
     @property
     def spec(self) -> ExampleSpec:
@@ -182,8 +183,7 @@ class UL2:
                 mode: np.array([last + place], np.int32) for place, mode in enumerate(MODES)
             }
             return modes, replace(ids, num_sentinels=ids.num_sentinels - 3)
-        given = self.mode_ids if isinstance(self.mode_ids, Mapping) else {}
-        return {mode: np.array(given.get(mode, ()), np.int32) for mode in MODES}, ids
+        return {mode: np.array(self._named_ids.get(mode, ()), np.int32) for mode in MODES}, ids
 
 
 @functools.lru_cache(maxsize=64)

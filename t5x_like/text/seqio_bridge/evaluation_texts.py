@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from t5x_like.text.cells import as_text
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask
@@ -31,7 +32,7 @@ def evaluation_texts(task: Task, split: str) -> Iterator[dict[str, str]]:
     if not isinstance(task, ForeignTask):
         raise ValueError(f"task {task.name!r} has no inputs and targets to keep out; name one that has")
     for row in _of_seqio(task.name, split):
-        texts = [_decoded(row[name]) for name in _WRITTEN if name in row]
+        texts = [as_text(row[name], "replace") for name in _WRITTEN if name in row]
         if not texts:
             raise ValueError(f"task {task.name!r} keeps no text next to its tokens ({', '.join(_WRITTEN)})")
         yield {"text": " ".join(texts)}
@@ -43,7 +44,3 @@ def _of_seqio(task: str, split: str) -> Iterator[dict[str, Any]]:
     found = registration.get_task(task)
     lengths = dict.fromkeys(found.output_features, 2**20)
     return numpy_examples(found.get_dataset(lengths, split, shuffle=False, seed=0))
-
-
-def _decoded(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

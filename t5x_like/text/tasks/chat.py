@@ -1,14 +1,12 @@
 """Tasks of conversations, in which only the answers are learned."""
 
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 from t5x_like.config_class import config_class
-from t5x_like.io.files import json_value
-from t5x_like.text.cells import Cell
+from t5x_like.text.cells import Cell, list_of
 from t5x_like.text.fields import ANSWERS, TOKENS, Feature
 from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
@@ -156,12 +154,10 @@ class ChatTask(FileTask[Conversation]):
 
 
 def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]:
-    try:
-        listed = json_value(cell) if isinstance(cell, str) else cell
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):
-        raise ValueError('[{"role": …, "content": …}, …] is expected')
+    expected = '[{"role": …, "content": …}, …]'
+    listed = list_of(cell, expected)
+    if not all(isinstance(message, dict) for message in listed):
+        raise ValueError(f"{expected} is expected")
     for index, message in enumerate(listed):
         for key in ("role", "content"):
             if not isinstance(message.get(key), str):

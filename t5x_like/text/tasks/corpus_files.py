@@ -72,7 +72,7 @@ class CorpusFiles(Mapping[str, tuple[str, ...]]):
 
 def _of_manifest(corpus: str) -> dict[str, list[str]]:
     manifest: Any = read_json(as_path(corpus) / _MANIFEST, dict)
-    shards = manifest.get("shards") if isinstance(manifest, dict) else None
+    shards = manifest.get("shards")
     if not isinstance(shards, list) or not all(
         isinstance(shard, dict) and {"file", "split"} <= set(shard) for shard in shards
     ):

@@ -1,6 +1,5 @@
 """Documents of plain files for pretraining: reading, sentence splitting, and tokenization with annotated spans."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
@@ -8,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.io.files import json_value
-from t5x_like.text.cells import Cell, text_of
+from t5x_like.text.cells import Cell, list_of, text_of
 from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
 from t5x_like.text.tasks.rows import BadRow, Row, convert
 from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
@@ -94,12 +92,10 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document:
 
 
 def _spans(cell: Cell, length: int) -> tuple[tuple[int, int], ...]:
-    try:
-        pairs = json_value(cell) if isinstance(cell, str) else cell
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    if not isinstance(pairs, Sequence) or not all(map(_is_pair, pairs)):
-        raise ValueError("[[start, end], …] is expected, two whole numbers for each span")
+    expected = "[[start, end], …]"
+    pairs = list_of(cell, expected)
+    if not all(map(_is_pair, pairs)):
+        raise ValueError(f"{expected} is expected, two whole numbers for each span")
     spans = tuple(sorted((pair[0], pair[1]) for pair in pairs))
     last = 0
     for start, end in spans:

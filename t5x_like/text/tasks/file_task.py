@@ -104,6 +104,11 @@ class FileTask(ABC, Generic[ReadT]):
         return ()
 
     @property
+    def metric_functions(self) -> Sequence[Callable[..., Any]]:
+        """Metrics of answers, functions of targets and predictions that return scores."""
+        return ()
+
+    @property
     @abstractmethod
     def spec(self) -> ExampleSpec:
         """Properties of the task's examples for a loader."""

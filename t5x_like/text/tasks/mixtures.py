@@ -1,6 +1,6 @@
 """Mixtures of tasks, sampled by rates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.configuration_names import config_function
@@ -57,30 +57,47 @@ class Mixture:
 
     def __post_init__(self) -> None:
         self._leave_out()
-        if not self.tasks and isinstance(self.rates, Mapping):
-            object.__setattr__(self, "tasks", tuple(self.rates))
+        rates = self._fixed_rates
+        if not self.tasks:
+            object.__setattr__(self, "tasks", tuple(rates or ()))
         if not self.tasks:
             raise ValueError(f"mixture {self.name!r} has no tasks")
-        if isinstance(self.rates, Mapping):
-            missing = [task for task in self.tasks if task not in self.rates]
-            unknown = [task for task in self.rates if task not in self.tasks]
+        if rates is not None:
+            missing = [task for task in self.tasks if task not in rates]
+            unknown = [task for task in rates if task not in self.tasks]
             if missing or unknown:
                 raise ValueError(
                     f"mixture {self.name!r}: rates lack {missing} and name {unknown}, which are not its tasks"
                 )
-            if any(rate < 0 for rate in self.rates.values()) or not any(self.rates.values()):
-                raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {self.rates}")
+            if any(rate < 0 for rate in rates.values()) or not any(rates.values()):
+                raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {rates}")
+
+    @property
+    def _fixed_rates(self) -> Mapping[str, float] | None:
+        """Rates by task; None where they follow from numbers of examples."""
+        return self.rates if isinstance(self.rates, Mapping) else None
+
+    def rate(self, task: str, count: Callable[[], int]) -> float:
+        """Return the rate of a task.
+
+        Args:
+          task: Name of the task.
+          count: Function that counts the task's training examples, called if the rate follows from them.
+        """
+        rates = self.rates
+        return rates.rate(count()) if isinstance(rates, Proportional) else float(rates[task])
 
     def _leave_out(self) -> None:
-        named = [*self.tasks, *(self.rates if isinstance(self.rates, Mapping) else ())]
+        rates = self._fixed_rates
+        named = [*self.tasks, *(rates or ())]
         unknown = [name for name in self.left_out if name not in named]
         if unknown:
             raise ValueError(
                 f"mixture {self.name!r}: left_out has {unknown}, and its tasks are {sorted(set(named))}"
             )
         object.__setattr__(self, "tasks", tuple(name for name in self.tasks if name not in self.left_out))
-        if isinstance(self.rates, Mapping):
-            kept = {name: rate for name, rate in self.rates.items() if name not in self.left_out}
+        if rates is not None:
+            kept = {name: rate for name, rate in rates.items() if name not in self.left_out}
             object.__setattr__(self, "rates", kept)
         object.__setattr__(
             self, "left_out", ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.batch import FIELDS, DataField
 from t5x_like.config_class import config_class
-from t5x_like.io.files import json_value
+from t5x_like.io.files import json_object
 from t5x_like.text.fields import INPUTS, TARGETS, Feature
 from t5x_like.text.heads.head_format import LabeledRow
 from t5x_like.text.heads.input_format import InputFraming
@@ -252,11 +252,11 @@ def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str
       ValueError: The line has another form; the message says where.
     """
     try:
-        value = json_value(line)
+        value = json_object(line)
     except json.JSONDecodeError as error:
         raise needs_columns(task, columns, line, describe_invalid_json(error)) from None
-    if not isinstance(value, dict):
-        raise needs_columns(task, columns, line, "it is no object")
+    except ValueError as error:
+        raise needs_columns(task, columns, line, str(error)) from None
     absent = [name for name in columns if name not in value]
     if absent:
         raise needs_columns(task, columns, line, f"it lacks {', '.join(absent)}")

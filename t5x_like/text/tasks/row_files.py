@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal, get_args
 
-from t5x_like.io.files import as_path, json_value
+from t5x_like.io.files import as_path, json_object
 from t5x_like.message_sentences import sentence
 from t5x_like.text.cells import Cell
 from t5x_like.text.tasks.csv_records import (
@@ -23,6 +23,7 @@ from t5x_like.text.tasks.csv_records import (
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
 from t5x_like.text.tasks.text_lines import PACKED, Line, filled_lines, text_lines, warn_of_nul
+from t5x_like.value_types import as_tuple
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -45,7 +46,7 @@ def formats_of(files: Mapping[str, str | Sequence[str]]) -> set[str | None]:
     """
     if not isinstance(files, dict):
         return {None}
-    patterns = [each for split in files.values() for each in ([split] if isinstance(split, str) else split)]
+    patterns = [each for split in files.values() for each in as_tuple(split)]
     endings = {ending_of(each) for each in patterns}
     return {ending if ending in FORMATS else None for ending in endings}
 
@@ -214,16 +215,13 @@ def describe_invalid_json(error: json.JSONDecodeError) -> str:
 
 def _parsed(line: Line) -> RawRow:
     try:
-        value = json_value(line.text)
+        return RawRow(json_object(line.text), line.place)
     except json.JSONDecodeError as error:
         hint = ""
         if line.number == 1 and line.text.strip() in ("[", "{", "[{"):
             program = ".[]" if line.text.startswith("[") else "."
             hint = f"; JSONL has one object on each line: jq -c '{program}' {line.file}"
         raise ValueError(describe_invalid_json(error) + hint) from None
-    if not isinstance(value, dict):
-        raise ValueError(f"an object {{…}} is expected, found {type(value).__name__}")
-    return RawRow(value, line.place)
 
 
 def cells_of(value: Mapping[str, Any], place: str) -> Row:

@@ -140,11 +140,8 @@ class TaskSet:
             return require_connected(self.library).rate_of(self.name, name)
         if self.mixture is None:
             return 1.0
-        rates = self.mixture.rates
-        if isinstance(rates, Mapping):
-            return float(rates[name])
-        limit, number = task.limit_of("train"), count(name)
-        return rates.rate(number if limit is None else min(number, limit))
+        limit = task.limit_of("train")
+        return self.mixture.rate(name, lambda: count(name) if limit is None else min(count(name), limit))
 
     def stream_library(self, what: str) -> ForeignTasks:
         """Return the library that reads tasks as streams.

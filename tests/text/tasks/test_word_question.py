@@ -38,7 +38,7 @@ def test_several_columns_are_given_as_json():
     [
         ("it rains", "invalid JSON: Expecting value at column 1, before 'it rains'"),
         ('{"premise": "it rains"}', "it lacks hypothesis"),
-        ("[1, 2]", "it is no object"),
+        ("[1, 2]", "an object {…} is expected, found list"),
     ],
 )
 def test_a_line_without_a_column_is_refused_with_an_example(line, problem):
