@@ -19,7 +19,6 @@ from t5x_like.inference.decodable import (
     Cache,
     Reorder,
     Step,
-    as_ids,
     check_length,
     is_any_of,
     log_probabilities,
@@ -27,6 +26,7 @@ from t5x_like.inference.decodable import (
 from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
 from t5x_like.model.layers.top_k import top_k
+from t5x_like.nested_values import one_or_several
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def beam_search(
         raise ValueError(
             f"num_return_sequences is {num_return_sequences}; {num_beams} beams give 1 to {num_beams}"
         )
-    eos_ids = as_ids(eos_token_id)
+    eos_ids = one_or_several(eos_token_id)
     num_rows = start_tokens.shape[0]
 
     def advance(search: _Search) -> _Search:

@@ -6,8 +6,6 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from t5x_like.nested_values import one_or_several
-
 Cache = Any  # a pytree of arrays that only the model reads
 
 # Hugging Face's score for beams that don't exist yet: finite, so that sums and comparisons stay ordinary.
@@ -20,11 +18,6 @@ Step: TypeAlias = Callable[[Array, Cache], tuple[Array, Cache]]
 # Makes the cache in which beam j of input b is its former beam origins[b, j]: int32 [B, J]. The beams of an input lie
 # next to each other among the rows; there may be more of them than before.
 Reorder: TypeAlias = Callable[[Cache, Array], Cache]
-
-
-def as_ids(eos_token_id: int | tuple[int, ...] | list[int] | None) -> tuple[int, ...]:
-    """Return end-of-sequence ids as a tuple; empty where only the length ends a sequence."""
-    return one_or_several(eos_token_id)
 
 
 def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, "*dims"]:

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
+from t5x_like.inference.decodable import Cache, Step, check_length, is_any_of, log_probabilities
 from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.unfinished_rows import KeepInputs, decode_until_done
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.top_k import argmax
 from t5x_like.model.layers.top_k import top_k as find_top_k
+from t5x_like.nested_values import one_or_several
 
 
 class Sample(NamedTuple):
@@ -79,7 +80,7 @@ def sample(
     """
     check_length(max_new_tokens)
     check_temperature(temperature)
-    eos_ids = as_ids(eos_token_id)
+    eos_ids = one_or_several(eos_token_id)
     num_rows = start_tokens.shape[0]
 
     def choose(index: Array, rows_B: Array, logits_BV: Array) -> Array:

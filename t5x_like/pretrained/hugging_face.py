@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.inference.decodable import as_ids
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
@@ -30,10 +29,11 @@ from t5x_like.model.zoo.weights import (
     read_weights,
     write_weights,
 )
+from t5x_like.nested_values import one_or_several
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.gguf_files import read_gguf
-from t5x_like.pretrained.head_classes import fields_of_classes
+from t5x_like.pretrained.head_classes import classes_in, fields_of_classes
 from t5x_like.pretrained.model_card import ModelCard
 from t5x_like.pretrained.output_scale import common_scale, fields_of_scale, in_scale
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
@@ -56,15 +56,20 @@ class HuggingFaceWeights:
       config: Configuration of the model in our form, with the head that was asked for.
       own: Configuration of the model with the head that its files describe.
       fields: Fields of its ``config.json``, or those that would be there.
-      where: Path of the directory or file, for messages.
+      directory: Path of the directory or file.
       match: Match between its tensors and our weights.
     """
 
     config: Any
     own: Any
     fields: dict[str, Any]
-    where: str
+    directory: str
     match: Match
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes of its head; none if the files name none."""
+        return classes_in(self.fields)
 
     def read(
         self, mesh: Mesh | None = None, *, draw_heads: bool = False, seed: int = 0
@@ -97,12 +102,12 @@ class HuggingFaceWeights:
             params,
             heads=found.fresh,
             adapters=adapters,
-            where=self.where,
+            where=self.directory,
             seed=seed,
             place=place,
         )
         if found.idle:
-            logging.getLogger(__name__).info("%s: not used here: %s", self.where, ", ".join(found.idle))
+            logging.getLogger(__name__).info("%s: not used here: %s", self.directory, ", ".join(found.idle))
         return params
 
     def unread(self) -> parameters.Parameters:
@@ -140,7 +145,7 @@ class HuggingFaceWeights:
             }
         if fresh:
             names = list(dict.fromkeys(name for names in fresh.values() for name in names))
-            raise ValueError(missing_heads(self.where, names, self.config, self.own))
+            raise ValueError(missing_heads(self.directory, names, self.config, self.own))
 
 
 def find_hugging_face(
@@ -385,7 +390,7 @@ def _ids_above(architecture: Architecture, fields: Mapping[str, Any]) -> dict[st
     return {
         name: None
         for name, ids in usual.items()
-        if any(number >= fields["vocab_size"] for number in as_ids(ids))
+        if any(number >= fields["vocab_size"] for number in one_or_several(ids))
     }
 
 

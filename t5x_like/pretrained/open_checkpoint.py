@@ -1,7 +1,7 @@
 """Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints and more."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,11 +22,11 @@ from t5x_like.pretrained.frozen_weights import (
     missing_source,
     with_vocabulary_weights,
 )
-from t5x_like.pretrained.head_classes import classes_at, classes_in
+from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights
 from t5x_like.pretrained.output_scale import params_in_scale, scale_of_run
 from t5x_like.pretrained.peft_files import is_peft, open_peft
-from t5x_like.pretrained.run_weights import RunWeights, source_fields, was_trained_here
+from t5x_like.pretrained.run_weights import RunWeights, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, further_format_of, known_sizes
 from t5x_like.text.heads.head_format import UNSCALED, OutputScale
@@ -101,10 +101,10 @@ def open_checkpoint(
         )
     found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
     found = _average_of(found) if average else found
-    home, known = _home_and_fields(found)
+    home = found.directory
     if needs_tokenizer or vocabulary or num_sentinels is not None:
         settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
-        required_tokenizer(find_tokenizer(home, found.config, known, **settings), home)
+        required_tokenizer(find_tokenizer(home, found.config, found.fields, **settings), home)
     if isinstance(found, HuggingFaceWeights):
         params = found.read(mesh, draw_heads=draw_heads, seed=seed)
     else:
@@ -296,23 +296,19 @@ def open_unread(
         yield _checkpoint(found, params, mesh=None, step=step)
 
 
-def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights:
+def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights | HuggingFaceWeights:
     """Return the moving average of a run's weights.
 
     Raises:
       ValueError: The checkpoint is no run, or has no average.
     """
-    home = found.directory if isinstance(found, RunWeights) else found.where
-    if isinstance(found, RunWeights) and "average.is" in _run_fields(home):
+    home = found.directory
+    if was_trained_here(home) and "average.is" in read_json(as_path(home) / "config.json", dict):
         return replace(found, part="average")
     raise ValueError(
         f"{home} has no moving average of its weights; a run keeps one if it is trained with Experiment.average = "
         "ExponentialMovingAverage(). To average its last checkpoints, use t5x-like convert --average 5"
     )
-
-
-def _run_fields(home: str) -> Mapping[str, Any]:
-    return read_json(as_path(home) / "config.json", dict) if was_trained_here(home) else {}
 
 
 def _checkpoint(
@@ -323,22 +319,14 @@ def _checkpoint(
     step: int | None,
     config: Any = None,
 ) -> Checkpoint:
-    home, fields = _home_and_fields(found)
     config = found.config if config is None else config
     return Checkpoint(
-        directory=home,
+        directory=found.directory,
         step=step,
         config=config,
         graphdef=parameters.abstract(config)[0],
         params=params,
         mesh=mesh_or_one_device(mesh),
-        fields=fields,
-        class_names=classes_in(fields) if isinstance(found, HuggingFaceWeights) else classes_at(home),
+        fields=found.fields,
+        class_names=found.class_names,
     )
-
-
-def _home_and_fields(found: RunWeights | HuggingFaceWeights) -> tuple[str, Mapping[str, Any]]:
-    """Return the directory of weights and the fields of the ``config.json`` that they came with."""
-    if isinstance(found, HuggingFaceWeights):
-        return found.where, found.fields
-    return found.directory, source_fields(found.directory)

@@ -19,6 +19,7 @@ from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
+from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.text.heads.input_format import InputFraming
 
@@ -44,6 +45,16 @@ class RunWeights:
     config: Any
     frozen: FrozenRecord | None = None
     part: Literal["params", "average"] = "params"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of the ``config.json`` that it was converted from; empty for a run that was trained here."""
+        return source_fields(self.directory)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes of its head; none if there are none."""
+        return classes_at(self.directory)
 
     def read(
         self,

@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
 from t5x_like.model.zoo.config_fields import MAX_SIZE
+from t5x_like.nested_values import one_or_several
 from t5x_like.pretrained.run_weights import trained_with_sentinels, trained_with_vocabulary
 from t5x_like.text.vocabularies.gguf_vocabulary import is_gguf
 from t5x_like.text.vocabularies.opening import (
@@ -39,7 +39,7 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
                 raise ValueError(
                     f"config.json: {name} is {value!r}; ids are whole numbers below {MAX_SIZE:,}"
                 )
-    pad, start, ends = ids["pad_token_id"], ids["decoder_start_token_id"], as_ids(ids["eos_token_id"])
+    pad, start, ends = ids["pad_token_id"], ids["decoder_start_token_id"], one_or_several(ids["eos_token_id"])
     return SpecialTokenIds(
         pad=pad,
         eos=ends[0] if ends else None,

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 import pytest
 
-from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.nested_values import one_or_several
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.exported_tokenizer import exported_ids
 from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
@@ -76,7 +76,7 @@ def written(checkpoint: Checkpoint, directory: Path) -> dict[str, Any]:
     found = read_json(directory / "config.json", dict)
     for name, ids in found.items():
         if name.endswith("_token_id"):
-            assert all(number < found["vocab_size"] for number in as_ids(ids)), name
+            assert all(number < found["vocab_size"] for number in one_or_several(ids)), name
     return found
 
 

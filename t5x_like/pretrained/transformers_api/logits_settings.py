@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from t5x_like.index_checks import check_token_ids
-from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.logits_processors import LogitsProcessors
-from t5x_like.nested_values import leaves_of
+from t5x_like.nested_values import leaves_of, one_or_several
 from t5x_like.value_types import fits
 
 
@@ -67,7 +66,11 @@ def read_processors(
         if value is not None and not _is_valid(name, value):
             raise ValueError(f"{name} is {value!r}; give {_WANTED[name]}")
     bad_words = [tuple(word) for word in values["bad_words_ids"] or ()]
-    ids = {name: as_ids(values[name]) for name in NAMES if name.startswith(("forced", "suppress", "begin"))}
+    ids = {
+        name: one_or_several(values[name])
+        for name in NAMES
+        if name.startswith(("forced", "suppress", "begin"))
+    }
     for name, numbers in {**ids, "bad_words_ids": [number for word in bad_words for number in word]}.items():
         check_token_ids(numbers, name, vocab_size)
     at_start = num_before == 1  # transformers forces no token after a prompt

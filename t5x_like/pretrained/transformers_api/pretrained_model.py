@@ -11,7 +11,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.inference.beam_search import EarlyStopping
-from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
@@ -327,7 +326,7 @@ class Pretrained(OpenModel):
         )
         check_special_ids(self.config, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
         special = self.special_ids
-        eos_ids = special.end_ids if eos_token_id is None else as_ids(eos_token_id)
+        eos_ids = special.end_ids if eos_token_id is None else one_or_several(eos_token_id)
         pad = padding_of(pad_token_id, special, eos_ids)
         in_encoder = self._opened.family == "encoder_decoder"
         prompts = read_prompts(

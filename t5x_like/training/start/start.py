@@ -1,16 +1,34 @@
 """A way to start a run: the model's configuration and the weights before the first step."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.parameters import Parameters
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
-from t5x_like.training.head_options import refuse_head_options
 from t5x_like.training.noisy_tune import NoisyTune
+
+# Files of published models carry these options for any head, and a later fine-tuning reads them. Configurations
+# therefore accept them, and only a recipe that gives its model's fields itself is checked.
+HEAD_OPTIONS = (
+    "num_labels",
+    "problem_type",
+    "keep_lm_head",
+    "classifier",
+    "classifier_activation",
+    "classifier_dropout_rate",
+    "classifier_pooling",
+    "pieces",
+    "qa_dropout_rate",
+    "summary_type",
+    "max_span_length",
+    "span_position_dim",
+)
 
 
 class StartingWeights(NamedTuple):
@@ -94,3 +112,27 @@ class Start:
           ValueError: Files are missing, or don't fit the model.
         """
         return None
+
+
+def refuse_head_options(model: Any) -> None:
+    """Refuse options of heads that a model for its task doesn't have.
+
+    Raises:
+      ValueError: An option has no effect.
+    """
+    if not isinstance(model, CommonConfig):
+        return
+    because = f"the model is for the task {model.task!r}, whose heads don't read it"
+    for field in dataclasses.fields(model):
+        if field.name in HEAD_OPTIONS and not _has_effect(model, field):
+            refuse_unused(model, field.name, because=because)
+
+
+def _has_effect(model: Any, field: dataclasses.Field[Any]) -> bool:
+    if field.name == "problem_type":  # describes labels, and no part of the model
+        return model.task == "sequence_classification"
+    if field.name == "pieces":  # rows for heads are read in pieces
+        return model.task not in ("causal_lm", "base")
+    if getattr(model, field.name) == field.default:
+        return True
+    return dataclasses.replace(model, **{field.name: field.default}).parts != model.parts

@@ -22,7 +22,7 @@ from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
 from t5x_like.model.zoo.spanbert import SpanBertConfig
 from t5x_like.model.zoo.t5_lm import T5LanguageModelConfig
-from t5x_like.training.head_options import HEAD_OPTIONS, refuse_head_options
+from t5x_like.training.start.start import HEAD_OPTIONS, refuse_head_options
 from t5x_like.value_types import parameter_types
 from tests.model.zoo.tiny_models import TINY
 
