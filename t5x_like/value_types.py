@@ -18,15 +18,6 @@ _NUMBERS = {float: numbers.Real, int: numbers.Integral}
 MAPPINGS = (dict, collections.abc.Mapping)
 
 
-def as_tuple(values: str | Iterable[str]) -> tuple[str, ...]:
-    """Return one text, or several, as a tuple.
-
-    >>> as_tuple("a.txt"), as_tuple(["a.txt", "b.txt"])
-    (('a.txt',), ('a.txt', 'b.txt'))
-    """
-    return (values,) if isinstance(values, str) else tuple(values)
-
-
 class TypeMismatchError(Exception):
     """A value of the wrong type; the message continues the parameter's name."""
 

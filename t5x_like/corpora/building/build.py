@@ -21,7 +21,7 @@ from t5x_like.io.beam_runner import RunAll
 from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.io.paths import find_files
 from t5x_like.io.writer_lock import exclusive_writer
-from t5x_like.value_types import as_tuple
+from t5x_like.nested_values import one_or_several
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +88,9 @@ def build_corpus(
         manifest = write_manifest(planned, requested, files)
         _remove_work(folder)
     if not manifest["input"]["pages"]:
-        _log.warning("%s: no page was found in %s; see %s", folder, ", ".join(as_tuple(inputs)), MANIFEST)
+        _log.warning(
+            "%s: no page was found in %s; see %s", folder, ", ".join(one_or_several(inputs)), MANIFEST
+        )
     elif not sum(split["pages"] for split in manifest["splits"].values()):
         _log.warning(
             "%s: no page is left of %s; see which step dropped them in %s",

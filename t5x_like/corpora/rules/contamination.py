@@ -14,7 +14,7 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, normalize_words, read_texts
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.io.paths import find_files
-from t5x_like.value_types import as_tuple
+from t5x_like.nested_values import one_or_several
 
 Action = Literal["cut", "drop", "report"]
 _TOKEN = re.compile(r"\S+")
@@ -69,7 +69,7 @@ class Contamination:
     max_pieces: int = 10
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "files", as_tuple(self.files))
+        object.__setattr__(self, "files", one_or_several(self.files))
         object.__setattr__(self, "texts", tuple((name, text) for name, text in self.texts))
         if not self.files and not self.texts:
             raise ValueError(

@@ -18,7 +18,7 @@ from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.string_sets import hash_64
 from t5x_like.io.paths import find_files
-from t5x_like.value_types import as_tuple
+from t5x_like.nested_values import one_or_several
 
 _MAX_ITERATIONS = 300  # of L-BFGS
 
@@ -61,7 +61,7 @@ class QualityClassifier:
 
     def __post_init__(self) -> None:
         for name in ("curated", "raw"):
-            object.__setattr__(self, name, as_tuple(getattr(self, name)))
+            object.__setattr__(self, name, one_or_several(getattr(self, name)))
         for name in ("alpha", "max_documents", "num_features"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"QualityClassifier.{name} is {getattr(self, name)}; it must be positive")

@@ -24,7 +24,7 @@ from t5x_like.corpora.rules.string_sets import HashSet, read_lines
 from t5x_like.io.files import json_value
 from t5x_like.io.paths import find_files
 from t5x_like.message_sentences import sentence
-from t5x_like.value_types import as_tuple
+from t5x_like.nested_values import one_or_several
 
 _HOST = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^/?#@]{0,1000}@)?([^/?#:]*)")
 _DOMAINS_SOURCE = "RealNews' is https://github.com/rowanz/grover, realnews/domain_to_allowed_subdomains.json"
@@ -50,11 +50,11 @@ class Domains:
     lists: str | Sequence[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lists", as_tuple(self.lists))
+        object.__setattr__(self, "lists", one_or_several(self.lists))
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """Return the page, ``filtered:bad_domain`` or ``filtered:bad_subdomain`` (TensorFlow Datasets, c4_utils.py)."""
-        domains = _domains(as_tuple(self.lists))
+        domains = _domains(one_or_several(self.lists))
         host = host_from_url(page.url)
         for domain in _parents(host):
             if domain in domains:
@@ -66,7 +66,7 @@ class Domains:
 
     def fingerprint(self) -> str:
         """Return a hash of the listed domains, independent of their path."""
-        domains = _domains(as_tuple(self.lists))
+        domains = _domains(one_or_several(self.lists))
         plain = [
             [domain, None if allowed is None else sorted(allowed)] for domain, allowed in domains.items()
         ]
@@ -90,16 +90,16 @@ class Urls:
     lists: str | Sequence[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lists", as_tuple(self.lists))
+        object.__setattr__(self, "lists", one_or_several(self.lists))
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """Return the page, or ``filtered:not_listed``."""
-        listed = normalize_url(page.url) in _urls(as_tuple(self.lists))
+        listed = normalize_url(page.url) in _urls(one_or_several(self.lists))
         return page if listed else Dropped("filtered:not_listed")
 
     def fingerprint(self) -> str:
         """Return a hash of the listed URLs, independent of their path."""
-        return f"addresses sha256 {_urls(as_tuple(self.lists)).fingerprint()}"
+        return f"addresses sha256 {_urls(one_or_several(self.lists)).fingerprint()}"
 
 
 def host_from_url(url: str) -> str:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from t5x_like.configuration_names import config_function
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.value_types import as_tuple
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
 MODULES: tuple[str, ...] = (
@@ -145,7 +145,7 @@ def benchmark_tasks(
       ValueError: There is no such name, or no mixture has a task of ``left_out``.
     """
     found: dict[str, BenchmarkTask | Mixture] = {}
-    for name in as_tuple(names or all_names()):
+    for name in one_or_several(names or all_names()):
         made = definitions(
             name,
             vocabulary=vocabulary,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.tasks.rows import BadRow, RawRow
-from t5x_like.value_types import as_tuple
 
 Kind = Literal["int", "float", "text", "texts", "ints"]
 # {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
@@ -95,7 +95,9 @@ def files_in(
       names: One or several file names or patterns by split.
     """
     return {
-        split: tuple(f"{folder}/{name}" if folder else name for folder in folders for name in as_tuple(each))
+        split: tuple(
+            f"{folder}/{name}" if folder else name for folder in folders for name in one_or_several(each)
+        )
         for split, each in names.items()
     }
 

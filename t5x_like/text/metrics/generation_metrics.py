@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many, require_pairs
-from t5x_like.value_types import as_tuple
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def _rouge_rows(
     pairs = zip(targets, predictions, strict=True)
     return [
         scorer.score_multi(
-            [_one_sentence_a_line(text) for text in as_tuple(truth)],
+            [_one_sentence_a_line(text) for text in one_or_several(truth)],
             _one_sentence_a_line(guess),
         )
         for truth, guess in pairs
@@ -120,7 +120,7 @@ def _rouge_rows(
 
 def _warn_of_other_letters(targets: Sequence[str | Sequence[str]]) -> None:
     """Warn of references that rouge_score's tokenizer finds no word in, as in Thai or Chinese; they score 0."""
-    texts = [text for each in targets for text in as_tuple(each)]
+    texts = [text for each in targets for text in one_or_several(each)]
     num_unread = sum(bool(_LETTER.search(text)) and not _ROUGE_WORD.search(text.lower()) for text in texts)
     if num_unread:
         _log.warning(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many
-from t5x_like.value_types import as_tuple
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _WORD = re.compile(r"\w+")
@@ -171,7 +171,7 @@ def _right_answers(targets: Sequence[Answers], predictions: Sequence[str]) -> li
       ValueError: Their numbers differ, or a question has no answer.
     """
     require_as_many(targets, predictions)
-    answers_of = [as_tuple(answers) for answers in targets]
+    answers_of = [one_or_several(answers) for answers in targets]
     for index, answers in enumerate(answers_of):
         if not answers:
             raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from t5x_like.io.files import as_path, json_object
 from t5x_like.message_sentences import sentence
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.cells import Cell
 from t5x_like.text.tasks.csv_records import (
     Record,
@@ -23,7 +24,6 @@ from t5x_like.text.tasks.csv_records import (
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
 from t5x_like.text.tasks.text_lines import PACKED, Line, filled_lines, text_lines, warn_of_nul
-from t5x_like.value_types import as_tuple
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -46,7 +46,7 @@ def formats_of(files: Mapping[str, str | Sequence[str]]) -> set[str | None]:
     """
     if not isinstance(files, dict):
         return {None}
-    patterns = [each for split in files.values() for each in as_tuple(split)]
+    patterns = [each for split in files.values() for each in one_or_several(split)]
     endings = {ending_of(each) for each in patterns}
     return {ending if ending in FORMATS else None for ending in endings}
 
