@@ -2,10 +2,10 @@
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 from t5x_like.credentials import holds_password
@@ -13,7 +13,7 @@ from t5x_like.nested_values import is_record
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 Config = TypeVar("Config")
-_CHANGEABLE = "changeable"
+_CHANGEABLE, _EARLIER_NAME = "changeable", "earlier_name"
 
 
 class ConfigTypeError(TypeError, ValueError):
@@ -36,7 +36,34 @@ def is_changeable(part: Field[Any]) -> bool:
     return bool(part.metadata.get(_CHANGEABLE))
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, changeable))
+def renamed(earlier_name: str, **options: Any) -> Any:
+    """Declare a field that had another name in earlier versions, by which records of runs are still read.
+
+    Args:
+      earlier_name: Name that records may have.
+      **options: Those of ``dataclasses.field``.
+    """
+    return field(metadata={_EARLIER_NAME: earlier_name}, **options)
+
+
+def renamed_fields(owner: Any) -> dict[str, str]:
+    """Return the present names of a dataclass' fields by their earlier ones; empty for other classes."""
+    parts = fields(owner) if is_dataclass(owner) else ()
+    return {part.metadata[_EARLIER_NAME]: part.name for part in parts if _EARLIER_NAME in part.metadata}
+
+
+def with_present_names(owner: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return recorded values by the present names of a dataclass' fields.
+
+    Args:
+      owner: The dataclass.
+      values: Values by present or earlier name.
+    """
+    present = renamed_fields(owner)
+    return {present.get(name, name): value for name, value in values.items()}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, changeable, renamed))
 def config_class(cls: type[Config]) -> type[Config]:
     """Make a frozen dataclass with keyword arguments, whose values are checked against the fields' types.
 

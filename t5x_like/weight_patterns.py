@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+# Modules whose name was another one in earlier versions, as checkpoints, records and users' patterns have it.
+_PRESENT, _EARLIER = "heads/lm_head", "heads/words"
+
 # Whether each weight is selected, by path; for only some rows of a stacked weight, a bool for each.
 Selection = Mapping[str, bool | tuple[bool, ...]]
 
@@ -19,6 +22,29 @@ _NUMBERED = re.compile(rf"(?P<folder>.*{_LAYERS})\[(?P<numbers>-?\d+|(?:-?\d+)?:
 _STACKED = re.compile(rf"(?P<folder>(?:.*/)?{_LAYERS})/(?:(?P<slot>\d+)/)?(?P<rest>.*)")
 # Recurrent layers may differ in size: they aren't stacked, and each slot is one layer.
 _RECURRENT = re.compile(rf"(?:.*/)?{_LAYERS}/\d+/(?:forward|backward)/.*")
+
+
+def earlier_path(path: str) -> str:
+    """Return the path that a weight or module had in earlier versions.
+
+    >>> earlier_path("params/heads/lm_head/bias")
+    'params/heads/words/bias'
+    """
+    return _with_module(path, _PRESENT, _EARLIER)
+
+
+def present_path(path: str) -> str:
+    """Return the path that a weight or module of an earlier version has now."""
+    return _with_module(path, _EARLIER, _PRESENT)
+
+
+def _with_module(path: str, before: str, after: str) -> str:
+    return f"/{path}/".replace(f"/{before}/", f"/{after}/")[1:-1]
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Return whether a pattern of ``fnmatch`` matches a path, or the one that it had in earlier versions."""
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (path, earlier_path(path)))
 
 
 def rows_of(path: str, shape: Sequence[int]) -> int:
@@ -154,7 +180,7 @@ def _match(
     """Return for each path whether each of its rows matches; one bool for a weight outside layers."""
     numbered = _NUMBERED.fullmatch(pattern)
     if numbered is None:
-        return {path: (fnmatch.fnmatchcase(path, pattern),) * max(rows, 1) for path, rows in num_rows.items()}
+        return {path: (matches(path, pattern),) * max(rows, 1) for path, rows in num_rows.items()}
     totals, matched = num_layers(numbers), {}
     for path, rows in num_rows.items():
         matched[path] = (False,) * max(rows, 1)

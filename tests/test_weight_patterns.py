@@ -11,7 +11,7 @@ from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.optimizers.parameter_groups import LayerDecay, rate_factors
 from t5x_like.training.unfreezing import GradualUnfreezing
-from t5x_like.weight_patterns import combine, invert, layer_numbers, select, within
+from t5x_like.weight_patterns import combine, invert, layer_numbers, present_path, select, within
 
 SIZES = {"vocab_size": 16, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
 BERT = BertConfig(**SIZES, num_layers=3, max_position_embeddings=16, task="sequence_classification")
@@ -143,3 +143,11 @@ def test_parts_are_joined_to_the_whole(patterns):
         sum(leaf.size for leaf in parameters.flatten(part).values()) for part in (selected, others, params)
     ]
     assert sizes[0] + sizes[1] == sizes[2]
+
+
+def test_patterns_with_an_output_layers_earlier_name_select_it():
+    rows = dict.fromkeys(("heads/lm_head/bias", "heads/pooler/bias", "decoder/words/bias"), 0)
+    for pattern in ("heads/words/*", "heads/lm_head/*", "heads/words/bias"):
+        assert chosen(pattern, rows=rows) == {"heads/lm_head/bias": True}
+    assert present_path("params/heads/words/bias") == "params/heads/lm_head/bias"
+    assert present_path("my_heads/words/bias") == "my_heads/words/bias"

@@ -36,6 +36,7 @@ from t5x_like.checkpoints.steps import (
 )
 from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.lazy_array import Index, LazyArray
+from t5x_like.weight_patterns import earlier_path
 
 
 class RestoredCheckpoint(NamedTuple):
@@ -257,14 +258,25 @@ class Checkpoints:
             self._failure = (step, error)
 
     def _read(self, step: int, wanted: dict[str, Any], only: str = "") -> dict[str, jax.Array]:
-        self._refuse(step, wanted, only)
-        return self._store.read(self.directory / str(step) / "state", wanted)
+        saved_names = self._saved_names(step, wanted, only)
+        saved = {saved_names[name]: leaf for name, leaf in wanted.items()}
+        arrays = self._store.read(self.directory / str(step) / "state", saved)
+        return {name: arrays[saved_names[name]] for name in wanted}
 
-    def _refuse(self, step: int, wanted: dict[str, Any], only: str) -> None:
+    def _saved_names(self, step: int, wanted: dict[str, Any], only: str) -> dict[str, str]:
+        """Return the names under which a step has the wanted arrays; earlier versions had others for some.
+
+        Raises:
+          ValueError: The step has other arrays than these.
+        """
         directory = self.directory / str(step)
         saved = read_json(directory / "leaves.json")
         saved = {name: described for name, described in saved.items() if name.startswith(only)}
+        names = {name: earlier_path(name) for name in wanted.keys() - saved.keys()}
+        names = {name: earlier for name, earlier in names.items() if earlier in saved}
+        saved |= {name: saved.pop(earlier) for name, earlier in names.items()}
         refuse_differences(saved, describe(wanted), where=f"the checkpoint {directory}")
+        return {name: names.get(name, name) for name in wanted}
 
     def _choose(self, step: int | None) -> tuple[int, list[str]]:
         chosen, skipped = None, []
@@ -320,12 +332,12 @@ def lazy_params(
     with Checkpoints(parent) as checkpoints:
         chosen, _ = checkpoints._choose(named if step is None else step)
         wanted = name_leaves({part: like})
-        checkpoints._refuse(chosen, wanted, only=f"{part}/")
+        saved_names = checkpoints._saved_names(chosen, wanted, only=f"{part}/")
         state = checkpoints.directory / str(chosen) / "state"
 
         def lazy(name: str, leaf: Any) -> LazyArray:
             def read(index: Index) -> np.ndarray:
-                return checkpoints._store.read_to_host(state, name, leaf)[index]
+                return checkpoints._store.read_to_host(state, saved_names[name], leaf)[index]
 
             return LazyArray(tuple(leaf.shape), read)
 

@@ -9,6 +9,7 @@ from etils import epath
 
 from t5x_like.checkpoints.arrays import ArrayStore
 from t5x_like.io.files import read_json
+from t5x_like.weight_patterns import present_path
 
 # Elements that are compared at once: float64 copies of them take some times 8 MB.
 _PIECE = 2**20
@@ -50,14 +51,14 @@ def compare_steps(a: epath.Path, b: epath.Path) -> list[ArrayDifference]:
       a: Directory of an undamaged step.
       b: Another one.
     """
-    in_a, in_b = (read_json(directory / "leaves.json") for directory in (a, b))
+    in_a, in_b = (_leaves(directory) for directory in (a, b))
     store, found = ArrayStore(), []
     try:
         for name in {**in_a, **in_b}:
             kind = _kind(name, in_a, in_b)
             difference = ArrayDifference(name, kind, _text(in_a.get(name)), _text(in_b.get(name)))
             if kind == "values":
-                arrays = (_read(store, step, name, there[name]) for step, there in ((a, in_a), (b, in_b)))
+                arrays = (_read(store, step, there[name]) for step, there in ((a, in_a), (b, in_b)))
                 number, absolute, relative = _largest(*arrays)
                 difference = difference._replace(
                     num_different=number, largest_absolute=absolute, largest_relative=relative
@@ -66,6 +67,12 @@ def compare_steps(a: epath.Path, b: epath.Path) -> list[ArrayDifference]:
     finally:
         store.close()
     return sorted(found, key=lambda each: (each.kind == "values", -each.largest_absolute, each.name))
+
+
+def _leaves(step: epath.Path) -> dict[str, Any]:
+    """Return the descriptions of a step's arrays by their present names, each with the name on disk."""
+    leaves = read_json(step / "leaves.json")
+    return {present_path(name): {**described, "saved as": name} for name, described in leaves.items()}
 
 
 def _kind(
@@ -82,9 +89,9 @@ def _text(described: Mapping[str, Any] | None) -> str | None:
     return None if described is None else f"{described['dtype']}{described['shape']}"
 
 
-def _read(store: ArrayStore, step: epath.Path, name: str, described: Mapping[str, Any]) -> np.ndarray:
+def _read(store: ArrayStore, step: epath.Path, described: Mapping[str, Any]) -> np.ndarray:
     like = jax.ShapeDtypeStruct(tuple(described["shape"]), described["dtype"])
-    return np.asarray(store.read_to_host(step / "state", name, like))
+    return np.asarray(store.read_to_host(step / "state", described["saved as"], like))
 
 
 def _largest(a: np.ndarray, b: np.ndarray) -> tuple[int, float, float]:

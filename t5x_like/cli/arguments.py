@@ -181,7 +181,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
 
 
 def _source_length(run: Path) -> int | None:
-    """Return the longest source of an encoder that writes, whose rows have the target too; None for other runs."""
+    """Return the longest source of a generative encoder, whose rows have the target too; None for other runs."""
     record = run / "experiment.json"
     if not record.is_file() or ":MaskedTargets" not in record.read_text(encoding="utf-8", errors="replace"):
         return None

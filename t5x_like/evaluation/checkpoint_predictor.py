@@ -53,7 +53,7 @@ def checkpoint_predictor(
             raise ValueError(
                 f"{name} is a language model without a head for rows ({type(opened.config).__name__} for "
                 f"{opened.config.task!r}), and an encoder writes no texts; fine-tune it on a table first: t5x-like new "
-                f"DIR --data FILE --checkpoint {name}. An export of an encoder that writes has lost its form of rows "
+                f"DIR --data FILE --checkpoint {name}. An export of a generative encoder has lost its form of rows "
                 "(LoaderConfig.masked_targets); predict with its run"
             )
         if num_texts != 1:

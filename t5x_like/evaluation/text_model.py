@@ -56,9 +56,9 @@ class TextModel:
       vocab_size: Size of the model's vocabulary.
       is_decoder: True for decoder-only models, False for encoder-decoders.
       prompt_encoder: Encoder of inputs. If they end with an end of sequence, as in fine-tuning, so do answers.
-      start_id: First input id of an encoder-decoder's decoder; the mask of an encoder that writes.
+      start_id: First input id of an encoder-decoder's decoder; the mask of a generative encoder.
       end_ids: Ids that end a text; the first one is written after targets.
-      is_encoder: True for encoders that write.
+      is_encoder: True for generative encoders.
       depends_on_places: See ``StackConfig``; such encoders can't score answers.
       max_positions: Learned positions of a decoder, for prompt and answer together; None if nothing limits them.
     """
@@ -140,7 +140,7 @@ class TextModel:
         )
 
     def check_length(self, config: Any, *, prompt: int, answer: int, what: str) -> None:
-        """Check that an encoder that writes has positions for a prompt, its answer and the mask after it.
+        """Check that a generative encoder has positions for a prompt, its answer and the mask after it.
 
         Args:
           config: Model configuration.

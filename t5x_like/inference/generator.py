@@ -113,7 +113,7 @@ def continue_prompts(
       prompts: int32 [B, M]; an encoder-decoder encodes them, a decoder continues them.
       mask: int32 [B, M]; 1 where a prompt has a token.
       key: Random key for sampling; without it, or at temperature 0, decoding is greedy.
-      start_id: First id that an encoder-decoder's decoder reads; T5's is 0. The mask of an encoder that writes.
+      start_id: First id that an encoder-decoder's decoder reads; T5's is 0. The mask of a generative encoder.
       settings: Arguments of ``beam_search``, if ``num_beams`` is among them, else of ``sample``.
       num_last_inputs: See ``decode_until_done``.
 

@@ -72,10 +72,10 @@ def _score_tokens(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the log-likelihood of each target [B, L], and whether it has the highest score."""
     if isinstance(logits, DeferredLogits):
-        words, table = logits.words, logits.table
+        lm_head, table = logits.lm_head, logits.table
         length = max(_LOGITS_AT_ONCE // (len(targets) * vocab_size), 1)
         return map_position_chunks(
-            lambda hidden, targets: _score_tokens(words.logits(hidden, table), targets, vocab_size),
+            lambda hidden, targets: _score_tokens(lm_head.logits(hidden, table), targets, vocab_size),
             (logits.hidden, targets),
             length,
         )
@@ -118,7 +118,7 @@ def scoring_batch(
 def masked_scoring_batch(
     requests: Sequence[LikelihoodRequest], *, mask_id: int, batch_size: int, limit: int
 ) -> Batch:
-    """Return a batch of requests for an encoder that writes (see ``Encoder.decode_step``), scored in one pass.
+    """Return a batch of requests for a generative encoder (see ``Encoder.decode_step``), scored in one pass.
 
     A row is the prompt, the target, and a mask for each token of the target, at its position. A mask attends to the
     prompt, to earlier tokens of the target and to itself; its prediction has weight 1.

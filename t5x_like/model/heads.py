@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import config_class, renamed
 from t5x_like.model.layers.adaptive_softmax import AdaptiveSoftmax
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
@@ -54,17 +54,17 @@ class DeferredLogits(NamedTuple):
 
     Attributes:
       hidden: Input of the output layer.
-      words: Output layer.
+      lm_head: Output layer.
       table: Word embeddings, which a tied layer needs.
     """
 
     hidden: Float[Array, "B L D"]
-    words: "LMHead"
+    lm_head: "LMHead"
     table: Embedding | None
 
     def whole(self) -> Float[Array, "B L V"]:
         """Return the logits of all positions."""
-        return self.words.logits(self.hidden, self.table)
+        return self.lm_head.logits(self.hidden, self.table)
 
 
 def whole_logits(logits: Float[Array, "B L V"] | UncomputedLogits) -> Float[Array, "B L V"]:
@@ -216,20 +216,20 @@ class HeadsConfig:
     """Heads of a stack, each of them optional.
 
     Attributes:
-      words: Output layer over the vocabulary.
+      lm_head: Output layer over the vocabulary.
       pooler: Reduction of sequences to vectors, which some scores need.
       scores: Further heads.
       cloze: The output layer scores candidates for a blank, in place of every token (GLM, Du et al. 2022; PET, Schick
         and Schütze 2021).
     """
 
-    words: LMHeadConfig | None = None
+    lm_head: LMHeadConfig | None = renamed("words", default=None)
     pooler: PoolerConfig | None = None
     scores: tuple[ScoreHeadConfig, ...] = ()
     cloze: bool = False
 
     def __post_init__(self) -> None:
-        if self.cloze and self.words is None:
+        if self.cloze and self.lm_head is None:
             raise ValueError("candidates for a blank are scored by the output layer, but there is none")
         if self.pooler is None and any(head.input == "pooled" for head in self.scores):
             raise ValueError("a head reads the pooled sequence, but there is no pooler")
@@ -280,10 +280,12 @@ class Heads(nnx.Module):
         key: Key[Array, ""],
         init: Initializer = FanIn(),
     ):
-        words_key, pooler_key, scores_key = jax.random.split(key, 3)
-        words, pooler = config.words, config.pooler
-        assert embeddings is not None or words is None, "a head over the vocabulary needs its size"
-        self.words = words and embeddings and LMHead(words, embeddings, model_dim, key=words_key, init=init)
+        lm_head_key, pooler_key, scores_key = jax.random.split(key, 3)
+        lm_head, pooler = config.lm_head, config.pooler
+        assert embeddings is not None or lm_head is None, "a head over the vocabulary needs its size"
+        self.lm_head = (
+            lm_head and embeddings and LMHead(lm_head, embeddings, model_dim, key=lm_head_key, init=init)
+        )
         self.pooler = pooler and Pooler(pooler, model_dim, key=pooler_key, init=init)
         self.cloze = config.cloze
         widths = {
@@ -321,7 +323,7 @@ class Heads(nnx.Module):
           segment_ids: 0 for padding; ``None`` for no padding.
           dropout_key: ``None`` for no dropout.
         """
-        logits = None if self.words is None else self.words(x, table)
+        logits = None if self.lm_head is None else self.lm_head(x, table)
         pooled = self.pooler and self.pooler(x, segment_ids, dropout_key=fold(dropout_key, 0))
         read = {"tokens": x, "pooled": pooled}
         scores = {

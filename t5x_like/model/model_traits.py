@@ -23,7 +23,7 @@ ModelTask: TypeAlias = Literal[
     "token_classification",
     "question_answering",
     "replaced_tokens",  # ELECTRA's discriminator
-    "cloze",  # candidates for a blank, scored by the words' head
+    "cloze",  # candidates for a blank, scored by the output layer
 ]
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]

@@ -116,7 +116,7 @@ class Checkpoint:
     def can_generate(self) -> bool:
         """True if the model generates text: with a head over the vocabulary, and no other to answer with."""
         model = first_member(self.model)
-        scores_words = isinstance(model, Recurrent) or model.heads.words is not None
+        scores_words = isinstance(model, Recurrent) or model.heads.lm_head is not None
         return scores_words and not self.answers_by_head
 
     @functools.cached_property
@@ -263,7 +263,7 @@ def kind_of(model: Any) -> Kind:
       ValueError: Benchmarks can't be answered with this family.
     """
     family = family_of(model)
-    if family == "two_stream" and model.heads.words is None:  # it reads both ways, and writes nothing
+    if family == "two_stream" and model.heads.lm_head is None:  # it reads both ways, and writes nothing
         return "encoder"
     if family == "recurrent" and model.heads.scores:  # which answers, whether or not it has its softmax
         return "decoder"

@@ -16,7 +16,7 @@ from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.shard import tree_shardings
-from t5x_like.weight_patterns import Selection, invert, partial
+from t5x_like.weight_patterns import Selection, invert, partial, present_path
 
 _FILE = "frozen.json"
 
@@ -197,6 +197,8 @@ def read_frozen_record(directory: PathLike) -> FrozenRecord | None:
             return None
         fields = read_json(path, dict)
         earlier = {name: fields.pop(name) for name in _EARLIER_FIELDS if name in fields}
+        for name in ("checksums", "layers"):
+            fields[name] = {present_path(path): value for path, value in fields.get(name, {}).items()}
         inputs = fields.pop("inputs", None)
         if inputs is None and any(value is not None for value in earlier.values()):
             inputs = {_CLASS: _EARLIER_CLASS, **earlier}

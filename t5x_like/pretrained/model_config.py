@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, get_args, get_type_hints
 
-from t5x_like.config_class import dropping_unused
+from t5x_like.config_class import dropping_unused, with_present_names
 from t5x_like.configuration_names import check_recordable, find_named, is_config_class, is_of_package, name_of
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
@@ -80,9 +80,10 @@ def _restored(kind: Any, value: Any) -> Any:
         fields = {name: item for name, item in value.items() if name not in (_MODEL_TYPE, _CLASS)}
         return owner(**{name: _restored(hints.get(name), item) for name, item in fields.items()})
     for choice in (kind, *get_args(kind)):
-        if isinstance(choice, type) and _names(choice) == set(value):
+        named = with_present_names(choice, value)
+        if isinstance(choice, type) and _names(choice) == set(named):
             hints = get_type_hints(choice)
-            return choice(**{name: _restored(hints[name], item) for name, item in value.items()})
+            return choice(**{name: _restored(hints[name], item) for name, item in named.items()})
     return value
 
 

@@ -1,6 +1,5 @@
 """Methods of PEFT by our adapters, and (IA)3 in PEFT's form and ours."""
 
-import fnmatch
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from t5x_like.pretrained.peft_weights import (
     patterns_of,
     with_empty_adapter,
 )
+from t5x_like.weight_patterns import matches
 
 
 class Method(NamedTuple):
@@ -67,9 +67,7 @@ def _write_ia3(ia3: IA3, model: PublishedModel, flat: Mapping[str, Any]) -> tupl
         path.removesuffix("/ia3/scale"): scale for path, scale in flat.items() if path.endswith("/ia3/scale")
     }
     model.require_modules(scales)
-    of_inputs = {
-        path for path in scales if any(fnmatch.fnmatchcase(path, pattern) for pattern in ia3.input_targets)
-    }
+    of_inputs = {path for path in scales if any(matches(path, pattern) for pattern in ia3.input_targets)}
     is_fresh = all((scale == 1).all() for scale in scales.values())
     tensors, chosen = {}, {False: set(), True: set()}
     for name, module in model.modules.items():

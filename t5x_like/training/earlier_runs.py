@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from t5x_like.config_class import renamed_fields
+
 _CLASS = "$class"
 _DISTILLATION = "distillation."
 _PACKAGE = "t5x_like.training"
@@ -79,12 +81,14 @@ _RENAMED = {
 
 
 def moved_field(owner: Any, name: str) -> str | None:
-    """Return where a field of ``Experiment`` is now, such as ``run_config.RunConfig.seed``; ``None`` if it didn't move.
+    """Return what a field is now, such as ``run_config.RunConfig.seed``; ``None`` if it has kept its place and name.
 
     Args:
       owner: Class or function that lacks the field.
       name: The field.
     """
+    if name in (present := renamed_fields(owner)):
+        return f"{owner.__module__.rpartition('.')[2]}.{owner.__qualname__}.{present[name]}"
     if (owner.__module__, owner.__qualname__) == (f"{_PACKAGE}.start.starts", "start_from"):
         return f"{_FIELDS[name]}.{name}" if name in _INPUTS else None
     if owner.__module__ != f"{_PACKAGE}.experiment" or owner.__qualname__ != "Experiment":

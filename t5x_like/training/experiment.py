@@ -9,7 +9,7 @@ from typing import Any
 
 import optax
 
-from t5x_like.config_class import changeable, config_class, is_changeable
+from t5x_like.config_class import changeable, config_class, is_changeable, renamed_fields
 from t5x_like.function_names import name_function
 from t5x_like.model import parameters
 from t5x_like.model.parameters import ModelConfig
@@ -168,6 +168,19 @@ def _changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
             )
 
 
+def _renamed_paths(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the paths of fields that had another name, as ``describe`` names them: the earlier and the present one."""
+    if isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from _renamed_paths(item, f"{prefix}{index}.")
+    if not dataclasses.is_dataclass(value) or isinstance(value, type) or hasattr(value, "described"):
+        return
+    yield from ((f"{prefix}{old}", f"{prefix}{new}") for old, new in renamed_fields(value).items())
+    for each in dataclasses.fields(value):
+        is_part = isinstance(value, Experiment) and each.name in PARTS
+        yield from _renamed_paths(getattr(value, each.name), prefix if is_part else f"{prefix}{each.name}.")
+
+
 def differences(old: dict[str, Any], new: Experiment) -> list[str]:
     """Return a line for every described value of a run that its continuation changes and may not.
 
@@ -179,6 +192,8 @@ def differences(old: dict[str, Any], new: Experiment) -> list[str]:
     if new.data.batch_size_ramp is not None:  # which grows by microbatches
         free.discard("num_microbatches")
     old = old if "method.is" in old else described_in_parts(old)
+    for earlier, present in _renamed_paths(new):
+        old = {present + key[len(earlier) :] if _is_in(key, (earlier,)) else key: old[key] for key in old}
     lines = []
     for key in sorted(old.keys() | described.keys()):
         is_absent = key not in old or key not in described

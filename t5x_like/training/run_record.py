@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.config_class import dropping_unused
+from t5x_like.config_class import dropping_unused, with_present_names
 from t5x_like.configuration_names import (
     config_function,
     find_named,
@@ -242,7 +242,7 @@ def _names_of_fields(owner: type) -> set[str]:
 
 def _build(owner: Any, values: dict[str, Any]) -> Any:
     """Build a dataclass, with lists for the fields that want them."""
-    annotations = parameter_types(owner)
+    annotations, values = parameter_types(owner), with_present_names(owner, values)
     try:
         return owner(**{name: conform(each, annotations.get(name, Any)) for name, each in values.items()})
     except TypeMismatchError as mismatch:

@@ -5,8 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from etils import epath
 
-from t5x_like.checkpoints.checkpoints import Checkpoints, restore_step
+from t5x_like.checkpoints.checkpoints import Checkpoints, lazy_params, restore_step
+from t5x_like.checkpoints.step_differences import compare_steps
+from t5x_like.io.files import read_json
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 
@@ -176,3 +179,39 @@ def test_weights_that_do_not_fit_are_listed_together(tmp_path):
         "  params/head float32(8, 32) is missing",
         "  params/table bfloat16(32, 8) is not wanted",
     ]
+
+
+def _with_output_layer(name):
+    """A state whose output layer has a name: weights, and a moment of each."""
+    rng = np.random.default_rng(1)
+    weights = {"heads": {name: {"bias": jnp.asarray(rng.normal(size=8), jnp.float32)}}, "table": jnp.ones(3)}
+    return {"params": weights, "optimizer": (Moments(jnp.int32(1), jax.tree.map(jnp.square, weights)),)}
+
+
+def test_a_checkpoint_with_the_output_layers_earlier_name_is_read_and_saved_with_the_present_one(tmp_path):
+    state = _with_output_layer("lm_head")
+    with Checkpoints(tmp_path / "earlier") as checkpoints:
+        checkpoints.save(1, _with_output_layer("words"))
+    saved = read_json(tmp_path / "earlier/1/leaves.json")
+    assert {"params/heads/words/bias", "optimizer/0/rows/heads/words/bias"} <= saved.keys()
+    with Checkpoints(tmp_path / "earlier") as checkpoints:
+        restored = checkpoints.restore(_like(state))
+        _assert_equal(restored.state, state)
+        checkpoints.save(2, restored.state)
+    assert "params/heads/lm_head/bias" in read_json(tmp_path / "earlier/2/leaves.json")
+    _assert_equal(restore_step(tmp_path / "earlier", _like(state["params"]), step=1)[1], state["params"])
+    with lazy_params(tmp_path / "earlier", _like(state["params"]), step=1) as params:
+        bias = np.asarray(params["heads"]["lm_head"]["bias"])
+    np.testing.assert_array_equal(bias, state["params"]["heads"]["lm_head"]["bias"])
+    assert all(
+        each.is_equal for each in compare_steps(*(epath.Path(tmp_path / "earlier" / step) for step in "12"))
+    )
+
+
+def test_an_output_layer_of_another_size_is_refused_by_its_present_name(tmp_path):
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, _with_output_layer("words"))
+        other = _with_output_layer("lm_head")
+        other["params"]["heads"]["lm_head"]["bias"] = jnp.ones(9)
+        with pytest.raises(ValueError, match=r"params/heads/lm_head/bias has shape \(8,\), needed \(9,\)"):
+            checkpoints.restore(_like(other))

@@ -62,7 +62,7 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
                 blocks=blocks, relative_positions=None if blocks[0].attention.positions else RelativeBuckets()
             ),
             heads=HeadsConfig(
-                words=LMHeadConfig(tie_word_embeddings=True),
+                lm_head=LMHeadConfig(tie_word_embeddings=True),
                 pooler=PoolerConfig(pooling="last"),
                 scores=(ScoreHeadConfig(name="sequence_classification", input="pooled", num_outputs=3),),
             ),

@@ -88,7 +88,7 @@ def test_weights_start_with_t5s_spread():
     attention, width, joined = "decoder/layers/0/cross_attention", 16, 12
     expected = {
         "embedding/tokens/table": 1.0,
-        "heads/words/projection/kernel": width**-0.5,
+        "heads/lm_head/projection/kernel": width**-0.5,
         f"{attention}/query/kernel": (width * TINY.head_dim) ** -0.5,
         f"{attention}/key/kernel": width**-0.5,
         f"{attention}/out/kernel": joined**-0.5,

@@ -185,7 +185,7 @@ def switch(part: Weights, x: Any, *, num_experts_per_token: int, capacity: int) 
 
 def words_of(weights: Weights, x: Any) -> Any:
     """Scores of words: by a table of their own, or by the embedding's, before which vectors are scaled down."""
-    own = weights.get("heads/words/projection/kernel")
+    own = weights.get("heads/lm_head/projection/kernel")
     return x @ own if own is not None else x * x.shape[-1] ** -0.5 @ weights["embedding/tokens/table"].T
 
 

@@ -11,6 +11,7 @@ from flax import nnx
 
 from t5x_like.config_class import config_class
 from t5x_like.io.files import read_json
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.architectures import architecture_of
@@ -28,6 +29,13 @@ class NormedLlamaConfig(LlamaConfig):
 
     def attention(self, layer: int) -> AttentionConfig:
         return replace(super().attention(layer), qk_norm=self.qk_norm)
+
+
+@config_class
+class TwoHeadedLlamaConfig(LlamaConfig):
+    """A Llama whose record has heads of its own."""
+
+    second: HeadsConfig = HeadsConfig(lm_head=LMHeadConfig(tie_word_embeddings=True))
 
 
 @config_class
@@ -53,6 +61,17 @@ def test_a_model_of_a_users_own_comes_back(config: LlamaConfig, tmp_path: Path) 
     write_model_config(tmp_path, config)
     restored = read_model_config(tmp_path)
     assert (type(restored), restored) == (type(config), config)
+
+
+def test_heads_are_read_by_the_output_layers_earlier_name(tmp_path: Path) -> None:
+    config = TwoHeadedLlamaConfig(
+        **SIZES, second=HeadsConfig(lm_head=LMHeadConfig(tie_word_embeddings=False))
+    )
+    write_model_config(tmp_path, config)
+    fields = read_json(tmp_path / "model.json", dict)
+    fields["second"]["words"] = fields["second"].pop("lm_head")
+    (tmp_path / "model.json").write_text(json.dumps(fields))
+    assert read_model_config(tmp_path) == config
 
 
 def test_a_model_is_recorded_by_the_name_of_its_class(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
 from t5x_like.config_class import ConfigTypeError, config_class
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig
+from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
@@ -88,6 +90,24 @@ def test_runs_of_earlier_versions_are_compared_field_by_field(tmp_path: Path) ->
     assert differences(earlier, taught) == []
     (line,) = differences(earlier, taught.with_fields(method=replace(taught.method, temperature=2.0)))
     assert line.startswith("temperature: the run has 3.0, you ask for 2.0")
+
+
+@config_class
+class TwoHeaded(T5Config):
+    """A model whose record has heads of its own."""
+
+    second: HeadsConfig = HeadsConfig(lm_head=LMHeadConfig(tie_word_embeddings=True))
+
+
+def test_a_run_with_the_output_layers_earlier_name_continues(tmp_path: Path) -> None:
+    model = TwoHeaded(**{each.name: getattr(MODEL, each.name) for each in fields(MODEL)})
+    run = experiment(tmp_path, model_dir="run", total_steps=3).with_fields(model=model)
+    earlier = {key.replace("second.lm_head", "second.words"): value for key, value in describe(run).items()}
+    assert "model.second.words.tie_word_embeddings" in earlier
+    assert differences(earlier, run) == []
+    earlier["model.second.words.tie_word_embeddings"] = False
+    (line,) = differences(earlier, run)
+    assert line.startswith("model.second.lm_head.tie_word_embeddings: the run has False, you ask for True")
 
 
 @config_class

@@ -80,7 +80,7 @@ def test_both_stacks_of_t5_thaw_together_with_embeddings_throughout():
     plan = planned(T5)
     assert [stage.start for stage in plan.stages] == [0, 2]
     assert groups(plan) == [
-        {"embedding/tokens", "heads/words"}
+        {"embedding/tokens", "heads/lm_head"}
         | {f"{stack}/{part}" for stack in ("encoder", "decoder") for part in ("final_norm", "layers[1]")},
         {f"{stack}/{part}" for stack in ("encoder", "decoder") for part in ("relative_bias", "layers[0]")},
     ]

@@ -102,7 +102,7 @@ class RNNLanguageModelConfig:
                 "the words to predict"
             )
         scores = self.heads.scores
-        if self.direction == "backward" and scores and (self.heads.words or scores[0].input == "tokens"):
+        if self.direction == "backward" and scores and (self.heads.lm_head or scores[0].input == "tokens"):
             raise ValueError(
                 "direction is 'backward', and this head reads every token in its place; a backward model has heads for "
                 "whole rows, and not that over the vocabulary as well"

@@ -133,8 +133,8 @@ class AWDLSTMConfig(RNNConfig):
     @property
     def heads(self) -> HeadsConfig:
         """Heads for ``task``."""
-        words = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True)
-        heads = decoder_heads(self.task, self.num_labels, words, keep_lm_head=self.keep_lm_head)
+        lm_head = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True)
+        heads = decoder_heads(self.task, self.num_labels, lm_head, keep_lm_head=self.keep_lm_head)
         if self.classifier is None or self.task not in SEQUENCE_TASKS:
             return heads
         own = scoring_heads(
@@ -144,7 +144,7 @@ class AWDLSTMConfig(RNNConfig):
             dropout_rate=self.classifier.dropout_rate,
         )
         assert own is not None
-        return replace(own, words=heads.words)
+        return replace(own, lm_head=heads.lm_head)
 
     @property
     def embeddings(self) -> EmbeddingsConfig:

@@ -81,7 +81,7 @@ class RNNSeq2SeqConfig(RNNConfig):
                 self.task,
                 num_labels=self.num_labels,
                 model_dim=output_dim,
-                words=LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True),
+                lm_head=LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True),
                 model="RNNSeq2Seq",
             ),
             dropout_rate=self.dropout_rate,

@@ -1,7 +1,6 @@
 """Modules of a built model that adapters are attached to, by path patterns."""
 
 import difflib
-import fnmatch
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from t5x_like.model.heads import LMHead
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.modules import is_weight, modules_of
+from t5x_like.weight_patterns import matches
 
 
 def targeted_linears(
@@ -32,7 +32,7 @@ def targeted_linears(
     """
     linears = dict(modules_of(model, Linear))
     for pattern in targets:
-        if pattern not in others and not fnmatch.filter(linears, pattern):
+        if pattern not in others and not any(matches(path, pattern) for path in linears):
             names = ", ".join(sorted({path.rpartition("/")[2] for path in linears}))
             raise ValueError(
                 f"{what}={pattern!r} matches no linear layer of this model. Nearest: "
@@ -40,9 +40,7 @@ def targeted_linears(
                 "'*/query' matches whole paths"
             )
     return {
-        path: linear
-        for path, linear in linears.items()
-        if any(fnmatch.fnmatchcase(path, pattern) for pattern in targets)
+        path: linear for path, linear in linears.items() if any(matches(path, pattern) for pattern in targets)
     }
 
 
@@ -59,9 +57,9 @@ def targeted_embeddings(model: Any, targets: Sequence[str]) -> dict[str, tuple[s
     return {
         path: (pattern, table)
         for pattern in targets
-        if not fnmatch.filter(linears, pattern)
+        if not any(matches(path, pattern) for path in linears)
         for path, table in tables.items()
-        if fnmatch.fnmatchcase(path, pattern)
+        if matches(path, pattern)
     }
 
 

@@ -202,8 +202,8 @@ class Decoder(PromptContinuation, nnx.Module):
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
         """Read one token of each row, and return scores of the next one and the updated cache."""
         decoded, cache = self._read(tokens[:, None], cache)
-        assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
-        return self.heads.words.logits(decoded, self.embedding.tokens)[:, 0], cache
+        assert self.heads.lm_head is not None, "a model without a head over the vocabulary can't generate"
+        return self.heads.lm_head.logits(decoded, self.embedding.tokens)[:, 0], cache
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``.

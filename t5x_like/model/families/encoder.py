@@ -171,12 +171,12 @@ class Encoder(nnx.Module):
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
         """Read one token of each row and a mask after it; return scores at the mask and the updated cache."""
         assert cache.mask_token is not None
-        assert self.heads.words is not None, "an encoder without a head over the vocabulary can't write"
+        assert self.heads.lm_head is not None, "an encoder without a head over the vocabulary can't generate"
         pairs = jnp.stack([tokens, jnp.broadcast_to(cache.mask_token, tokens.shape)], axis=1)
         index = cache.index + jnp.arange(2)
         seen = jnp.arange(cache.num_slots)[None] <= index[:, None]
         encoded, cache = self._read(pairs, cache, seen)
-        logits = self.heads.words.logits(encoded[:, 1:], self.embedding.tokens)[:, 0]
+        logits = self.heads.lm_head.logits(encoded[:, 1:], self.embedding.tokens)[:, 0]
         return logits, cache._replace(index=cache.index + 1)  # the next token replaces the mask
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:

@@ -177,8 +177,8 @@ class EncoderDecoder(nnx.Module):
         with named_activations.scope("decoder"):
             decoded = self.decoder.step(embedded, cache.layers, context)
         assert decoded.layer_caches is not None
-        assert self.heads.words is not None
-        logits = self.heads.words.logits(decoded.output, self.embedding.tokens)[:, 0]
+        assert self.heads.lm_head is not None
+        logits = self.heads.lm_head.logits(decoded.output, self.embedding.tokens)[:, 0]
         return logits, cache._replace(layers=decoded.layer_caches, index=cache.index + 1)
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:

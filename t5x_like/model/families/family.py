@@ -113,7 +113,7 @@ class PromptContinuation:
           prompts: Token ids.
           mask: 1 for real tokens.
           max_new_tokens: Length of the continuations, at most.
-          start_id: First id that an encoder-decoder's decoder reads, or the mask of an encoder that writes.
+          start_id: First id that an encoder-decoder's decoder reads, or the mask of a generative encoder.
         """
         del start_id
         return self.start_cache(prompts, mask, max_new_tokens=max_new_tokens)

@@ -253,8 +253,8 @@ class TwoStream(PromptContinuation, nnx.Module):
             with_queries=True,
             target_mapping=target.astype(jnp.float32),
         )
-        assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
-        logits = self.heads.words.logits(read.output, self.embedding)[:, 0]
+        assert self.heads.lm_head is not None, "a model without a head over the vocabulary can't generate"
+        logits = self.heads.lm_head.logits(read.output, self.embedding)[:, 0]
         return logits, cache._replace(tokens=written, index=cache.index + 1)
 
     def reorder_cache(self, cache: TwoStreamCache, origins: Int[Array, "B J"]) -> TwoStreamCache:

@@ -60,7 +60,7 @@ class DecoderCache(NamedTuple):
       key_mask: True at slots that hold a real token, or will; ``None`` for all.
       positions: Position of the token in each slot; ``None`` where it is the index of the slot.
       block_positions: Position inside a masked span of the token in each slot (GLM).
-      token_types: Type of the token in each slot (encoders that write).
+      token_types: Type of the token in each slot (generative encoders).
       mask_token: Id that an encoder reads in the slot of the next token.
     """
 

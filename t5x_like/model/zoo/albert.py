@@ -120,8 +120,8 @@ def _weights(config: AlbertConfig) -> tuple[Weight, ...]:
         ),
         modules={
             "embedding/projection": "albert.encoder.embedding_hidden_mapping_in",
-            "heads/words/transform/dense": "predictions.dense",
-            "heads/words/transform/norm": "predictions.LayerNorm",
+            "heads/lm_head/transform/dense": "predictions.dense",
+            "heads/lm_head/transform/norm": "predictions.LayerNorm",
             "heads/pooler/transform/dense": "albert.pooler",
         },
         words_copies=("predictions.decoder.weight",),

@@ -67,7 +67,7 @@ class BartLikeConfig(CommonConfig):
                 self.task,
                 num_labels=self.num_labels,
                 model_dim=self.model_dim,
-                words=LMHeadConfig(tie_word_embeddings=True, bias=True),
+                lm_head=LMHeadConfig(tie_word_embeddings=True, bias=True),
                 model=type(self).__name__.removesuffix("Config"),
             ),
             decoder_start_token_id=self.decoder_start,
@@ -120,7 +120,7 @@ def bart_like_weights(config: BartLikeConfig) -> tuple[Weight, ...]:
             rows += module_rows({f"{embedding}/norm": "layernorm_embedding"}, hf_name)
         rows += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), layer)
     if config.task == "sequence_to_sequence_lm":
-        rows.append(Weight("heads/words/bias", "final_logits_bias", one_row.then(words)))
+        rows.append(Weight("heads/lm_head/bias", "final_logits_bias", one_row.then(words)))
     return (*rows, *encoder_decoder_score_rows(config.encoder_decoder.heads))
 
 

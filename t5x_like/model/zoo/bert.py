@@ -40,8 +40,8 @@ def bert_weights(encoder: EncoderConfig, prefix: str) -> tuple[Weight, ...]:
         embeddings=f"{prefix}.embeddings",
         layers=f"{prefix}.encoder.layer",
         modules={
-            "heads/words/transform/dense": f"{predictions}.transform.dense",
-            "heads/words/transform/norm": f"{predictions}.transform.LayerNorm",
+            "heads/lm_head/transform/dense": f"{predictions}.transform.dense",
+            "heads/lm_head/transform/norm": f"{predictions}.transform.LayerNorm",
             "heads/pooler/transform/dense": f"{prefix}.pooler.dense",
         },
         words_copies=(f"{predictions}.decoder.weight",),

@@ -157,7 +157,7 @@ class BertLikeConfig(CommonConfig):
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
+            lm_head=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
             pooler=self.pooler,
             pair=self.pair,
             dropout_rate=classifier_dropout_of(self),
@@ -278,7 +278,7 @@ def bert_like_weights(
     }
     present = {
         "embedding/projection": tables.projected,
-        "heads/words": heads.words is not None,
+        "heads/lm_head": heads.lm_head is not None,
         "heads/pooler": heads.pooler is not None,
         "heads/scores/replaced_tokens": any(head.name == "replaced_tokens" for head in heads.scores),
     }
@@ -300,6 +300,6 @@ def bert_like_weights(
             }
         ),
     ]
-    if heads.words is not None:
-        rows.append(Weight("heads/words/bias", words_bias, words, copies=words_bias_copies))
+    if heads.lm_head is not None:
+        rows.append(Weight("heads/lm_head/bias", words_bias, words, copies=words_bias_copies))
     return (*rows, *score_rows(heads, scores))

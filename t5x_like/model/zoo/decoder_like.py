@@ -67,7 +67,7 @@ class DecoderLikeConfig(CommonConfig):
             heads=decoder_heads(
                 self.task,
                 self.num_labels,
-                self.words,
+                self.lm_head,
                 keep_lm_head=self.keep_lm_head,
                 dropout_rate=self.classifier_dropout_rate or 0.0,
             ),
@@ -80,7 +80,7 @@ class DecoderLikeConfig(CommonConfig):
         return self.embeddings_of()
 
     @property
-    def words(self) -> LMHeadConfig:
+    def lm_head(self) -> LMHeadConfig:
         """Output layer over the vocabulary."""
         return LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings)
 
@@ -118,7 +118,7 @@ def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, 
 def decoder_heads(
     task: ModelTask,
     num_labels: int,
-    words: LMHeadConfig,
+    lm_head: LMHeadConfig,
     *,
     keep_lm_head: bool = False,
     dropout_rate: float = 0.0,
@@ -128,7 +128,7 @@ def decoder_heads(
     Args:
       task: Selects the heads.
       num_labels: Classes, for tasks that have classes.
-      words: Head over the vocabulary, for ``causal_lm``.
+      lm_head: Head over the vocabulary, for ``causal_lm``.
       keep_lm_head: Other tasks have the head over the vocabulary, too.
       dropout_rate: Dropout before the scores of other tasks.
 
@@ -136,11 +136,11 @@ def decoder_heads(
       ValueError: The task is not one of a decoder's.
     """
     if task == "causal_lm":
-        return HeadsConfig(words=words)
+        return HeadsConfig(lm_head=lm_head)
     if task == "base":
         return HeadsConfig()
     if task == "cloze":
-        return HeadsConfig(words=words, cloze=True)
+        return HeadsConfig(lm_head=lm_head, cloze=True)
     pooler = PoolerConfig(pooling="last")
     # As in transformers: GPT's choices have a bias, which no softmax over choices depends on.
     pooled_bias = task == "multiple_choice"
@@ -149,7 +149,7 @@ def decoder_heads(
     )
     if heads is None:
         raise ValueError(f"this decoder has no head for the task {task!r}")
-    return replace(heads, words=words) if keep_lm_head else heads
+    return replace(heads, lm_head=lm_head) if keep_lm_head else heads
 
 
 def decoder_weights(
@@ -176,8 +176,8 @@ def decoder_weights(
       choice: Name of the head for multiple choice.
     """
     padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
-    words, norm = decoder.heads.words, decoder.stack.final_norm
-    tied = words is not None and words.tie_word_embeddings
+    head, norm = decoder.heads.lm_head, decoder.stack.final_norm
+    tied = head is not None and head.tie_word_embeddings
     copies = (f"{lm_head}.weight",) if tied else ()
     rows = [
         Weight("embedding/tokens/table", f"{tokens}.weight", padded, copies=copies),
@@ -186,8 +186,8 @@ def decoder_weights(
     ]
     if norm is not None:
         rows += module_rows({"decoder/final_norm": final_norm}, bias=norm.bias)
-    if words is not None and not tied:
-        rows.append(Weight("heads/words/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
+    if head is not None and not tied:
+        rows.append(Weight("heads/lm_head/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
     return (*rows, *decoder_score_rows(decoder.heads, token_classifier, choice))
 
 

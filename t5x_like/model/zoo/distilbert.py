@@ -41,7 +41,7 @@ class DistilBertConfig(BertLikeConfig):
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
+            lm_head=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
             pooler=self.pooler,
             dropout_rate=classifier_dropout_of(self) if self.pooler else self.dropout_rate,
             qa_dropout_rate=_qa_dropout_of(self),
@@ -80,8 +80,8 @@ def _weights(config: DistilBertConfig) -> tuple[Weight, ...]:
             "feed_forward_residual/final": "output_layer_norm",
         },
         modules={
-            "heads/words/transform/dense": "vocab_transform",
-            "heads/words/transform/norm": "vocab_layer_norm",
+            "heads/lm_head/transform/dense": "vocab_transform",
+            "heads/lm_head/transform/norm": "vocab_layer_norm",
             "heads/pooler/transform/dense": "pre_classifier",
         },
         words_copies=("vocab_projector.weight",),

@@ -98,8 +98,8 @@ def _weights(config: ElectraConfig) -> tuple[Weight, ...]:
         layers="electra.encoder.layer",
         modules={
             "embedding/projection": "electra.embeddings_project",
-            "heads/words/transform/dense": "generator_predictions.dense",
-            "heads/words/transform/norm": "generator_predictions.LayerNorm",
+            "heads/lm_head/transform/dense": "generator_predictions.dense",
+            "heads/lm_head/transform/norm": "generator_predictions.LayerNorm",
             "heads/pooler/transform/dense": _POOLERS.get(config.task, ""),
             "heads/scores/replaced_tokens/transform/dense": "discriminator_predictions.dense",
         },

@@ -31,9 +31,9 @@ class Gemma2Config(GemmaConfig):
     sliding_window: int = 4096
 
     @property
-    def words(self) -> LMHeadConfig:
+    def lm_head(self) -> LMHeadConfig:
         """Output layer with capped logits."""
-        return replace(super().words, final_logit_soft_cap=self.final_logit_soft_cap)
+        return replace(super().lm_head, final_logit_soft_cap=self.final_logit_soft_cap)
 
     def sliding_window_of(self, layer: int) -> int | None:
         """Return the window of ``layer``; every other layer has one."""

@@ -171,7 +171,7 @@ def heads_for(
     task: ModelTask,
     *,
     num_labels: int,
-    words: LMHeadConfig,
+    lm_head: LMHeadConfig,
     pooler: PoolerConfig | None,
     pair: Literal["next_sentence", "sentence_order"] = "next_sentence",
     dropout_rate: float = 0.0,
@@ -182,7 +182,7 @@ def heads_for(
     Args:
       task: Selects the heads.
       num_labels: Classes, for tasks that have classes.
-      words: Head over the vocabulary.
+      lm_head: Head over the vocabulary.
       pooler: Pools the first token.
       pair: Pretraining task on sentence pairs.
       dropout_rate: Dropout before scores, except those of question answering.
@@ -193,7 +193,7 @@ def heads_for(
     """
     if task in ("next_sentence", "pretraining"):
         scores = (ScoreHeadConfig(name=pair, input="pooled", num_outputs=2),)
-        return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
+        return HeadsConfig(lm_head=lm_head if task == "pretraining" else None, pooler=pooler, scores=scores)
     rate = qa_dropout_rate if task == "question_answering" else dropout_rate
     heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, dropout_rate=rate)
     if heads is not None:
@@ -203,12 +203,12 @@ def heads_for(
     if task == "encoding":
         return HeadsConfig()
     if task in ("masked_lm", "cloze"):
-        return HeadsConfig(words=words, cloze=task == "cloze")
+        return HeadsConfig(lm_head=lm_head, cloze=task == "cloze")
     raise ValueError(f"this encoder has no head for the task {task!r}")
 
 
 def encoder_decoder_heads(
-    task: ModelTask, *, num_labels: int, model_dim: int, words: LMHeadConfig, model: str
+    task: ModelTask, *, num_labels: int, model_dim: int, lm_head: LMHeadConfig, model: str
 ) -> HeadsConfig:
     """Return the heads of an encoder-decoder, whose decoder reads the input again to classify it.
 
@@ -219,14 +219,14 @@ def encoder_decoder_heads(
       task: Selects the heads.
       num_labels: Classes, for tasks that have classes.
       model_dim: Width of the layer before sequence scores.
-      words: Head over the vocabulary.
+      lm_head: Head over the vocabulary.
       model: Name of the architecture, for the message.
 
     Raises:
       ValueError: The task is not one of an encoder-decoder's.
     """
     if task == "sequence_to_sequence_lm":
-        return HeadsConfig(words=words)
+        return HeadsConfig(lm_head=lm_head)
     if task == "base":
         return HeadsConfig()
     transform = TransformConfig(dim=model_dim, activation="tanh")

@@ -136,8 +136,10 @@ class ModernBertConfig(CommonConfig):
         if self.task == "base":
             return HeadsConfig()
         if self.task in ("masked_lm", "cloze"):
-            words = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=transform)
-            return HeadsConfig(words=words, cloze=self.task == "cloze")
+            lm_head = LMHeadConfig(
+                tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=transform
+            )
+            return HeadsConfig(lm_head=lm_head, cloze=self.task == "cloze")
         # For multiple choice transformers skips padding on the left, for classification it doesn't.
         first = "first_real" if self.task == "multiple_choice" else "first"
         pooling = first if self.classifier_pooling == "cls" else "mean"
@@ -192,7 +194,7 @@ def _write(config: ModernBertConfig) -> dict[str, Any]:
 
 def _weights(config: ModernBertConfig) -> tuple[Weight, ...]:
     encoder, words = config.encoder, padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
-    head = encoder.heads.words
+    head = encoder.heads.lm_head
     tied = head is not None and head.tie_word_embeddings
     copies = ("decoder.weight",) if tied else ()
     tokens = "model.embeddings.tok_embeddings.weight"
@@ -202,10 +204,10 @@ def _weights(config: ModernBertConfig) -> tuple[Weight, ...]:
         is_normed = bool(encoder.stack.blocks[layers[0]].attention_norms)
         rows += per_layer(f"encoder/layers/{slot}", layers, _layer_rows(config, is_normed=is_normed))
     if head is not None:
-        modules |= _transform_names("heads/words")
-        rows.append(Weight("heads/words/bias", "decoder.bias", words))
+        modules |= _transform_names("heads/lm_head")
+        rows.append(Weight("heads/lm_head/bias", "decoder.bias", words))
         if not tied:
-            rows.append(Weight("heads/words/projection/kernel", "decoder.weight", words.then(TRANSPOSED)))
+            rows.append(Weight("heads/lm_head/projection/kernel", "decoder.weight", words.then(TRANSPOSED)))
     for scores in encoder.heads.scores:
         modules |= _transform_names(
             "heads/pooler" if scores.input == "pooled" else f"heads/scores/{scores.name}"

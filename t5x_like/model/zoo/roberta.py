@@ -77,8 +77,8 @@ def _weights(config: RobertaConfig) -> tuple[Weight, ...]:
         embeddings="roberta.embeddings",
         layers="roberta.encoder.layer",
         modules={
-            "heads/words/transform/dense": "lm_head.dense",
-            "heads/words/transform/norm": "lm_head.layer_norm",
+            "heads/lm_head/transform/dense": "lm_head.dense",
+            "heads/lm_head/transform/norm": "lm_head.layer_norm",
             "heads/pooler/transform/dense": "classifier.dense" if is_classifier else "roberta.pooler.dense",
         },
         words_copies=("lm_head.decoder.weight",),

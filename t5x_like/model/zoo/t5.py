@@ -170,7 +170,7 @@ def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
     columns = TRANSPOSED.then(words).then(TRANSPOSED)
     table = [Weight("embedding/tokens/table", "token_embedder/embedding", words)]
     if not config.tie_word_embeddings:
-        table.append(Weight("heads/words/projection/kernel", "decoder/logits_dense/kernel", columns))
+        table.append(Weight("heads/lm_head/projection/kernel", "decoder/logits_dense/kernel", columns))
     attention = {kernel: kernel for kernel in ("query", "key", "value", "out")}
     feed_forward = {"down": "wo"} | up_projections(config)
     stacks = (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers))

@@ -79,7 +79,7 @@ class T5LikeConfig(CommonConfig):
         return self.embeddings_of(stddev=1.0)
 
     @property
-    def words(self) -> LMHeadConfig:
+    def lm_head(self) -> LMHeadConfig:
         """Output layer. T5 1.0 scores smaller vectors, because its table is not initialized for scores."""
         scale = self.model_dim**-0.5 if self.scales_decoder_outputs else 1.0
         return LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings, scale=scale)
@@ -161,7 +161,7 @@ class T5LikeConfig(CommonConfig):
             self.task,
             num_labels=self.num_labels,
             model_dim=self.model_dim,
-            words=self.words,
+            lm_head=self.lm_head,
             model="T5",
         )
 
@@ -283,7 +283,7 @@ def word_rows(config: T5LikeConfig) -> list[Weight]:
     copies = (*copies, _OUTPUT_LAYER) if tied else copies
     rows = [Weight("embedding/tokens/table", "shared.weight", words, copies=copies)]
     if config.task == "sequence_to_sequence_lm" and not tied:
-        rows.append(Weight("heads/words/projection/kernel", _OUTPUT_LAYER, words.then(TRANSPOSED)))
+        rows.append(Weight("heads/lm_head/projection/kernel", _OUTPUT_LAYER, words.then(TRANSPOSED)))
     return [*rows, *encoder_decoder_score_rows(config.heads)]
 
 

@@ -37,7 +37,7 @@ class T5LanguageModelConfig(T5LikeConfig):
         return DecoderConfig(
             embeddings=self.embeddings,
             stack=self.stack(self.block(self.attention()), self.num_layers),
-            heads=decoder_heads(self.task, self.num_labels, self.words, keep_lm_head=self.keep_lm_head),
+            heads=decoder_heads(self.task, self.num_labels, self.lm_head, keep_lm_head=self.keep_lm_head),
             reads_prefixes=self.reads_prefixes,
             compute_dtype=self.compute_dtype,
         )

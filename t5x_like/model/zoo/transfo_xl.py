@@ -90,8 +90,8 @@ class TransfoXLConfig(RelativeLikeConfig):
     @property
     def heads(self) -> HeadsConfig:
         """Heads other than the adaptive softmax."""
-        words = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings)
-        return replace(decoder_heads(self.task, self.num_labels, words), words=None)
+        lm_head = LMHeadConfig(tie_word_embeddings=self.tie_word_embeddings)
+        return replace(decoder_heads(self.task, self.num_labels, lm_head), lm_head=None)
 
     @property
     def words(self) -> AdaptiveConfig:

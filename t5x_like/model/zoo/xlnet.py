@@ -83,7 +83,7 @@ class XLNetConfig(RelativeLikeConfig):
         if self.task == "base":
             return HeadsConfig()
         if self.task == "causal_lm":
-            return HeadsConfig(words=LMHeadConfig(tie_word_embeddings=True, bias=True))
+            return HeadsConfig(lm_head=LMHeadConfig(tie_word_embeddings=True, bias=True))
         summary = TransformConfig(dim=self.model_dim, activation="tanh")
         heads = scoring_heads(
             self.task,
@@ -165,7 +165,7 @@ def _weights(config: XLNetConfig) -> tuple[Weight, ...]:
         *per_layer("stack/layers", tuple(range(config.num_layers)), _layer_rows(config)),
     ]
     if config.task == "causal_lm":
-        rows.append(Weight("heads/words/bias", "lm_loss.bias", words))
+        rows.append(Weight("heads/lm_head/bias", "lm_loss.bias", words))
     if config.task in SEQUENCE_TASKS:
         rows += module_rows({"heads/pooler/transform/dense": "sequence_summary.summary"})
     names = {"token_classification": "classifier", "question_answering": "qa_outputs"}

@@ -305,7 +305,7 @@ class DecoderSource:
 
 
 class MaskedTargetSource:
-    """Inputs and targets of another source as rows of an encoder that writes, with other masks in each epoch."""
+    """Inputs and targets of another source as rows of a generative encoder, with other masks in each epoch."""
 
     def __init__(
         self,

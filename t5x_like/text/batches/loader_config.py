@@ -40,7 +40,7 @@ class LoaderConfig:
       prefix_attention: For inputs in a decoder's stream: "bidirectional" as in a prefix language model, or "causal" as
         in GPT.
       loss_on_targets_only: If False, a decoder also learns the inputs, as with seqio's option of this name.
-      masked_targets: For an encoder that writes, with ``layout="encoder"``: inputs and targets are one row of
+      masked_targets: For a generative encoder, with ``layout="encoder"``: inputs and targets are one row of
         ``inputs_length`` tokens, whose target of at most ``targets_length`` tokens is masked. Without it
         ``layout="encoder"`` is for heads.
       group_by_length: Put examples of similar length, among a thousand consecutive ones, into the same batch. For
@@ -109,7 +109,7 @@ class LoaderConfig:
 
     @property
     def source_length(self) -> int:
-        """Limit of the inputs; those of an encoder that writes share a row with ``[CLS]`` and the target."""
+        """Limit of the inputs; those of a generative encoder share a row with ``[CLS]`` and the target."""
         return self.inputs_length - (0 if self.masked_targets is None else 1 + self.targets_length)
 
     @property

@@ -160,13 +160,13 @@ def measure_tokens(
     ) -> TokenMeasures:
         @partial(jax.checkpoint, prevent_cse=False)
         def measure_chunk(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
-            words, table = layer
-            return measure_tokens(words.logits(hidden, table), targets, config)
+            lm_head, table = layer
+            return measure_tokens(lm_head.logits(hidden, table), targets, config)
 
         length = config.logits_chunk_length or targets.shape[1]
         return map_position_chunks(measure_chunk, (hidden, targets), length)
 
-    return map_tokens(measure, (logits.words, logits.table), logits.hidden, target_tokens)
+    return map_tokens(measure, (logits.lm_head, logits.table), logits.hidden, target_tokens)
 
 
 def weigh_tokens(

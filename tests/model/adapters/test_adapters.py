@@ -295,7 +295,7 @@ def test_nonsense_is_refused(build, message):
         build()
 
 
-EMBEDDINGS = LoRA(rank=2, alpha=4.0, targets=("embedding/tokens", "heads/words/projection"))
+EMBEDDINGS = LoRA(rank=2, alpha=4.0, targets=("embedding/tokens", "heads/lm_head/projection"))
 
 
 def test_updates_of_embeddings_and_output_layer_start_at_nothing_train_and_merge():
@@ -303,6 +303,10 @@ def test_updates_of_embeddings_and_output_layer_start_at_nothing_train_and_merge
     config, batch = replace(base, adapter=EMBEDDINGS), batch_of(base)
     graphdef, params = parameters.abstract(config)[0], weights(config)
     assert {path.rpartition("/lora/")[0] for path in adapter_paths(config)} == {*EMBEDDINGS.targets}
+    earlier = replace(
+        EMBEDDINGS, targets=("embedding/tokens", "heads/words/projection")
+    )  # as a run has recorded it
+    assert adapter_paths(replace(base, adapter=earlier)) == adapter_paths(config)
     plain = parameters.flatten(params)
     without = parameters.unflatten({path: plain[path] for path in plain if path not in adapter_paths(config)})
     np.testing.assert_allclose(

@@ -65,11 +65,11 @@ def with_epsilon(family: EncoderConfig, epsilon: float) -> EncoderConfig:
 
 def with_words(family: EncoderConfig, **changes: Any) -> EncoderConfig:
     """The same with another transform before the scores of words."""
-    words = family.heads.words
+    words = family.heads.lm_head
     assert words is not None
     assert words.transform is not None
     words = dataclasses.replace(words, transform=dataclasses.replace(words.transform, **changes))
-    return dataclasses.replace(family, heads=dataclasses.replace(family.heads, words=words))
+    return dataclasses.replace(family, heads=dataclasses.replace(family.heads, lm_head=words))
 
 
 def with_pooler(family: EncoderConfig, **changes: Any) -> EncoderConfig:

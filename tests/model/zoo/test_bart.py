@@ -80,7 +80,7 @@ def test_each_stack_has_positions_and_a_norm_of_its_own(model: GoldenModel) -> N
 def test_the_bias_of_words_is_added(model: GoldenModel) -> None:
     """The recorded one is 0, as in published models."""
     flat = parameters.flatten(model.params)
-    flat["heads/words/bias"] = jnp.full_like(flat["heads/words/bias"], 2.0)
+    flat["heads/lm_head/bias"] = jnp.full_like(flat["heads/lm_head/bias"], 2.0)
     raised = model._replace(params=parameters.unflatten(flat))
     assert worst_difference(raised, model.family) == pytest.approx(2.0, abs=1e-4)
 

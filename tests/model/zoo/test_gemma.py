@@ -45,9 +45,9 @@ def second(golden: Path) -> GoldenModel:
 
 
 def with_words(family: DecoderConfig, **changes: Any) -> DecoderConfig:
-    assert family.heads.words is not None
-    words = dataclasses.replace(family.heads.words, **changes)
-    return dataclasses.replace(family, heads=dataclasses.replace(family.heads, words=words))
+    assert family.heads.lm_head is not None
+    words = dataclasses.replace(family.heads.lm_head, **changes)
+    return dataclasses.replace(family, heads=dataclasses.replace(family.heads, lm_head=words))
 
 
 def with_plain_scales(family: DecoderConfig) -> DecoderConfig:

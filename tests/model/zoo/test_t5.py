@@ -84,8 +84,8 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 def test_a_tied_head_scores_smaller_vectors(golden: Path) -> None:
     tied = read_golden(golden / "models/t5_v10", T5, lambda config: config.encoder_decoder)
-    words = dataclasses.replace(tied.family.heads.words, scale=1.0)
-    heads = dataclasses.replace(tied.family.heads, words=words)
+    words = dataclasses.replace(tied.family.heads.lm_head, scale=1.0)
+    heads = dataclasses.replace(tied.family.heads, lm_head=words)
     assert worst_difference(tied, dataclasses.replace(tied.family, heads=heads)) > 1e-3
 
 

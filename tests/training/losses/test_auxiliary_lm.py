@@ -124,9 +124,10 @@ def test_the_output_layer_is_kept_next_to_the_head():
     assert config == GPT
     untied = replace(GPT, tie_word_embeddings=False)
     paths = parameters.flatten(parameters.abstract(untied)[1])
-    assert {"heads/words/projection/kernel", "heads/scores/sequence_classification/projection/kernel"} <= set(
-        paths
-    )
+    assert {
+        "heads/lm_head/projection/kernel",
+        "heads/scores/sequence_classification/projection/kernel",
+    } <= set(paths)
 
 
 def test_what_cannot_have_an_auxiliary_loss_is_refused():

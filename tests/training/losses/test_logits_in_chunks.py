@@ -100,7 +100,7 @@ def test_chunks_on_a_mesh_give_the_same(sizes):
 
 @pytest.mark.slow
 def test_an_adapter_in_the_output_layer_is_trained_through_chunks():
-    config = replace(TINY["llama"], adapter=LoRA(rank=2, targets=("heads/words/projection",)))
+    config = replace(TINY["llama"], adapter=LoRA(rank=2, targets=("heads/lm_head/projection",)))
     batch = batch_for(config, 0)
     assert_same(
         gradient_of(config, batch, replace(LOSS, logits_chunk_length=5)), gradient_of(config, batch, LOSS)

@@ -1,4 +1,4 @@
-"""Encoders that write: a step with a cache equals a whole pass over the text with a mask at its end."""
+"""Generative encoders: a step with a cache equals a whole pass over the text with a mask at its end."""
 
 from typing import Any
 
