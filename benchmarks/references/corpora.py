@@ -13,7 +13,7 @@ from benchmarks.references.reference import DifferenceError, Reference, check_eq
 from t5x_like.corpora.building.build import build_corpus
 from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
-from t5x_like.corpora.duplicates.duplicate_rule import DuplicateRule, PagePlace
+from t5x_like.corpora.duplicates.duplicate_rule import DuplicateRule, PagePosition
 from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
@@ -60,8 +60,8 @@ def texts(rule: DuplicateRule, pages: Sequence[Page]) -> dict[str, str]:
 
 def keys_of_page(rule: DuplicateRule, page: Page, number: int) -> np.ndarray:
     """Return ``KEY`` [number of parts] of a page with this number."""
-    place = PagePlace(url_digest(normalize_url(page.url)), source=0, record=number)
-    keys = rule.keys(page, place)
+    position = PagePosition(url_digest(normalize_url(page.url)), source=0, record=number)
+    keys = rule.keys(page, position)
     keys["partition"], keys["page"] = number % _NUM_PARTITIONS, number // _NUM_PARTITIONS
     return keys
 

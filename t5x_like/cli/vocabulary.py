@@ -133,8 +133,8 @@ def _table(measures: list[Measures]) -> str:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return "\n".join(
         "  ".join(
-            f"{cell:<{width}}" if place < 2 else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            f"{cell:<{width}}" if index < 2 else f"{cell:>{width}}"
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (head, *rows)
     )

@@ -80,8 +80,8 @@ class HeadEvaluator:
             self._require_numbers(part, scores)
         found = part.rows(*head_predictions(part, self.order.applied(scores), self.spans))
         return [
-            {"task": part.task, "number": each.number, **row, "cut": int(place in part.examples.cut)}
-            for place, (each, row) in enumerate(zip(part.read, found, strict=True))
+            {"task": part.task, "number": each.number, **row, "cut": int(index in part.examples.cut)}
+            for index, (each, row) in enumerate(zip(part.read, found, strict=True))
         ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:

@@ -25,16 +25,16 @@ class ClassOrder(NamedTuple):
     """Order of a head's outputs compared with the task's classes.
 
     Attributes:
-      places: Index of each task class among the head's outputs; ``None`` if both have the same order.
+      indices: Index of each task class among the head's outputs; ``None`` if both have the same order.
       note: Remark for the results; empty if the order needs none.
     """
 
-    places: tuple[int, ...] | None = None
+    indices: tuple[int, ...] | None = None
     note: str = ""
 
     def applied(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return scores [..., C] in the task's class order."""
-        return list(scores) if self.places is None else [row[..., list(self.places)] for row in scores]
+        return list(scores) if self.indices is None else [row[..., list(self.indices)] for row in scores]
 
 
 class HeadPredictor:

@@ -54,18 +54,18 @@ class PerplexityEvaluator:
         numbers, texts = list(self.inputs), list(self.inputs.values())
         model = replace(self.model, params=params)
         measured = _measure_in_order(model, texts, length=self.length, batch_size=self.batch_size)
-        place = 0
+        index = 0
         for costs, _ in measured:
             yield [
                 {
                     "task": self.questions.task,
-                    "number": numbers[place + further],
-                    "text": texts[place + further],
+                    "number": numbers[index + further],
+                    "text": texts[index + further],
                     **cost._asdict(),
                 }
                 for further, cost in enumerate(costs)
             ]
-            place += len(costs)
+            index += len(costs)
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
         """Return the task's entry in ``scores.json``; see ``TaskEvaluator.score``."""
@@ -152,8 +152,8 @@ def _measure_in_order(
     nats, tokens = np.zeros(len(texts)), np.zeros(len(texts), int)
 
     def costs_of(start: int, end: int) -> list[TextCost]:
-        places = range(start, end)
-        return [cost_of(texts[place], float(nats[place]), int(tokens[place])) for place in places]
+        indices = range(start, end)
+        return [cost_of(texts[index], float(nats[index]), int(tokens[index])) for index in indices]
 
     done = 0
     pieces = _windows(model, texts, length=length, stride=stride)

@@ -106,12 +106,12 @@ class Questions:
     @functools.cached_property
     def labeled(self) -> list[int]:
         """Positions of the rows with a known target."""
-        return [place for place, row in enumerate(self.rows) if self.is_labeled(row)]
+        return [index for index, row in enumerate(self.rows) if self.is_labeled(row)]
 
     @functools.cached_property
     def targets(self) -> list[Any]:
         """Postprocessed targets of the labeled rows."""
-        rows = (self.rows[place] for place in self.labeled)
+        rows = (self.rows[index] for index in self.labeled)
         return [self.postprocess_answer(row, row.targets, is_target=True) for row in rows]
 
     @functools.cached_property
@@ -123,7 +123,7 @@ class Questions:
             answers = []
 
         def score_texts(targets: Sequence[Any], texts: Sequence[str]) -> dict[str, float]:
-            rows = (self.rows[place] for place in self.labeled)
+            rows = (self.rows[index] for index in self.labeled)
             predictions = [self.postprocess_answer(row, text) for row, text in zip(rows, texts, strict=True)]
             found = (metric(targets, predictions) for metric in self.metrics)
             return {name: value for scores in found for name, value in scores.items()}

@@ -25,11 +25,11 @@ def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int
     """
     known = questions.labeled
     predictions = [
-        questions.postprocess_answer(questions.rows[place], rows[place]["prediction"]) for place in known
+        questions.postprocess_answer(questions.rows[index], rows[index]["prediction"]) for index in known
     ]
     entry = score(questions.metrics, questions.targets, predictions, resamples=resamples)
     if known:
-        likelihoods = [rows[place].get("log_likelihood") for place in known]
+        likelihoods = [rows[index].get("log_likelihood") for index in known]
         for metric in questions.likelihood_metrics:
             entry["scores"] |= finite_or_none(metric(questions.targets, likelihoods))
         entry["baseline"] = finite_or_none(questions.baseline)

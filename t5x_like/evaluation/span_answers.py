@@ -233,8 +233,10 @@ def n_best_spans(
     found = np.flatnonzero((flat >= least) & (flat > -np.inf))
     best = found[np.argsort(-flat[found], kind="stable")][:size]
     return [
-        Span(place, place + further, float(starts[place]), float(ends[place + further]))
-        for place, further in zip(*(each.tolist() for each in np.divmod(best, pairs.shape[1])), strict=True)
+        Span(position, position + further, float(starts[position]), float(ends[position + further]))
+        for position, further in zip(
+            *(each.tolist() for each in np.divmod(best, pairs.shape[1])), strict=True
+        )
     ]
 
 

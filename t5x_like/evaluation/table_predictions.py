@@ -318,7 +318,7 @@ class _Pieces:
         def refuse_taken(row: RawRow) -> None:
             if taken := [name for name in added if name in row.values]:
                 raise ValueError(
-                    f"{row.place}: the table has a column {taken[0]!r} already; give another prediction_column=NAME"
+                    f"{row.location}: the table has a column {taken[0]!r} already; give another prediction_column=NAME"
                 )
 
         return convert(rows, lambda row: row, check=refuse_taken)

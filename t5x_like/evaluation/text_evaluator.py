@@ -99,11 +99,11 @@ class TextEvaluator:
         Batches hold inputs of similar length and don't depend on interruptions.
         """
         answer_batch = self._rank if self.method == "rank" else self._generate
-        for places in length_batches([len(prompt.ids) for prompt in self._prompts], self.batch_size):
-            rows = [self.questions.rows[place] for place in places]
+        for indices in length_batches([len(prompt.ids) for prompt in self._prompts], self.batch_size):
+            rows = [self.questions.rows[index] for index in indices]
             if all(row.number in answered for row in rows):
                 continue
-            prompts = [self._prompts[place] for place in places]
+            prompts = [self._prompts[index] for index in indices]
             yield [
                 self._record(row, answer | {"cut": prompt.cut, "dropped": prompt.dropped})
                 for row, prompt, answer in zip(

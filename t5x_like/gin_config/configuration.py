@@ -155,10 +155,10 @@ def read(
       defaults: Bindings of macros that come first.
     """
     sources = GinStatements()
-    places = ["", *search_paths, str(shipped_directory("gin").parent)]
+    folders = ["", *search_paths, str(shipped_directory("gin").parent)]
 
     def include(file: str, included_from: tuple[Origin, ...]) -> None:
-        _read_file(file, places, sources, included_from=included_from)
+        _read_file(file, folders, sources, included_from=included_from)
 
     for file in gin_files:
         include(file, ())
@@ -174,18 +174,18 @@ def read(
     return sources
 
 
-def _find_gin_file(name: str, places: Sequence[str]) -> Path | None:
-    """Return the file's path in the first of ``places`` that has it; ``""`` is the working directory."""
-    candidates = [Path(place) / name for place in places]
+def _find_gin_file(name: str, folders: Sequence[str]) -> Path | None:
+    """Return the file's path in the first of ``folders`` that has it; ``""`` is the working directory."""
+    candidates = [Path(folder) / name for folder in folders]
     return next((path for path in candidates if path.is_file()), None)
 
 
 def _read_file(
-    name: str, places: Sequence[str], sources: GinStatements, *, included_from: tuple[Origin, ...]
+    name: str, folders: Sequence[str], sources: GinStatements, *, included_from: tuple[Origin, ...]
 ) -> None:
-    path = _find_gin_file(name, places)
+    path = _find_gin_file(name, folders)
     if path is None:
-        raise _missing_file(name, places, included_from)
+        raise _missing_file(name, folders, included_from)
     shown = _shown(path)
     if shown in [origin.file for origin in included_from]:
         chain = " -> ".join([*(str(origin) for origin in included_from), shown])
@@ -206,15 +206,15 @@ def _read_file(
             case ImportStatement():
                 sources.imports[own_imports].append(statement)
             case IncludeStatement():
-                _read_file(statement.file, places, sources, included_from=(*included_from, statement.origin))
+                _read_file(statement.file, folders, sources, included_from=(*included_from, statement.origin))
 
 
-def _missing_file(name: str, places: Sequence[str], included_from: tuple[Origin, ...]) -> UserError:
-    searched = ", ".join(dict.fromkeys(os.path.abspath(place) for place in places))
+def _missing_file(name: str, folders: Sequence[str], included_from: tuple[Origin, ...]) -> UserError:
+    searched = ", ".join(dict.fromkeys(os.path.abspath(folder) for folder in folders))
     siblings = {
-        str(path.relative_to(place or ".")): path
-        for place in places
-        for path in (Path(place) / name).parent.glob("*.gin")
+        str(path.relative_to(folder or ".")): path
+        for folder in folders
+        for path in (Path(folder) / name).parent.glob("*.gin")
         if path.is_file()
     }
     hint = _row_of_a_table(Path(name).stem, siblings) or nearest(name, siblings)

@@ -195,4 +195,4 @@ def _num_last_inputs(num_rows: int, mesh: Mesh) -> int | None:
 
 
 def _before_end(ids: list[int], end_ids: Sequence[int]) -> list[int]:
-    return ids[: next((place for place, number in enumerate(ids) if number in end_ids), len(ids))]
+    return ids[: next((index for index, number in enumerate(ids) if number in end_ids), len(ids))]

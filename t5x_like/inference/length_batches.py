@@ -80,8 +80,8 @@ def pad_prompts(
     if batch_size is not None:
         mask[:, -1 if on_the_left else 0] = 1
     for row, ids in enumerate(prompts):
-        places = slice(length - len(ids), length) if on_the_left else slice(len(ids))
-        tokens[row, places], mask[row, places] = ids, 1
+        columns = slice(length - len(ids), length) if on_the_left else slice(len(ids))
+        tokens[row, columns], mask[row, columns] = ids, 1
     return tokens, mask
 
 

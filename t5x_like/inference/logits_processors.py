@@ -108,9 +108,9 @@ def _ban_repeated_ngrams(scores: Array, history: Array, end: Array, size: int) -
     """Ban every token that followed the last ``size - 1`` tokens earlier."""
     padded, last = _last_tokens(history, end, size - 1)
     follows = history != NO_TOKEN
-    for place in range(size - 1):
-        same = padded[:, place : place + history.shape[1]] == last[:, place : place + 1]
-        follows &= same & (last[:, place : place + 1] != NO_TOKEN)
+    for index in range(size - 1):
+        same = padded[:, index : index + history.shape[1]] == last[:, index : index + 1]
+        follows &= same & (last[:, index : index + 1] != NO_TOKEN)
     return jnp.where(_marked(scores, history, follows), -jnp.inf, scores)
 
 

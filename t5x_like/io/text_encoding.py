@@ -61,7 +61,7 @@ def text_of(file: str) -> str:
     except UnicodeDecodeError as error:
         # error.start doesn't count a byte-order mark, so it isn't an offset in content.
         before = error.object[: error.start]
-        line, place = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
         raise ValueError(
-            f"{file}:{line}: invalid UTF-8 at byte {place} of the line; {windows_remedy(file)}"
+            f"{file}:{line}: invalid UTF-8 at byte {column} of the line; {windows_remedy(file)}"
         ) from None

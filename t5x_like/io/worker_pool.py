@@ -243,15 +243,15 @@ class _SharingPickler(pickle.Pickler):
         """See ``pickle.Pickler.reducer_override``."""
         if type(obj) is not np.ndarray or obj.nbytes < _SHARED_BYTES:
             return NotImplemented
-        place = self._shared.seek(-self._shared.tell() % _ALIGNMENT, os.SEEK_CUR)
+        offset = self._shared.seek(-self._shared.tell() % _ALIGNMENT, os.SEEK_CUR)
         obj.tofile(self._shared)
-        return _map, (self._shared.fileno(), place, obj.dtype, obj.shape)
+        return _map, (self._shared.fileno(), offset, obj.dtype, obj.shape)
 
 
-def _map(descriptor: int, place: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+def _map(descriptor: int, offset: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     """Map an array of the shared file, which a worker inherits open under the same number."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
-        return np.memmap(file, dtype, mode="r", offset=place, shape=shape)
+        return np.memmap(file, dtype, mode="r", offset=offset, shape=shape)
 
 
 def _pack(value: Any, shared: IO[bytes]) -> bytes:

@@ -95,17 +95,17 @@ def spans_of(
       is_target: True for tokens to predict.
       segment_ids: Number of each token's segment, which no span crosses; None for one segment.
     """
-    places = jnp.broadcast_to(jnp.arange(is_target.shape[1]), is_target.shape)
+    positions = jnp.broadcast_to(jnp.arange(is_target.shape[1]), is_target.shape)
     continues = is_target[:, 1:] & is_target[:, :-1]
     if segment_ids is not None:
         continues &= segment_ids[:, 1:] == segment_ids[:, :-1]
     is_start = is_target & ~jnp.pad(continues, ((0, 0), (1, 0)))
     is_end = is_target & ~jnp.pad(continues, ((0, 0), (0, 1)))
-    starts = jax.lax.cummax(jnp.where(is_start, places, 0), axis=1)
-    ends = jax.lax.cummin(jnp.where(is_end, places, is_target.shape[1] - 1), axis=1, reverse=True)
+    starts = jax.lax.cummax(jnp.where(is_start, positions, 0), axis=1)
+    ends = jax.lax.cummin(jnp.where(is_end, positions, is_target.shape[1] - 1), axis=1, reverse=True)
     return starts, ends
 
 
-def _at(x: Float[Array, "B L D"], places: Int[Array, "B L"]) -> Float[Array, "B L D"]:
-    """Return the vectors at ``places``, clipped to the row."""
-    return jnp.take_along_axis(x, jnp.clip(places, 0, x.shape[1] - 1)[..., None], axis=1)
+def _at(x: Float[Array, "B L D"], positions: Int[Array, "B L"]) -> Float[Array, "B L D"]:
+    """Return the vectors at ``positions``, clipped to the row."""
+    return jnp.take_along_axis(x, jnp.clip(positions, 0, x.shape[1] - 1)[..., None], axis=1)

@@ -50,15 +50,15 @@ class SignHistory:
     """The newest sign of each process, and when it changed by this process's clock.
 
     Args:
-      places: Host and process id of each process, for people.
+      hosts: Host and process id of each process, for people.
       timeout: Seconds without a sign, or behind the others in reading data, after which a process is lost.
       now: The time.
       watched: Numbers of the processes whose signs are seen; all by default.
     """
 
-    def __init__(self, places: Sequence[str], timeout: float, now: float, watched: Sequence[int] = ()):
-        self._places, self._timeout = places, timeout
-        self._signs = dict.fromkeys(watched or range(len(places)), ProcessSign())
+    def __init__(self, hosts: Sequence[str], timeout: float, now: float, watched: Sequence[int] = ()):
+        self._hosts, self._timeout = hosts, timeout
+        self._signs = dict.fromkeys(watched or range(len(hosts)), ProcessSign())
         self._heard = dict.fromkeys(self._signs, now)
         self._behind: dict[int, float] = {}
 
@@ -101,7 +101,7 @@ class SignHistory:
         return None
 
     def _named(self, index: int, fate: str) -> LostProcess:
-        return LostProcess(index, f"process {index} of {len(self._places)} ({self._places[index]}) {fate}")
+        return LostProcess(index, f"process {index} of {len(self._hosts)} ({self._hosts[index]}) {fate}")
 
 
 class ProcessWatch:
@@ -109,7 +109,7 @@ class ProcessWatch:
 
     Args:
       index: Number of this process.
-      places: Host and process id of each process, for people.
+      hosts: Host and process id of each process, for people.
       timeout: Seconds after which a process is lost; see ``SignHistory``.
       exchange: Shows this process's sign to the others and returns signs by number: on process 0 those of all,
         elsewhere that of process 0; ``None`` when the processes have parted. Raises RuntimeError if process 0, which
@@ -119,15 +119,15 @@ class ProcessWatch:
     def __init__(
         self,
         index: int,
-        places: Sequence[str],
+        hosts: Sequence[str],
         timeout: float,
         exchange: Callable[[str], dict[int, str] | None],
     ):
         self._index, self._exchange = index, exchange
         self._interval = min(_SECONDS_BETWEEN_SIGNS, timeout / 10)
         self._sign = ProcessSign()
-        watched = range(len(places)) if index == 0 else (0, index)
-        self._history = SignHistory(places, timeout, time.monotonic(), watched)
+        watched = range(len(hosts)) if index == 0 else (0, index)
+        self._history = SignHistory(hosts, timeout, time.monotonic(), watched)
         self._lock = threading.RLock()
         self._parted = threading.Event()
         # Two threads: the exchange itself may hang if process 0 does.

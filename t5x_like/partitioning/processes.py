@@ -24,7 +24,7 @@ _DEFAULT_SECONDS = {INITIALIZATION_TIMEOUT: 300, HEARTBEAT_TIMEOUT: 45}
 _watch: ProcessWatch | None = None
 
 
-class _Place(NamedTuple):
+class _Process(NamedTuple):
     coordinator: str
     num_processes: int
     index: int
@@ -71,7 +71,7 @@ def end_if_one_of_several(exit_code: int) -> None:
         _watch.fail(exit_code)
 
 
-def _as_cluster_describes() -> _Place:
+def _as_cluster_describes() -> _Process:
     # JAX has no public way to ask without connecting; it takes seconds to import.
     from jax._src.clusters import ClusterEnv
 
@@ -83,10 +83,10 @@ def _as_cluster_describes() -> _Place:
             f"{DISTRIBUTED}=auto, but JAX finds no TPU pod, SLURM job, Open MPI job or Kubernetes job here; "
             f"set {', '.join(_EXPLICIT)} instead"
         )
-    return _Place(coordinator, count, index)
+    return _Process(coordinator, count, index)
 
 
-def _as_described(explicit: dict[str, str]) -> _Place:
+def _as_described(explicit: dict[str, str]) -> _Process:
     missing = [name for name in _EXPLICIT if name not in explicit]
     if missing:
         raise ValueError(
@@ -99,28 +99,28 @@ def _as_described(explicit: dict[str, str]) -> _Place:
     count, index = (_number(name, explicit[name]) for name in (NUM_PROCESSES, PROCESS_ID))
     if index >= count:
         raise ValueError(f"{PROCESS_ID}={index} must lie in 0 … {count - 1}, as {NUM_PROCESSES}={count}")
-    return _Place(explicit[COORDINATOR], count, index)
+    return _Process(explicit[COORDINATOR], count, index)
 
 
-def _connect(place: _Place) -> None:
-    if place.num_processes == 1:
+def _connect(process: _Process) -> None:
+    if process.num_processes == 1:
         return
     initialization, heartbeat = _seconds(INITIALIZATION_TIMEOUT), _seconds(HEARTBEAT_TIMEOUT)
-    places = wait_for_all_processes(place.coordinator, place.num_processes, place.index, initialization)
-    if place.index:  # process 0 speaks for all
+    hosts = wait_for_all_processes(process.coordinator, process.num_processes, process.index, initialization)
+    if process.index:  # process 0 speaks for all
         logging.disable(logging.WARNING)
     import jax  # takes seconds; a run of one process may never need it
 
     jax.distributed.initialize(
-        place.coordinator,
-        num_processes=place.num_processes,
-        process_id=place.index,
+        process.coordinator,
+        num_processes=process.num_processes,
+        process_id=process.index,
         initialization_timeout=initialization,
         # A last resort, later than ours: JAX ends processes with a stack trace.
         heartbeat_timeout_seconds=max(100, 2 * heartbeat),
     )
     global _watch
-    _watch = ProcessWatch(place.index, places, heartbeat, _exchange_signs(place.index))
+    _watch = ProcessWatch(process.index, hosts, heartbeat, _exchange_signs(process.index))
     sys.excepthook = _end_after_error
 
 

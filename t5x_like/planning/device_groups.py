@@ -57,8 +57,8 @@ class MeshShape(NamedTuple):
         Args:
           pairs: Device numbers [N, 2].
         """
-        places = np.stack(np.unravel_index(pairs, self.sizes), axis=-1)
-        differs = np.any(places[:, 0] != places[:, 1], axis=0)
+        coordinates = np.stack(np.unravel_index(pairs, self.sizes), axis=-1)
+        differs = np.any(coordinates[:, 0] != coordinates[:, 1], axis=0)
         return tuple(name for name, moves in zip(self.names, differs.tolist(), strict=True) if moves)
 
 

@@ -95,8 +95,10 @@ def _valid_positions(left: int, kernel: int, out: int, window: dict[str, str]) -
     stride = int(window.get("stride", "1"))
     low = int(window.get("pad", "0_0").split("_")[0])
     left_dilation, kernel_dilation = (int(window.get(f"{side}_dilate", "1")) for side in ("lhs", "rhs"))
-    places = np.arange(out)[:, None] * stride + np.arange(kernel)[None] * kernel_dilation - low
-    inside = (places >= 0) & (places < (left - 1) * left_dilation + 1) & (places % left_dilation == 0)
+    positions = np.arange(out)[:, None] * stride + np.arange(kernel)[None] * kernel_dilation - low
+    inside = (
+        (positions >= 0) & (positions < (left - 1) * left_dilation + 1) & (positions % left_dilation == 0)
+    )
     return int(np.count_nonzero(inside))
 
 

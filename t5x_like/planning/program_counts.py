@@ -336,16 +336,16 @@ class _Counter:
         while waiting:
             value = waiting.pop()
             for user in fused.users[value.name]:
-                place = user.operands.index(value.name)
-                if user.opcode in ("dynamic-slice", "slice", "gather") and place == 0:
+                index = user.operands.index(value.name)
+                if user.opcode in ("dynamic-slice", "slice", "gather") and index == 0:
                     total += user.num_bytes
                 elif user.opcode == "bitcast":
                     waiting.append(user)
                 elif user.opcode == "tuple" or _is_collective(user):
                     continue  # passed on, or sent: that is counted as communication
                 elif user.opcode == "fusion":
-                    total += self._bytes_read(user.called("calls")[0], place)
-                elif user.opcode != "dynamic-update-slice" or place != 0:
+                    total += self._bytes_read(user.called("calls")[0], index)
+                elif user.opcode != "dynamic-update-slice" or index != 0:
                     return whole
         return min(total, whole)
 

@@ -141,17 +141,17 @@ class FrozenRecord:
         return f"{self.start_from}" + ("" if self.step is None else f", step {self.step}")
 
 
-def missing_source(error: Exception, field: str, place: str, *, run: str) -> ValueError:
+def missing_source(error: Exception, field: str, source: str, *, run: str) -> ValueError:
     """Return the error for a file or checkpoint of frozen weights that can't be opened.
 
     Args:
       error: Reason.
       field: Field of ``frozen.json`` that has its path.
-      place: The file or checkpoint, as the message names it.
+      source: The file or checkpoint, as the message names it.
       run: Directory of the run.
     """
     return ValueError(
-        f"{run} was trained on frozen weights, those of {place}, which can't be opened: {sentence(error)} "
+        f"{run} was trained on frozen weights, those of {source}, which can't be opened: {sentence(error)} "
         f"Put them back there, or give the path of a copy as {field} in {run}/{_FILE}"
     )
 
@@ -265,7 +265,7 @@ def _checksum(array: Any) -> jax.Array:
     """Sum the bits of all numbers modulo 2**32, each times an odd number of its own: any change of one shows."""
     width = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
     bits = jax.lax.bitcast_convert_type(array, width).astype(jnp.uint32)
-    place = jnp.zeros(array.shape, jnp.uint32)
+    index = jnp.zeros(array.shape, jnp.uint32)
     for axis, size in enumerate(array.shape):
-        place = place * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, array.shape, axis)
-    return jnp.sum(bits * (2 * place + 1), dtype=jnp.uint32)
+        index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, array.shape, axis)
+    return jnp.sum(bits * (2 * index + 1), dtype=jnp.uint32)

@@ -65,11 +65,15 @@ def order_by_name(classes: Sequence[str], wanted_classes: Sequence[str]) -> tupl
       classes: Class names in the order of the head's outputs.
       wanted_classes: The task's class names in the order of class ids.
     """
-    places = {_plain(name): place for place, name in enumerate(classes)}
+    indices = {_plain(name): index for index, name in enumerate(classes)}
     wanted = [_plain(name) for name in wanted_classes]
-    if len(classes) != len(wanted_classes) or set(places) != set(wanted) or len(places) < len(wanted_classes):
+    if (
+        len(classes) != len(wanted_classes)
+        or set(indices) != set(wanted)
+        or len(indices) < len(wanted_classes)
+    ):
         return None
-    return tuple(places[name] for name in wanted)
+    return tuple(indices[name] for name in wanted)
 
 
 def _plain(name: str) -> str:

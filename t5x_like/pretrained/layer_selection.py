@@ -132,21 +132,19 @@ def _moves(
         # Fresh weights may depend on the number of layers.
         if replace(of_student, init=of_teacher.init) != of_teacher:
             period = teacher.layer_pattern.period
-            example = [place for place in range(len(teacher.blocks)) if place % (2 * period) < period][
-                :_SHOWN
-            ]
+            example = [row for row in range(len(teacher.blocks)) if row % (2 * period) < period][:_SHOWN]
             raise ValueError(
                 f"layer {layer} of the {name} would be layer {number} of the student, which is of another kind "
                 f"(attention window or experts); kinds repeat every {period} layers, so keep whole groups, such as "
                 f"{','.join(map(str, example))}"
             )
-    places = {
-        layer: (f"{name}/layers/{slot}/", place)
+    slots = {
+        layer: (f"{name}/layers/{slot}/", row)
         for slot, layers in enumerate(teacher.layer_pattern.slots)
-        for place, layer in enumerate(layers)
+        for row, layer in enumerate(layers)
     }
     return {
-        f"{name}/layers/{slot}/": [places[chosen[number]] for number in numbers]
+        f"{name}/layers/{slot}/": [slots[chosen[number]] for number in numbers]
         for slot, numbers in enumerate(student.layer_pattern.slots)
     }
 
@@ -168,6 +166,6 @@ def _gathered(layers: list[tuple[Any, int]]) -> LazyArray:
 
     def read(index: Index) -> np.ndarray:
         arrays = {id(leaf): np.asarray(leaf) for leaf, _ in layers}
-        return np.stack([arrays[id(leaf)][place] for leaf, place in layers])[index]
+        return np.stack([arrays[id(leaf)][row] for leaf, row in layers])[index]
 
     return LazyArray((len(layers), *layers[0][0].shape[1:]), read)

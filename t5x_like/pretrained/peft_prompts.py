@@ -99,9 +99,9 @@ def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
     config, params = with_empty_adapter(model.config, prefix)
     vectors = embeddings.reshape(length, -1, 2, stack.width)
     for path, layers in stack.slots.items():
-        for place, layer in enumerate(layers):
-            params[f"{path}/prefix/keys"][place] = stack.rotated(vectors[:, layer, 0], layer, -length)
-            params[f"{path}/prefix/values"][place] = vectors[:, layer, 1]
+        for index, layer in enumerate(layers):
+            params[f"{path}/prefix/keys"][index] = stack.rotated(vectors[:, layer, 0], layer, -length)
+            params[f"{path}/prefix/values"][index] = vectors[:, layer, 1]
     return config, params
 
 
@@ -128,8 +128,8 @@ def write_prefix(
     for path, layers in stack.slots.items():
         start = f"{path}/prefix/"
         own = {name.removeprefix(start): array for name, array in flat.items() if name.startswith(start)}
-        for place, layer in enumerate(layers):
-            keys, values = _keys_values({name: array[place] for name, array in own.items()})
+        for index, layer in enumerate(layers):
+            keys, values = _keys_values({name: array[index] for name, array in own.items()})
             vectors[:, layer, 0] = stack.rotated(keys, layer, prefix.length)
             vectors[:, layer, 1] = values
     return {

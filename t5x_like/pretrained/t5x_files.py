@@ -172,12 +172,12 @@ def _array(leaf: Any, name: str, folder: epath.Path) -> _Array:
     return _Array(array.shape, lambda layer: array if layer is None else array.take(layer, _LAYER_AXIS))
 
 
-def _stored(place: Any, name: str, folder: epath.Path) -> _Array:
+def _stored(location: Any, name: str, folder: epath.Path) -> _Array:
     """Only the folder's name is taken from the checkpoint: neither drivers nor paths to elsewhere."""
-    plain = place.rstrip("/") if fits(place, str) else ""
+    plain = location.rstrip("/") if fits(location, str) else ""
     if not plain or plain in (".", "..") or set(plain) & {"/", "\\", "\0"}:
         raise ValueError(
-            f"{folder / 'checkpoint'}: {name} is said to be in {place!r}; weights lie in folders next to it"
+            f"{folder / 'checkpoint'}: {name} is said to be in {location!r}; weights lie in folders next to it"
         )
     path = folder / plain
     with _naming(path):

@@ -78,7 +78,7 @@ class FineTunedModel:
         needed = self.kind.columns.texts
         if isinstance(texts, str | os.PathLike):
             table = self._table(os.fspath(texts), needed, columns)
-            read = [RawRow(dict.fromkeys(needed, "") | row.cells, row.place) for row in table.rows]
+            read = [RawRow(dict.fromkeys(needed, "") | row.cells, row.location) for row in table.rows]
             rows = [*table.bad_rows, *read]
         else:
             _refuse_columns(columns)
@@ -111,7 +111,8 @@ class FineTunedModel:
         rows, unusable = read_rows_of(self.kind, table.rows)
         if labels := getattr(definition, "labels", ()):
             unusable += [
-                f"{row.place}: {self.kind.columns.label!r} has {label!r}, which is not in training: {', '.join(labels)}"
+                f"{row.location}: {self.kind.columns.label!r} has {label!r}, which is not in training: "
+                f"{', '.join(labels)}"
                 for row in rows
                 if (label := next((each for each in row.strata if each not in labels), None)) is not None
             ]
@@ -142,14 +143,14 @@ class FineTunedModel:
             table.column(column, "column of data")
         return table
 
-    def _row(self, row: Any, place: str) -> RawRow:
+    def _row(self, row: Any, location: str) -> RawRow:
         if isinstance(row, Mapping):
-            return RawRow(row, place)
+            return RawRow(row, location)
         columns = self.kind.columns.texts
         if isinstance(row, str) and len(columns) == 1:
-            return RawRow({columns[0]: row}, place)
+            return RawRow({columns[0]: row}, location)
         raise UserError(
-            f"{place} is {type(row).__name__}, and the model reads {', '.join(map(repr, columns))}",
+            f"{location} is {type(row).__name__}, and the model reads {', '.join(map(repr, columns))}",
             hint=f"give a {'text or a ' * (len(columns) == 1)}dictionary with the cells by column",
         )
 

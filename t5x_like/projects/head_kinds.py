@@ -79,7 +79,7 @@ class Tagging(TaskKind):
         cells = {self.columns.texts[0]: " ".join(words), self.columns.label: " ".join(tags)}
         group = str(row.cells.get(self.columns.group, "")) if self.columns.group is not None else ""
         return ProjectRow(
-            cells, (" ".join(words),), " ".join(tags), tuple(dict.fromkeys(tags)), group, row.place
+            cells, (" ".join(words),), " ".join(tags), tuple(dict.fromkeys(tags)), group, row.location
         )
 
     def _answer(self, row: TableRow) -> str:

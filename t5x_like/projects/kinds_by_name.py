@@ -33,5 +33,5 @@ def read_rows_of(kind: TaskKind, rows: Sequence[TableRow]) -> tuple[list[Project
         try:
             usable.append(kind.read(row))
         except ValueError as error:
-            reasons.append(f"{row.place}: {error}")
+            reasons.append(f"{row.location}: {error}")
     return usable, reasons

@@ -18,7 +18,7 @@ class ProjectRow(NamedTuple):
       answer: Label in one text, which rows with the same texts should share.
       strata: Labels whose shares both splits keep; empty if labels are open.
       group: Group that one split keeps together; empty without groups.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
     """
 
     cells: dict[str, Any]
@@ -26,7 +26,7 @@ class ProjectRow(NamedTuple):
     answer: str
     strata: tuple[str, ...]
     group: str
-    place: str
+    location: str
 
     @property
     def key(self) -> str:
@@ -73,12 +73,12 @@ def find_repetitions(rows: Sequence[ProjectRow]) -> Repetitions:
         num_duplicates += len(same) - len(first_with)
         if len(same) > len(first_with) and len(duplicates) < _MAX_EXAMPLES:
             common = Counter(row.answer for row in same).most_common(1)[0][0]
-            places = [row.place for row in same if row.answer == common]
-            duplicates.append(f"{shown(same[0].texts[0])} ({listed(places)})")
+            locations = [row.location for row in same if row.answer == common]
+            duplicates.append(f"{shown(same[0].texts[0])} ({listed(locations)})")
         if len(first_with) > 1:
             num_contradictions += 1
             if len(contradictions) < _MAX_EXAMPLES:
-                labels = [f"{shown(answer)} in {row.place}" for answer, row in first_with.items()]
+                labels = [f"{shown(answer)} in {row.location}" for answer, row in first_with.items()]
                 contradictions.append(f"{shown(same[0].texts[0])}: {listed(sorted(labels))}")
     return Repetitions(
         num_duplicates=num_duplicates,

@@ -18,11 +18,11 @@ class TableRow(NamedTuple):
 
     Attributes:
       cells: Text, list or record by column; missing cells are left out.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
     """
 
     cells: dict[str, Any]
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
             description += "" if delimiter == "," else f" separated by {delimiter!r}"
         cells = first_record(path, format, delimiter=delimiter)
         if columns or not ({*named} & {*cells} or _first_line_names_columns(path, format, options)):
-            numbered = tuple(f"column_{place}" for place in range(1, len(cells) + 1))
+            numbered = tuple(f"column_{index}" for index in range(1, len(cells) + 1))
             options["columns"] = tuple(columns) or numbered
             description += " without names of columns"
             has_names = bool(columns)
@@ -64,7 +64,7 @@ def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] =
                     hint="give columns a name for each cell",
                 )
     good_rows, bad_rows = partition(read_rows(path, format, **options))
-    rows = [TableRow(_filled(row.cells), row.place) for row in good_rows]
+    rows = [TableRow(_filled(row.cells), row.location) for row in good_rows]
     bad_rows = _damaged(bad_rows, [" ".join(map(str, row.cells.values())) for row in rows])
     if not rows:
         reason = str(bad_rows[0]) if bad_rows else f"{file}: there are names of columns and no row"
@@ -102,7 +102,7 @@ def _damaged(bad_rows: Sequence[BadRow], texts: Sequence[str]) -> list[BadRow]:
 def _plain_text(file: str, path: str) -> UserTable:
     """Return lines of text as a table with one column."""
     documents, bad_rows = partition(read_documents(path, separator="line", column="text"))
-    rows = [TableRow({"text": document.text}, document.place) for document in documents]
+    rows = [TableRow({"text": document.text}, document.location) for document in documents]
     return UserTable(
         file=file,
         description="plain text",

@@ -80,7 +80,7 @@ class TaskKind(ABC):
         cells: dict[str, Any] = dict(zip(self.columns.texts, texts, strict=True))
         if self.columns.label:
             cells[self.columns.label] = answer
-        return ProjectRow(cells, texts, str(answer), self._strata(answer), str(group), row.place)
+        return ProjectRow(cells, texts, str(answer), self._strata(answer), str(group), row.location)
 
     @abstractmethod
     def _answer(self, row: TableRow) -> Any:

@@ -199,8 +199,8 @@ def _languages(manifest: Manifest) -> list[Bar]:
 def _fates(manifest: Manifest, samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return sample pages by fate: kept pages first, then in the order of the steps."""
     totals = {
-        (place, reason): count
-        for place, step in enumerate(manifest["steps"], start=1)
+        (position, reason): count
+        for position, step in enumerate(manifest["steps"], start=1)
         for reason, count in step["dropped"].items()
     }
     last = len(manifest["steps"]) + 1
@@ -208,17 +208,17 @@ def _fates(manifest: Manifest, samples: Iterable[Mapping[str, Any]]) -> list[dic
     fates: dict[tuple[int, str, str], list[Mapping[str, Any]]] = {}
     for sample in samples:
         fates.setdefault((sample["number"], sample["step"], sample["fate"]), []).append(sample)
-    last = max((place for place, _, _ in fates), default=0)
+    last = max((position for position, _, _ in fates), default=0)
     ordered = sorted(fates.items(), key=lambda item: (item[0][2] != "kept" or item[0][0] != last, *item[0]))
     return [
         {
             "kept": fate == "kept",
             "title": "Kept" if fate == "kept" else f"{step}: {reason_in_words(fate)}",
-            "total": totals.get((place, fate), len(rows)),
+            "total": totals.get((position, fate), len(rows)),
             "is_masked": "badword" in fate,
             "pages": [_sample(row, is_masked="badword" in fate) for row in rows],
         }
-        for (place, step, fate), rows in ordered
+        for (position, step, fate), rows in ordered
     ]
 
 
@@ -236,8 +236,8 @@ def _length_facts(manifest: Manifest) -> dict[str, str]:
     kept = sum(split["chars"] for split in splits), sum(split["pages"] for split in splits)
     read = manifest["input"]["chars"], manifest["input"]["pages"]
     return {
-        f"characters a page, {place}": f"{chars / pages:,.0f}" if pages else "–"
-        for place, (chars, pages) in (("as read", read), ("in the corpus", kept))
+        f"characters a page, {stage}": f"{chars / pages:,.0f}" if pages else "–"
+        for stage, (chars, pages) in (("as read", read), ("in the corpus", kept))
     }
 
 

@@ -210,7 +210,7 @@ class ServedModel:
 
     def _to_end(self, row: list[int]) -> list[int]:
         """Return the ids up to the end of text, that included."""
-        ends = [place for place, number in enumerate(row) if number in self._end_ids]
+        ends = [index for index, number in enumerate(row) if number in self._end_ids]
         return row[: ends[0] + 1] if ends else row
 
     def _completion(
@@ -218,7 +218,7 @@ class ServedModel:
     ) -> Completion:
         has_ended = bool(new) and new[-1] in self._end_ids
         text = self._new_text(prompt, new)
-        cuts = [place for stop in fields["stop"] or () if stop and (place := text.find(stop)) >= 0]
+        cuts = [index for stop in fields["stop"] or () if stop and (index := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         shown = prompt[num_special:] if fields["echo"] else []
         before = self._text(shown)
@@ -293,7 +293,7 @@ class ServedModel:
         self, ids: list[int], entries: Sequence[_TokenLogProbs | None], *, end: int | None
     ) -> dict[str, Any]:
         """Return the lists of OpenAI's form, of tokens that begin before ``end`` in the text."""
-        offsets = [len(self._text(ids[:place])) for place in range(len(ids))]
+        offsets = [len(self._text(ids[:index])) for index in range(len(ids))]
         count = sum(offset < end for offset in offsets) if end is not None else len(ids)
         return {
             "tokens": [self._piece(number) for number in ids[:count]],

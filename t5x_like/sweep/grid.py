@@ -142,7 +142,7 @@ def split(text: str, separator: str) -> list[str]:
       separator: One character.
     """
     parts, start, waiting, quote = [], 0, [], ""
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         if quote:
             quote = "" if character == quote else quote
         elif character in "'\"":
@@ -152,8 +152,8 @@ def split(text: str, separator: str) -> list[str]:
         elif waiting and character == waiting[-1]:
             waiting.pop()
         elif character == separator and not waiting:
-            parts.append(text[start:place].strip())
-            start = place + 1
+            parts.append(text[start:index].strip())
+            start = index + 1
     return [*parts, text[start:].strip()]
 
 

@@ -102,7 +102,7 @@ def test_the_loop_notices_a_missing_trait(mutated, monkeypatch):
         if mutated == "place":  # the last come, first served
             routes = assign_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
             choices = jnp.where(routes.choices < 24, 22 - routes.choices // 2 * 2 + routes.choices % 2, 24)
-            return mixture_of_experts.Routes(routes.places[:, ::-1], choices, gates)
+            return mixture_of_experts.Routes(routes.slots[:, ::-1], choices, gates)
         return assign_places(chosen, gates, real, **sizes)
 
     monkeypatch.setattr(mixture_of_experts, "assign_places", mutant)

@@ -228,17 +228,17 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         num_constant = 0 if pieces.num_trained is None else max(num_pieces - pieces.num_trained, 0)
         segment_ids = jnp.ones_like(tokens) if segment_ids is None else segment_ids
         # All rows end with the last piece, so that the same pieces are trained in each.
-        places = jnp.arange(num_tokens)[None]
-        num_after = num_tokens - 1 - jnp.max(jnp.where(segment_ids > 0, places, 0), axis=1, keepdims=True)
+        indices = jnp.arange(num_tokens)[None]
+        num_after = num_tokens - 1 - jnp.max(jnp.where(segment_ids > 0, indices, 0), axis=1, keepdims=True)
 
         def cut(rows: Int[Array, "B L"]) -> Int[Array, "N B P"]:
-            rows = jnp.take_along_axis(rows, (places - num_after) % num_tokens, axis=1)
+            rows = jnp.take_along_axis(rows, (indices - num_after) % num_tokens, axis=1)
             rows = jnp.pad(rows, ((0, 0), (num_pieces * pieces.length - num_tokens, 0)))
             return jnp.swapaxes(rows.reshape(num_rows, num_pieces, pieces.length), 0, 1)
 
         def join(parts: Float[Array, "N B P W"]) -> Float[Array, "B L W"]:
             rows = jnp.swapaxes(parts, 0, 1).reshape(num_rows, -1, parts.shape[-1])[:, -num_tokens:]
-            return jnp.take_along_axis(rows, ((places + num_after) % num_tokens)[..., None], axis=1)
+            return jnp.take_along_axis(rows, ((indices + num_after) % num_tokens)[..., None], axis=1)
 
         def reading_with(model: "RNNLanguageModel") -> Any:
             def read(states: RNNCache, piece: Any) -> tuple[RNNCache, Any]:

@@ -186,24 +186,24 @@ def adagrad_step(
       weights: Weight of each entry in the loss.
       rate: Learning rate.
     """
-    places = GloveTables(words, contexts, words, contexts)
+    rows = GloveTables(words, contexts, words, contexts)
 
     def total(w: Array, c: Array, b: Array, d: Array) -> Array:
         return jnp.sum(_glove_loss(w, c, b, d, counts, weights))
 
-    gathered = [table[place] for table, place in zip(tables, places, strict=True)]
+    gathered = [table[row] for table, row in zip(tables, rows, strict=True)]
     loss, gradients = jax.value_and_grad(total, argnums=(0, 1, 2, 3))(*gathered)
     # An optimizer of optax would update all rows in each step; a batch has a few of them.
     squares = GloveTables(
         *(
-            square.at[place].add(gradient**2)
-            for square, place, gradient in zip(squares, places, gradients, strict=True)
+            square.at[row].add(gradient**2)
+            for square, row, gradient in zip(squares, rows, gradients, strict=True)
         )
     )
     tables = GloveTables(
         *(
-            table.at[place].add(-rate * gradient / jnp.sqrt(square[place]))
-            for table, square, place, gradient in zip(tables, squares, places, gradients, strict=True)
+            table.at[row].add(-rate * gradient / jnp.sqrt(square[row]))
+            for table, square, row, gradient in zip(tables, squares, rows, gradients, strict=True)
         )
     )
     return tables, squares, loss

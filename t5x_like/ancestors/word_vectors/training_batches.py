@@ -36,12 +36,12 @@ def stacked_batches(
     group = STEPS_AT_ONCE * batch_size
     for start in range(0, len(order), group):
         chosen = order[start : start + group]
-        places = np.resize(chosen, group)
+        indices = np.resize(chosen, group)
         is_real = np.arange(group) < len(chosen)
         shape = STEPS_AT_ONCE, batch_size
         yield (
             start / len(order),
-            tuple(column[places].reshape(shape) for column in columns),
+            tuple(column[indices].reshape(shape) for column in columns),
             is_real.reshape(shape),
         )
 

@@ -218,11 +218,11 @@ def _refuse_not_finite(name: str, words: list[bytes], table: np.ndarray, *, firs
     wrong = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(wrong):
         row = int(wrong[0])
-        place = (
+        location = (
             f"{name}: vector {row + 1:,}" if first_line is None else f"{name}:{first_line + row}: the vector"
         )
         more = f", and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
-        raise ValueError(f"{place} of {_shown(words[row])} has NaN or an infinite number{more}")
+        raise ValueError(f"{location} of {_shown(words[row])} has NaN or an infinite number{more}")
 
 
 def _decoded(name: str, words: Iterable[bytes]) -> list[str]:

@@ -14,7 +14,7 @@ from t5x_like.corpora.building.blocks import BlockWriter
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.intermediate_pages import PageVersion, pack_versions
 from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
-from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
+from t5x_like.corpora.duplicates.duplicate_rule import PagePosition
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
@@ -111,7 +111,7 @@ class _Cleaner:
         outcome = apply_rules(self._after, outcome.page)
         # Of versions that are dropped the next stage samples some: which ones depends on all files.
         text = outcome.page.text if outcome.dropped is None else outcome.page.text[:SAMPLE_CHARS]
-        version = PageVersion.of(PagePlace(digest, self._source, record), text_digest, outcome, text)
+        version = PageVersion.of(PagePosition(digest, self._source, record), text_digest, outcome, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
         self.waiting_chars += len(text) + 200  # also counts the memory of tombstones
 

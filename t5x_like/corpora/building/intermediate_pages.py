@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
 from t5x_like.corpora.building.tally import RuleOutcome
-from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
+from t5x_like.corpora.duplicates.duplicate_rule import PagePosition
 from t5x_like.corpora.pages.crawled_page import Page
 
 _MARSHAL = 2
@@ -49,9 +49,9 @@ class PageVersion(NamedTuple):
     seen: tuple[tuple[int, str, int], ...]
 
     @property
-    def place(self) -> PagePlace:
+    def position(self) -> PagePosition:
         """Position of the page in the input."""
-        return PagePlace(self.url_digest, self.source, self.record)
+        return PagePosition(self.url_digest, self.source, self.record)
 
     @property
     def page(self) -> Page:
@@ -61,25 +61,25 @@ class PageVersion(NamedTuple):
         )
 
     @classmethod
-    def of(cls, place: PagePlace, text_digest: bytes, outcome: RuleOutcome, text: str) -> "PageVersion":
+    def of(cls, position: PagePosition, text_digest: bytes, outcome: RuleOutcome, text: str) -> "PageVersion":
         """Make the version of a page from the outcome of the first rules.
 
         Args:
-          place: Position of the page in the input.
+          position: Position of the page in the input.
           text_digest: MD5 digest of the text as it was read.
           outcome: Outcome of the rules.
           text: Text to keep.
         """
         page = outcome.page
         return cls(
-            url_digest=place.url_digest,
+            url_digest=position.url_digest,
             timestamp=page.timestamp,
             text_digest=text_digest,
             url=page.url,
             content_type=page.content_type,
             content_length=page.content_length,
-            source=place.source,
-            record=place.record,
+            source=position.source,
+            record=position.record,
             text=text,
             language=page.language,
             dropped=outcome.dropped,
@@ -90,7 +90,7 @@ class PageVersion(NamedTuple):
 class RemainingPage(NamedTuple):
     """A page that no step has dropped yet, and its position in the input."""
 
-    place: PagePlace
+    position: PagePosition
     page: Page
 
 
@@ -112,8 +112,8 @@ def write_remaining_pages(writer: BlockWriter, pages: Iterable[RemainingPage]) -
       pages: Pages with their positions.
     """
     rows, chars = [], 0
-    for place, page in pages:
-        rows.append((*place, *page))
+    for position, page in pages:
+        rows.append((*position, *page))
         chars += len(page.text)
         if chars >= _BLOCK_CHARS:
             writer.write(0, marshal.dumps(rows, _MARSHAL))
@@ -126,4 +126,4 @@ def read_remaining_pages(path: str) -> Iterator[RemainingPage]:
     """Yield the pages that ``write_remaining_pages`` wrote."""
     for content in read_blocks(path, 0):
         for row in marshal.loads(content):
-            yield RemainingPage(PagePlace(*row[:3]), Page(*row[3:]))
+            yield RemainingPage(PagePosition(*row[:3]), Page(*row[3:]))

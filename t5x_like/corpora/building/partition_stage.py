@@ -43,7 +43,7 @@ def compute_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, Any]:
     def pages() -> Iterator[RemainingPage]:
         for index, remaining in enumerate(remaining_pages(plan, partition, step, tally)):
             try:
-                computed = rule.keys(remaining.page, remaining.place)
+                computed = rule.keys(remaining.page, remaining.position)
             except Exception as error:
                 raise rule_failed(rule.NAME, remaining.page, error) from error
             computed["partition"], computed["page"] = partition, index
@@ -80,9 +80,11 @@ def remaining_pages(plan: BuildPlan, partition: int, step: int, tally: Tally) ->
             tally.see(outcome.seen)
         tally.count(numbers, outcome.dropped)
         if outcome.dropped is None:
-            yield RemainingPage(remaining.place, outcome.page)
+            yield RemainingPage(remaining.position, outcome.page)
         else:
-            tally.sample(outcome.dropped, remaining.place.url_digest, remaining.page.url, outcome.page.text)
+            tally.sample(
+                outcome.dropped, remaining.position.url_digest, remaining.page.url, outcome.page.text
+            )
 
 
 def _after_removal(
@@ -120,7 +122,7 @@ def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Remaining
     unique = plan.recipe.unique_urls
     if unique is None:
         for version in versions:
-            yield RemainingPage(version.place, version.page)
+            yield RemainingPage(version.position, version.page)
         return
     rules = plan.recipe.page_rules(unique + 1, cleaning_stage.first_duplicate_rule(plan))
     numbers = [unique, *(number for number, _ in rules)]
@@ -133,6 +135,6 @@ def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Remaining
         tally.see(newest.seen)
         tally.count(numbers, newest.dropped)
         if newest.dropped is None:
-            yield RemainingPage(newest.place, newest.page)
+            yield RemainingPage(newest.position, newest.page)
         else:
             tally.sample(newest.dropped, newest.url_digest, newest.url, newest.text)

@@ -31,8 +31,8 @@ def write_shard(plan: BuildPlan, number: int) -> dict[str, Any]:
         nonlocal chars
         for index, partition in enumerate(shard.partitions):
             report((STAGE, number, index / len(shard.partitions)))
-            for place, page in remaining_pages(plan, partition, end, tally):
-                tally.sample((end, KEPT), place.url_digest, page.url, page.text)
+            for position, page in remaining_pages(plan, partition, end, tally):
+                tally.sample((end, KEPT), position.url_digest, page.url, page.text)
                 languages[page.language or ""] += 1
                 lengths[len(page.text).bit_length()] += 1
                 chars += len(page.text)

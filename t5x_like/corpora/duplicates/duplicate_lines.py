@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from t5x_like.corpora.duplicates.duplicate_rule import (
-    PagePlace,
+    PagePosition,
     all_but_first,
     digest,
     make_keys,
@@ -38,7 +38,7 @@ class DuplicateLines:
 
     min_sentences: int = 3
 
-    def keys(self, page: Page, place: PagePlace) -> np.ndarray:  # noqa: ARG002
+    def keys(self, page: Page, position: PagePosition) -> np.ndarray:  # noqa: ARG002
         """Return ``KEY`` [number of lines]."""
         return make_keys(map(_line_digest, page.text.split("\n")), rank=rank_from_digest(digest(page.url)))
 

@@ -25,7 +25,7 @@ KEY = np.dtype(
 )
 
 
-class PagePlace(NamedTuple):
+class PagePosition(NamedTuple):
     """Position of a page in the input.
 
     Attributes:
@@ -53,12 +53,12 @@ class DuplicateRule(Protocol):
     VERSION: ClassVar[int]
     BY_HASH_ALONE: ClassVar[bool]
 
-    def keys(self, page: Page, place: PagePlace) -> np.ndarray:
+    def keys(self, page: Page, position: PagePosition) -> np.ndarray:
         """Return one key for each part of a page that may occur elsewhere.
 
         Args:
           page: The page.
-          place: Its position in the input.
+          position: Its position in the input.
 
         Returns:
           ``KEY`` [number of parts] with hash, rank and part; the caller sets ``partition`` and ``page``.

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, all_but_first, digest, make_keys
+from t5x_like.corpora.duplicates.duplicate_rule import PagePosition, all_but_first, digest, make_keys
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
@@ -49,12 +49,12 @@ class DuplicateSpans:
                 f"DuplicateSpans.num_sentences is {self.num_sentences}; a span has 1 or more, in T5's paper 3"
             )
 
-    def keys(self, page: Page, place: PagePlace) -> np.ndarray:
+    def keys(self, page: Page, position: PagePosition) -> np.ndarray:
         """Return ``KEY`` [number of sentences + 1 - ``num_sentences``], or [0] for a shorter document."""
         sentences = [normalize_sentence(sentence) for sentence in self._sentences(page.text)]
         starts = range(len(sentences) + 1 - self.num_sentences)
         spans = [" ".join(sentences[start : start + self.num_sentences]) for start in starts]
-        keys = make_keys(map(digest, spans), rank=(place.source, place.record))
+        keys = make_keys(map(digest, spans), rank=(position.source, position.record))
         return keys[np.array([bool(span.strip()) for span in spans], bool)]
 
     def match(self, keys: np.ndarray) -> np.ndarray:

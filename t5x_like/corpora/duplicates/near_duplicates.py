@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, make_keys, rank_from_digest, shared_keys
+from t5x_like.corpora.duplicates.duplicate_rule import PagePosition, make_keys, rank_from_digest, shared_keys
 from t5x_like.corpora.duplicates.min_hash import band_digests, shingles, signature
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
@@ -52,13 +52,13 @@ class NearDuplicates:
         """Return the probability that two pages with this Jaccard similarity match."""
         return 1.0 - (1.0 - similarity**self.rows) ** self.bands
 
-    def keys(self, page: Page, place: PagePlace) -> np.ndarray:
+    def keys(self, page: Page, position: PagePosition) -> np.ndarray:
         """Return ``KEY`` [bands], or [0] for a page without words."""
         ngrams = shingles(page.text, self.ngram)
         if not len(ngrams):
             return make_keys((), rank=(0, 0))
         numbers = signature(ngrams, self.bands * self.rows, self.seed)
-        return make_keys(band_digests(numbers, self.bands), rank=rank_from_digest(place.url_digest))
+        return make_keys(band_digests(numbers, self.bands), rank=rank_from_digest(position.url_digest))
 
     def match(self, keys: np.ndarray) -> np.ndarray:
         """Return ``KEY`` [shared bands]."""

@@ -27,9 +27,9 @@ class LocatedPage(NamedTuple):
     """A page and its position.
 
     Attributes:
-      place: Offset of its record in the decompressed file (WET, WARC), or its line or row, from 1.
+      position: Offset of its record in the decompressed file (WET, WARC), or its line or row, from 1.
       page: The page.
     """
 
-    place: int
+    position: int
     page: Page

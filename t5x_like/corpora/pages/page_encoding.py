@@ -120,19 +120,19 @@ def num_replaced(text: str, body: bytes, encoding: str) -> int:
     return text.count("\ufffd") - own
 
 
-def log_replaced(log: FileLog, place: int, text: str, body: bytes, encoding: str) -> None:
+def log_replaced(log: FileLog, position: int, text: str, body: bytes, encoding: str) -> None:
     """Count and report the characters that replace invalid bytes in the text of ``decode_body``.
 
     Args:
       log: Log of the file.
-      place: Position of the page in the file.
+      position: Position of the page in the file.
       text: The decoded text.
       body: The bytes.
       encoding: Their encoding.
     """
     if replaced := num_replaced(text, body, encoding):
         log.count("replaced_characters", replaced)
-        log.notice("invalid_characters", place, f"{replaced} characters are not valid {encoding}")
+        log.notice("invalid_characters", position, f"{replaced} characters are not valid {encoding}")
 
 
 def _known(label: str) -> str | None:

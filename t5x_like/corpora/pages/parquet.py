@@ -30,25 +30,25 @@ def read_parquet(
 
     log.count("parquet-file")
     rows = _rows(stream, log, fields, limits)
-    place = 0
+    position = 0
     while True:
         try:
             row = next(rows, None)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).partition("\n")[0][:300]
-            log.damage("corrupt", place + 1, f"not a parquet file that can be read: {reason}")
+            log.damage("corrupt", position + 1, f"not a parquet file that can be read: {reason}")
             return
         if row is None:
             return
-        place += 1
+        position += 1
         text = row.get(fields.text)
         if isinstance(text, str) and len(text) > max_page_bytes:
-            log.damage("too_long", place, f"longer than the {max_page_bytes:,} of max_page_bytes")
+            log.damage("too_long", position, f"longer than the {max_page_bytes:,} of max_page_bytes")
             continue
-        page = page_of(row, place, fields, log)
+        page = page_of(row, position, fields, log)
         if page is not None:
             log.count("passed")
-            yield LocatedPage(place, page)
+            yield LocatedPage(position, page)
 
 
 def _rows(

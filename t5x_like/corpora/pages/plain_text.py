@@ -43,13 +43,13 @@ def read_lines(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) ->
         yield from _page(line, number, log)
 
 
-def _page(content: bytes, place: int, log: FileLog) -> Iterator[LocatedPage]:
-    if place == 1:
+def _page(content: bytes, position: int, log: FileLog) -> Iterator[LocatedPage]:
+    if position == 1:
         content = content.removeprefix(codecs.BOM_UTF8)
-    text = log.decode(content, place)
-    if log.has_content(text, place):
+    text = log.decode(content, position)
+    if log.has_content(text, position):
         log.count("passed")
-        yield LocatedPage(place, Page(placeholder_url(log.file, place), text))
+        yield LocatedPage(position, Page(placeholder_url(log.file, position), text))
 
 
 def content_of_page(

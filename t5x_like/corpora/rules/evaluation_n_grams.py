@@ -79,9 +79,9 @@ class EvaluationNGrams:
             candidates = np.flatnonzero(num_unknown[size:] == num_unknown[:-size])
             wanted = _grams(numbers, size)[candidates]
             left, right = np.searchsorted(grams, wanted, "left"), np.searchsorted(grams, wanted, "right")
-            for place in np.flatnonzero(left < right):
-                of = sets[left[place] : right[place]]
-                found += [Hit(int(candidates[place]), size, self.sets[index]) for index in of]
+            for position in np.flatnonzero(left < right):
+                of = sets[left[position] : right[position]]
+                found += [Hit(int(candidates[position]), size, self.sets[index]) for index in of]
         return found
 
     def fingerprint(self) -> str:

@@ -80,49 +80,49 @@ def _pages(stream: IO[bytes], file: str, reading: PageReaderConfig, kind: Kind) 
 
 def _rows(chunks: Iterable[Chunk], file: str, reading: PageReaderConfig) -> Iterator[PageToExplain]:
     for number, line in split_lines(chunks, max_bytes=reading.max_page_bytes):
-        place = f"{file}, line {number}"
+        location = f"{file}, line {number}"
         try:
-            text = _text(_whole(line, place), place)
+            text = _text(_whole(line, location), location)
             if text.strip():
-                yield _page_of(_object(text, place), place, reading.fields)
+                yield _page_of(_object(text, location), location, reading.fields)
         except ValueError as error:
-            yield PageToExplain(place, None, Page("", ""), str(error))
+            yield PageToExplain(location, None, Page("", ""), str(error))
 
 
-def _page_of(row: dict[str, Any], place: str, fields: Fields) -> PageToExplain:
+def _page_of(row: dict[str, Any], location: str, fields: Fields) -> PageToExplain:
     values = {name: row.get(name) for name in fields.names}
     url = values[fields.url] if isinstance(values[fields.url], str) else None
     for name, value in values.items():
         if not isinstance(value, str) and (value is not None or name == fields.text):
             known = ", ".join(list(row)[:20])
-            fault = f"{place}: {name!r} should be text, not {value!r:.60}; there are {known}"
-            return PageToExplain(url or place, url, Page("", ""), fault)
+            fault = f"{location}: {name!r} should be text, not {value!r:.60}; there are {known}"
+            return PageToExplain(url or location, url, Page("", ""), fault)
     page = Page(
         url or "", values[fields.text] or "", values[fields.timestamp] or "", language=values[fields.language]
     )
-    return PageToExplain(url or place, url, page)
+    return PageToExplain(url or location, url, page)
 
 
-def _object(text: str, place: str) -> dict[str, Any]:
+def _object(text: str, location: str) -> dict[str, Any]:
     try:
         return json_object(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{place}: invalid JSON: {error}") from None
+        raise ValueError(f"{location}: invalid JSON: {error}") from None
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+        raise ValueError(f"{location}: {error}") from None
 
 
-def _whole(chunk: Chunk, place: str) -> bytes:
+def _whole(chunk: Chunk, location: str) -> bytes:
     if isinstance(chunk, MissingBytes):
-        raise ValueError(f"{place}: {chunk.reason}")
+        raise ValueError(f"{location}: {chunk.reason}")
     return chunk
 
 
-def _text(content: bytes, place: str) -> str:
+def _text(content: bytes, location: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{place}: invalid UTF-8 at byte {error.start}") from None
+        raise ValueError(f"{location}: invalid UTF-8 at byte {error.start}") from None
 
 
 @contextmanager

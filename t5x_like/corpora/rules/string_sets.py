@@ -21,8 +21,8 @@ class HashSet:
 
     def __contains__(self, member: str) -> bool:
         wanted = np.uint64(hash_64(member))
-        place = int(np.searchsorted(self._hashes, wanted))
-        return place < len(self._hashes) and bool(self._hashes[place] == wanted)
+        index = int(np.searchsorted(self._hashes, wanted))
+        return index < len(self._hashes) and bool(self._hashes[index] == wanted)
 
     def __len__(self) -> int:
         return len(self._hashes)

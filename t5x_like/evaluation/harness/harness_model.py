@@ -214,9 +214,9 @@ class HarnessModel(TemplateLM):
                     self.tok_encode(requests[number].args[0]) or [self.prefix_token_id] for number in numbers
                 ]
 
-                def answered(place: int, text: str, numbers: list[int] = numbers) -> None:
+                def answered(index: int, text: str, numbers: list[int] = numbers) -> None:
                     bar.update()
-                    self.cache_hook.add_partial("generate_until", requests[numbers[place]].args, text)
+                    self.cache_hook.add_partial("generate_until", requests[numbers[index]].args, text)
 
                 written = self._runner.generate(prompts, generation, stops=stops, answered=answered)
                 for number, text in zip(numbers, written, strict=True):

@@ -50,10 +50,10 @@ class RequestRunner:
         Raises:
           ValueError: A continuation without tokens, or longer than the model can read.
         """
-        places: dict[LikelihoodRequest, list[int]] = {}
+        positions: dict[LikelihoodRequest, list[int]] = {}
         for number, request in enumerate(requests):
-            places.setdefault(self._truncated(request), []).append(number)
-        unique = list(places)
+            positions.setdefault(self._truncated(request), []).append(number)
+        unique = list(positions)
 
         def run(numbers: list[int]) -> list[Likelihood]:
             found = self._model.score(
@@ -64,8 +64,8 @@ class RequestRunner:
             )
             likelihoods = [Likelihood(*row) for row in zip(*(each.tolist() for each in found), strict=True)]
             for number, likelihood in zip(numbers, likelihoods, strict=True):
-                for place in places[unique[number]]:
-                    answered(place, likelihood)
+                for position in positions[unique[number]]:
+                    answered(position, likelihood)
             return likelihoods
 
         sizes = [len(request.prompt) + len(request.target) for request in unique]
@@ -148,7 +148,7 @@ def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
       text: Generated text.
       stops: Stop texts.
     """
-    found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    found = [position for stop in stops if stop and (position := text.find(stop)) >= 0]
     return text[: min(found)] if found else text
 
 

@@ -66,8 +66,8 @@ def memory_mask_of(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Boo
       memory: Memory before these rows.
       segment_ids: Numbers of a row's examples; None for one example.
     """
-    places_B11P = memory.real[:, None, None, :]
-    return places_B11P if segment_ids is None else places_B11P & (segment_ids == 1)[:, None, :, None]
+    visible_B11P = memory.real[:, None, None, :]
+    return visible_B11P if segment_ids is None else visible_B11P & (segment_ids == 1)[:, None, :, None]
 
 
 def visible_after(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:

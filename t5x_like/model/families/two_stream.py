@@ -244,9 +244,9 @@ class TwoStream(PromptContinuation, nnx.Module):
     ) -> tuple[Float[Array, "R V"], TwoStreamCache]:
         """Read each row's tokens up to the given one again, and return scores of the next one and the updated cache."""
         written = jax.lax.dynamic_update_slice_in_dim(cache.tokens, tokens[:, None], cache.index, axis=1)
-        places = jnp.arange(written.shape[1])
-        known = cache.real & (places <= cache.index)[None]
-        target = jnp.broadcast_to(places == cache.index + 1, (len(tokens), 1, len(places)))
+        indices = jnp.arange(written.shape[1])
+        known = cache.real & (indices <= cache.index)[None]
+        target = jnp.broadcast_to(indices == cache.index + 1, (len(tokens), 1, len(indices)))
         read = self.read(
             written,
             mask=known[:, None, None],

@@ -203,9 +203,9 @@ class AdaptiveSoftmax(nnx.Module):
         head = jax.nn.log_softmax(head, axis=-1)
         parts = [head[..., : clusters[0].stop]]
         for number in range(1, len(clusters)):
-            place = clusters[0].stop + number - 1
+            index = clusters[0].stop + number - 1
             tail = self._logits(self._project(x, number, embedding), number, embedding)
-            parts.append(head[..., place : place + 1] + jax.nn.log_softmax(tail, axis=-1))
+            parts.append(head[..., index : index + 1] + jax.nn.log_softmax(tail, axis=-1))
         return jnp.concatenate(parts, axis=-1)
 
     def _project(

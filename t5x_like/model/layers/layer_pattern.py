@@ -26,7 +26,7 @@ class LayerPattern(NamedTuple):
         """
         first, last = self.num_leading, self.num_leading + self.period * self.num_repeats
         leading = tuple((layer,) for layer in range(first))
-        return leading + tuple(tuple(range(first + place, last, self.period)) for place in range(self.period))
+        return leading + tuple(tuple(range(first + index, last, self.period)) for index in range(self.period))
 
 
 def find_layer_pattern(blocks: Sequence[Hashable]) -> LayerPattern:

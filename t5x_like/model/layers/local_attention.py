@@ -46,7 +46,7 @@ def block_length(
     return window.left + 1 if length > 3 * (window.left + 1) else None
 
 
-def places_in_blocks(length: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
+def indices_in_blocks(length: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
     """Return places of a block's queries and of its keys, counted from the first key."""
     return length + jnp.arange(length), jnp.arange(3 * length)
 
@@ -71,7 +71,7 @@ def local_attention(
       segment_ids: Segment of each token; 0 is padding.
       block_length: Length of blocks, one more than the window's radius.
       positions: Positions of the tokens, which rotary attention needs.
-      bias: Added to scores between ``places_in_blocks``; broadcasts to [B, H, block_length, 3 * block_length].
+      bias: Added to scores between ``indices_in_blocks``; broadcasts to [B, H, block_length, 3 * block_length].
       global_keys_values: Further keys and values for all queries.
       dropout_rate: Dropout of attention weights.
       dropout_key: ``None`` for no dropout.
@@ -125,8 +125,8 @@ def _with_prefix(
 def _mask(segment_ids: Int[Array, "B L"], block_length: int) -> Bool[Array, "N 1 S T"]:
     queries = _in_blocks(segment_ids, block_length, fill=-2)
     keys = _with_neighbors(segment_ids, block_length, fill=-1)
-    from_place, to_place = places_in_blocks(block_length)
-    near = jnp.abs(to_place[None, :] - from_place[:, None]) < block_length
+    from_index, to_index = indices_in_blocks(block_length)
+    near = jnp.abs(to_index[None, :] - from_index[:, None]) < block_length
     return ((queries[:, :, None] == keys[:, None, :]) & near[None])[:, None]
 
 

@@ -1,8 +1,8 @@
 """Mixture of experts: a feed-forward layer of many experts, where each token uses one or two.
 
 One: Switch Transformer, Fedus et al. 2021, https://arxiv.org/abs/2101.03961. Two: GShard, Lepikhin et al. 2020,
-https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C places in an expert for the tokens of one
-row, S = E * C places in all, P experts that a token chooses, T = L * P choices of a row.
+https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C slots in an expert for the tokens of one
+row, S = E * C slots in all, P experts that a token chooses, T = L * P choices of a row.
 """
 
 import math
@@ -32,7 +32,7 @@ class MixtureOfExpertsConfig:
       bias: Adds a bias to all projections of an expert.
       num_experts: Feed-forward layers to choose from.
       num_experts_per_token: Experts that each token uses: 1 (Switch) or 2 (GShard).
-      capacity_factor: A row of L tokens has ``capacity_factor * num_experts_per_token * L / num_experts`` places in
+      capacity_factor: A row of L tokens has ``capacity_factor * num_experts_per_token * L / num_experts`` slots in
         each expert. Tokens beyond them skip the layer, so that shapes stay fixed. From
         ``num_experts / num_experts_per_token`` on no token is skipped.
       balance_weight: Weight of the load-balancing loss: alpha of Fedus et al. 2021, eq. 4.
@@ -68,27 +68,27 @@ class MixtureOfExpertsConfig:
         )
 
     def capacity(self, length: int) -> int:
-        """Return the number of places in each expert for a row of ``length`` tokens: at least one, at most all."""
+        """Return the number of slots in each expert for a row of ``length`` tokens: at least one, at most all."""
         fair_share = self.num_experts_per_token * length / self.num_experts
         return min(length, math.ceil(self.capacity_factor * fair_share))
 
 
 class Routes(NamedTuple):
-    """Assignment of tokens to places in experts.
+    """Assignment of tokens to slots in experts.
 
     Attributes:
-      places: Place of each choice of a token; S where the expert was full.
-      choices: The inverse: the choice at each place; T where the place is empty.
+      slots: Slot of each choice of a token; S where the expert was full.
+      choices: The inverse: the choice at each slot; T where the slot is empty.
       gates: Weight of each chosen expert's output.
     """
 
-    places: Int[Array, "B L P"]
+    slots: Int[Array, "B L P"]
     choices: Int[Array, "B S"]
     gates: Float[Array, "B L P"]
 
 
 class MixtureOfExperts(nnx.Module):
-    """Computes ``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens without a place in any expert.
+    """Computes ``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens without a slot in any expert.
 
     Every row is routed by itself, so cost is linear in rows and in length, no row depends on others, and no token on
     later ones. Short rows with many experts need a larger ``capacity_factor``, because few tokens spread unevenly.
@@ -195,15 +195,15 @@ def assign_places(
     num_experts: int,
     capacity: int,
 ) -> Routes:
-    """Assign places in order of tokens.
+    """Assign slots in order of tokens.
 
-    GShard assigns all first choices before any second one. A token's place would then depend on later tokens, which a
+    GShard assigns all first choices before any second one. A token's slot would then depend on later tokens, which a
     decoder can't know.
 
     Args:
       chosen_BLP: Experts that each token chose.
       gates_BLP: Weights of their outputs.
-      real_BL: False for tokens that get no place.
+      real_BL: False for tokens that get no slot.
       num_experts: Number of experts.
       capacity: Places in each expert.
     """
@@ -213,40 +213,40 @@ def assign_places(
     real_BT = jnp.broadcast_to(real_BL[..., None], chosen_BLP.shape).reshape(num_rows, num_choices)
     wanted_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
     before_BT = jnp.sum(jnp.cumsum(wanted_BTE, axis=1) * wanted_BTE, axis=-1) - 1
-    has_place_BT = real_BT & (before_BT < capacity)
-    places_BT = jnp.where(has_place_BT, chosen_BT * capacity + before_BT, num_slots)
+    has_slot_BT = real_BT & (before_BT < capacity)
+    slots_BT = jnp.where(has_slot_BT, chosen_BT * capacity + before_BT, num_slots)
 
     def invert(places_T: Array) -> Array:
         empty_S = jnp.full(num_slots, num_choices, jnp.int32)
         return empty_S.at[places_T].set(jnp.arange(num_choices, dtype=jnp.int32), mode="drop")
 
-    return Routes(places_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(places_BT), gates_BLP)
+    return Routes(slots_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(slots_BT), gates_BLP)
 
 
 def _observe_by_token(hidden: Float[Array, "E B C F"], routes: Routes) -> Float[Array, "E B C F"]:
-    """Return the experts' inner activations, observed as those of tokens, [B, L, P * F]; 0 without a place."""
+    """Return the experts' inner activations, observed as those of tokens, [B, L, P * F]; 0 without a slot."""
     num_experts, num_rows, capacity, width = hidden.shape
-    places_BT = routes.places.reshape(num_rows, -1)
+    slots_BT = routes.slots.reshape(num_rows, -1)
     hidden_BSF = jnp.moveaxis(hidden, 0, 1).reshape(num_rows, num_experts * capacity, width)
-    hidden_BTF = _rows_at(hidden_BSF, places_BT, routes.choices[..., None])
+    hidden_BTF = _rows_at(hidden_BSF, slots_BT, routes.choices[..., None])
     observed = named_activations.observe(
-        "activations", hidden_BTF.reshape(*routes.places.shape[:2], -1)
+        "activations", hidden_BTF.reshape(*routes.slots.shape[:2], -1)
     ).reshape(hidden_BTF.shape)
-    hidden_BSF = _rows_at(observed, routes.choices, places_BT[..., None])
+    hidden_BSF = _rows_at(observed, routes.choices, slots_BT[..., None])
     return jnp.moveaxis(hidden_BSF.reshape(num_rows, num_experts, capacity, width), 1, 0)
 
 
 def _dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
-    """Return the tokens at their places, and 0 at empty ones."""
-    tokens_BS = routes.choices // routes.places.shape[-1]
-    return _rows_at(x, tokens_BS, routes.places)
+    """Return the tokens at their slots, and 0 at empty ones."""
+    tokens_BS = routes.choices // routes.slots.shape[-1]
+    return _rows_at(x, tokens_BS, routes.slots)
 
 
 def _combine(outputs_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
     """Return the sum of the outputs of each token's experts, weighted by its gates."""
-    num_rows, length, num_chosen = routes.places.shape
-    places_BT = routes.places.reshape(num_rows, length * num_chosen)
-    outputs_BTD = _rows_at(outputs_BSD, places_BT, routes.choices[..., None])
+    num_rows, length, num_chosen = routes.slots.shape
+    slots_BT = routes.slots.reshape(num_rows, length * num_chosen)
+    outputs_BTD = _rows_at(outputs_BSD, slots_BT, routes.choices[..., None])
     outputs_BLPD = outputs_BTD.reshape(num_rows, length, num_chosen, -1)
     return jnp.sum(outputs_BLPD * routes.gates.astype(outputs_BSD.dtype)[..., None], axis=2)
 

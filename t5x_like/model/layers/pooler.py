@@ -110,7 +110,7 @@ def pool(
         weights = real.astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)
         return (total / jnp.maximum(weights.sum(1, keepdims=True), 1.0)).astype(x.dtype)
-    places = jnp.arange(x.shape[1])[None]
-    last = jnp.max(jnp.where(real, places, 0), axis=1)
+    indices = jnp.arange(x.shape[1])[None]
+    last = jnp.max(jnp.where(real, indices, 0), axis=1)
     chosen = jnp.argmax(real, axis=1) if pooling == "first" else last
     return jnp.take_along_axis(x, chosen[:, None, None], axis=1)[:, 0]

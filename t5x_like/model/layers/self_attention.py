@@ -83,14 +83,14 @@ class SelfAttention(NamedTuple):
         keys_values = self.attention.project_keys_values(x, context.positions)
         if cache is not None:
             return self._step(x, context, cache, keys_values)
-        places = jnp.arange(x.shape[1]), jnp.arange(x.shape[1])
+        indices = jnp.arange(x.shape[1]), jnp.arange(x.shape[1])
         with named_activations.scope("self_attention"):
             output = self.attention(
                 x,
                 keys_values,
                 positions=context.positions,
-                mask=self._mask(context, *places),
-                bias=self._bias(context, *places, by_distance=context.implementation in IN_BLOCKS),
+                mask=self._mask(context, *indices),
+                bias=self._bias(context, *indices, by_distance=context.implementation in IN_BLOCKS),
                 implementation=context.implementation,
                 **dropping,
             )
@@ -105,8 +105,8 @@ class SelfAttention(NamedTuple):
         assert beam_indices is not None
         cache = write_at(cache, new, index, beam_indices)
         length, num_keys = x.shape[1], num_slots(cache, beam_indices)
-        places = jnp.arange(length) + index, jnp.arange(num_keys)
-        mask, bias = self._mask(context, *places), self._bias(context, *places, by_distance=False)
+        indices = jnp.arange(length) + index, jnp.arange(num_keys)
+        mask, bias = self._mask(context, *indices), self._bias(context, *indices, by_distance=False)
         assert not isinstance(mask, AttentionMask), "masks over a cache are arrays"
         num_inputs, num_beams, num_own = beam_indices.shape
         if num_beams > 1:

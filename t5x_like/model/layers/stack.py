@@ -17,7 +17,7 @@ from t5x_like.model.layers.kv_cache import KeyValueCache, LayerCache, num_slots
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
-from t5x_like.model.layers.local_attention import places_in_blocks
+from t5x_like.model.layers.local_attention import indices_in_blocks
 from t5x_like.model.layers.masks import as_array
 from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.norm import NormConfig
@@ -159,13 +159,13 @@ class Stack(nnx.Module):
           context: Mask, and positions; without positions they count from 0.
           dropout_key: ``None`` for no dropout.
         """
-        places = jnp.arange(x.shape[1])
+        indices = jnp.arange(x.shape[1])
         positions = context.positions
-        positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
+        positions = jnp.broadcast_to(indices, x.shape[:2]) if positions is None else positions
         block, summaries = self.config.blocks[0], None
         has_globals = block.transient_global is not None
         length = local_length(block.attention, x.shape[1], context, has_globals=has_globals)
-        queries, keys = (places, places) if length is None else places_in_blocks(length)
+        queries, keys = (indices, indices) if length is None else indices_in_blocks(length)
         if block.transient_global is not None:
             assert context.segment_ids is not None
             assert self.global_bias is not None
@@ -240,9 +240,9 @@ class Stack(nnx.Module):
             return
         slots = zip(self._blocks(), self.layer_pattern.slots, strict=True)
         blocks = {
-            layer: jax.tree.map(lambda array, place=place: array[place : place + 1], block)
+            layer: jax.tree.map(lambda array, index=index: array[index : index + 1], block)
             for block, layers in slots
-            for place, layer in enumerate(layers)
+            for index, layer in enumerate(layers)
         }
         self.layers = nnx.Dict({str(layer): blocks[layer] for layer in sorted(blocks)})
         self.layer_pattern = LayerPattern(num_leading=len(blocks), period=0, num_repeats=0)

@@ -13,8 +13,8 @@ def argmax(scores: Float[Array, "*dims V"]) -> Int[Array, "*dims"]:
     XLA computes ``jnp.argmax`` element by element on CPUs. Two plain reductions take a fifth of its time.
     """
     best = scores.max(-1, keepdims=True)
-    places = jax.lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
-    return jnp.where(scores == best, places, scores.shape[-1] - 1).min(-1)
+    indices = jax.lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
+    return jnp.where(scores == best, indices, scores.shape[-1] - 1).min(-1)
 
 
 def top_k(scores: Float[Array, "B V"], count: int) -> tuple[Float[Array, "B C"], Int[Array, "B C"]]:
@@ -45,5 +45,5 @@ def top_k(scores: Float[Array, "B V"], count: int) -> tuple[Float[Array, "B C"],
 def _top_k(scores: Array, count: int) -> tuple[Array, Array]:
     # Without barriers XLA joins its slices with later ones, misses that this is a top-k and sorts all scores. One
     # barrier for both aborts the process where several devices have the same rows (jaxlib 0.10.2).
-    best, places = jax.lax.top_k(scores, count)
-    return jax.lax.optimization_barrier(best), jax.lax.optimization_barrier(places)
+    best, indices = jax.lax.top_k(scores, count)
+    return jax.lax.optimization_barrier(best), jax.lax.optimization_barrier(indices)

@@ -118,17 +118,17 @@ def blocks_of(segment_ids: Int[Array, "B L"], size: int) -> Blocks:
 
 def _blocks_of_row(segment_ids: Int[Array, " L"], size: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
     length = len(segment_ids)
-    places = jnp.arange(length)
+    indices = jnp.arange(length)
     real = segment_ids > 0
     by_segment = jnp.zeros(length + 1, jnp.int32)
     # As in transformers, the first segment's blocks are cut from the row's start on, padding on the left included.
-    starts = jnp.full(length + 1, length, jnp.int32).at[segment_ids].min(places).at[1].set(0)
-    place_in_segment = places - starts[segment_ids]
-    ends_block = real & (place_in_segment % size == size - 1)
+    starts = jnp.full(length + 1, length, jnp.int32).at[segment_ids].min(indices).at[1].set(0)
+    index_in_segment = indices - starts[segment_ids]
+    ends_block = real & (index_in_segment % size == size - 1)
     num_blocks = by_segment.at[segment_ids].add(ends_block.astype(jnp.int32))
     last_block = jnp.cumsum(num_blocks)
     first_block = last_block - num_blocks
-    number = jnp.minimum(place_in_segment // size, num_blocks[segment_ids] - 1)
+    number = jnp.minimum(index_in_segment // size, num_blocks[segment_ids] - 1)
     of_tokens = jnp.where(real & (number >= 0), first_block[segment_ids] + number, -1)
     owners = jnp.searchsorted(last_block, jnp.arange(length // size), side="right")
     return of_tokens, jnp.where(owners > length, 0, owners).astype(jnp.int32)

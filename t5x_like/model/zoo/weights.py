@@ -36,9 +36,9 @@ TRANSPOSED = WeightTransform(np.transpose, np.transpose)  # PyTorch's Linear sto
 
 def split_columns(*widths: int) -> WeightTransform:
     """Split fused projections [in, sum of widths], and biases [sum of widths], along the last axis."""
-    places = tuple(np.cumsum(widths)[:-1])
+    edges = tuple(np.cumsum(widths)[:-1])
     return WeightTransform(
-        lambda array: tuple(np.split(array, places, axis=-1)), lambda *parts: np.concatenate(parts, axis=-1)
+        lambda array: tuple(np.split(array, edges, axis=-1)), lambda *parts: np.concatenate(parts, axis=-1)
     )
 
 

@@ -40,10 +40,13 @@ class LoaderPosition(NamedTuple):
 
     def as_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Return JSON values, keyed by the tasks' names."""
-        places, shares = dict(zip(names, self.tasks, strict=True)), dict(zip(names, self.shares, strict=True))
+        positions, shares = (
+            dict(zip(names, self.tasks, strict=True)),
+            dict(zip(names, self.shares, strict=True)),
+        )
         return {
             "window": self.window,
-            "tasks": {name: list(place) for name, place in places.items()},
+            "tasks": {name: list(position) for name, position in positions.items()},
             "shares": shares,
         }
 
@@ -90,17 +93,17 @@ class ExampleOrder:
         """Start of the sequence."""
         return LoaderPosition(0, ((0, 0),) * len(self._sources), self._shares)
 
-    def windows(self, place: LoaderPosition) -> Iterator[tuple[LoaderPosition, list[ExampleReference]]]:
-        """Yield windows from a position on, with their own positions; the first uses the shares of ``place``."""
-        while planned := self._plan(place):
-            yield place, planned
-            place = LoaderPosition(place.window + 1, tuple(self._frontier), self._shares)
+    def windows(self, position: LoaderPosition) -> Iterator[tuple[LoaderPosition, list[ExampleReference]]]:
+        """Yield windows from a position on, with their own positions; the first uses the shares of ``position``."""
+        while planned := self._plan(position):
+            yield position, planned
+            position = LoaderPosition(position.window + 1, tuple(self._frontier), self._shares)
 
-    def _plan(self, place: LoaderPosition) -> list[ExampleReference]:
-        self._frontier = list(place.tasks)
+    def _plan(self, position: LoaderPosition) -> list[ExampleReference]:
+        self._frontier = list(position.tasks)
         if not self._repeat:
             return self._in_turn()
-        shares, start = np.array(place.shares), place.window * WINDOW_EXAMPLES
+        shares, start = np.array(position.shares), position.window * WINDOW_EXAMPLES
         if self._turn_length is None:
             drawn = draw_tasks(shares, start, WINDOW_EXAMPLES, self._key)
         else:
@@ -112,11 +115,11 @@ class ExampleOrder:
     def _in_turn(self) -> list[ExampleReference]:
         planned: list[ExampleReference] = []
         for task, source in enumerate(self._sources):
-            while (place := self._frontier[task])[0] == 0 and len(planned) < WINDOW_EXAMPLES:
-                if (remaining := source.remaining(*place)) > 0:
+            while (position := self._frontier[task])[0] == 0 and len(planned) < WINDOW_EXAMPLES:
+                if (remaining := source.remaining(*position)) > 0:
                     planned += self._advance(task, min(WINDOW_EXAMPLES - len(planned), remaining))
                 else:
-                    self._frontier[task] = source.following(*place)
+                    self._frontier[task] = source.following(*position)
         return planned
 
     def _advance(self, task: int, num_examples: int) -> list[ExampleReference]:
@@ -129,7 +132,7 @@ class ExampleOrder:
             count = min(num_examples - len(planned), source.remaining(epoch, position))
             if count > 0:  # may be negative if a changed objective cuts a window into fewer texts
                 planned += [
-                    ExampleReference(task, epoch, place) for place in range(position, position + count)
+                    ExampleReference(task, epoch, index) for index in range(position, position + count)
                 ]
                 self._frontier[task] = (epoch, position + count)
                 continue

@@ -162,11 +162,11 @@ class StoredSource(Generic[_DataType]):
         """Do nothing: nothing is kept in memory per position."""
         del epoch, position
 
-    def _ordered(self, places: np.ndarray, epoch: int, use: str) -> np.ndarray:
+    def _ordered(self, positions: np.ndarray, epoch: int, use: str) -> np.ndarray:
         """Return indices of the examples at these positions, in an order drawn for the epoch or in stored order."""
         if not self._shuffle:
-            return places
-        return permuted(places, len(self._stored), key_of(self._seed, self.name, epoch, use))
+            return positions
+        return permuted(positions, len(self._stored), key_of(self._seed, self.name, epoch, use))
 
 
 class IndexedSource(StoredSource[ExampleStore], ABC):

@@ -108,7 +108,7 @@ def text_of(ids: list[int], eos: int | None, decode: Callable[[list[int]], str],
         return decode(ids)
     if ids[-1:] == [eos]:
         ids = ids[:-1]
-    ends = [place for place, number in enumerate(ids) if number == eos]
+    ends = [index for index, number in enumerate(ids) if number == eos]
     starts = [0, *(end + 1 for end in ends)]
     return end_piece.join(
         decode(ids[start:end]) for start, end in zip(starts, [*ends, len(ids)], strict=True)

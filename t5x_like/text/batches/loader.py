@@ -28,13 +28,13 @@ class _Window(NamedTuple):
     """Rows that were made together.
 
     Attributes:
-      place: Position at which the window begins.
+      position: Position at which the window begins.
       num_rows: Rows of all processes.
       rows: Rows of this process, or of all if they were packed.
       numbers: Index of each row in the window, int64.
     """
 
-    place: LoaderPosition
+    position: LoaderPosition
     num_rows: int
     rows: Batch
     numbers: np.ndarray
@@ -106,7 +106,7 @@ class Loader:
         self._cuts = self.head is not None and process_count == 1
         self._workers: WorkerPool[list[ExampleReference], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and all positions, since the start
-        self._place = self._order.first
+        self._position = self._order.first
         self._start(row=0)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -153,8 +153,8 @@ class Loader:
 
     def state(self) -> dict[str, Any]:
         """Return the position after the last batch, as JSON values."""
-        place = self._place if self._window is None else self._window.place
-        return {"place": place.as_json(self.task_names), "row": self._row, "data": dict(self._identity)}
+        position = self._position if self._window is None else self._window.position
+        return {"place": position.as_json(self.task_names), "row": self._row, "data": dict(self._identity)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue after the batch at which ``state`` was called; the following batches are bit-identical.
@@ -167,7 +167,7 @@ class Loader:
           ValueError: The state belongs to other data.
         """
         compare(state["data"], self._identity)
-        self._place = LoaderPosition.from_json(state["place"], self.task_names)
+        self._position = LoaderPosition.from_json(state["place"], self.task_names)
         self._start(row=int(state["row"]))
 
     def steps_per_epoch(self) -> float:
@@ -219,8 +219,8 @@ class Loader:
     @property
     def share_filled(self) -> float:
         """Fraction of positions in this process's batches that hold a token: the packing efficiency."""
-        filled, places = self._num_filled.tolist()
-        return filled / places if places else 0.0
+        filled, slots = self._num_filled.tolist()
+        return filled / slots if slots else 0.0
 
     def worker_states(self) -> list[str]:
         """Return a line about each worker process."""
@@ -235,7 +235,7 @@ class Loader:
     def _start(self, *, row: int) -> None:
         """Set the position; reading starts with the first batch."""
         self.close()
-        self._row, self._window, self._windows = row, None, self._made_windows(self._place, row)
+        self._row, self._window, self._windows = row, None, self._made_windows(self._position, row)
 
     def _current(self) -> _Window | None:
         """Return the window that holds the next row; None at the end of a single pass."""
@@ -248,12 +248,12 @@ class Loader:
             self._window = window
         return self._window
 
-    def _made_windows(self, place: LoaderPosition, row: int) -> Iterator[_Window]:
+    def _made_windows(self, position: LoaderPosition, row: int) -> Iterator[_Window]:
         waiting: deque[tuple[LoaderPosition, int, np.ndarray]] = deque()
 
         def wanted() -> Iterator[list[ExampleReference]]:
             begun = -row  # number of the window's first row, counted over batches
-            for here, planned in self._order.windows(place):
+            for here, planned in self._order.windows(position):
                 if self.config.group_by_length:
                     key = self.config.seed, "groups", here.window
                     planned = self._make.grouped(planned, self.config.batch_size, key)

@@ -25,24 +25,24 @@ def shuffled(size: int, key: np.ndarray) -> np.ndarray:
     return np.argsort(np.random.Philox(key=key).random_raw(size), kind="stable")
 
 
-def permuted(places: np.ndarray, size: int, key: np.ndarray) -> np.ndarray:
+def permuted(positions: np.ndarray, size: int, key: np.ndarray) -> np.ndarray:
     """Return the images of some positions under a permutation of ``range(size)``, without building it.
 
     A Feistel network over the next power of 4, repeated for values outside the range (Black and Rogaway 2002,
     https://doi.org/10.1007/3-540-45760-7_9).
 
     Args:
-      places: Positions, integers below ``size``.
+      positions: Positions, integers below ``size``.
       size: Number of elements.
       key: Random key, uint64 [2].
 
     Returns:
-      int64, as many as ``places``.
+      int64, as many as ``positions``.
     """
     half = np.uint64(max((size - 1).bit_length() + 1, 2) // 2)
     low = (np.uint64(1) << half) - np.uint64(1)
     rounds = np.random.Philox(key=key).random_raw(_FEISTEL_ROUNDS)
-    sent = np.asarray(places, np.uint64)
+    sent = np.asarray(positions, np.uint64)
     outside = np.ones(sent.shape, bool)
     while outside.any():
         left, right = sent[outside] >> half, sent[outside] & low

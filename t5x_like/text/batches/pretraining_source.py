@@ -74,9 +74,9 @@ class PretrainingSource(StoredSource[ExampleStore]):
         """Make the texts at these positions; each has the seed of its number, independent of the order."""
         texts: list[Text] = []
         drawn: list[np.ndarray] = []
-        for window, places in itertools.groupby(positions, key=_window_of):
+        for window, group in itertools.groupby(positions, key=_window_of):
             opened = self._open(epoch, window)
-            numbers = opened.order[np.fromiter(places, np.int64) - (window << _INDEX_BITS)]
+            numbers = opened.order[np.fromiter(group, np.int64) - (window << _INDEX_BITS)]
             texts += texts_of(opened.window, opened.cuts, numbers)
             drawn.append(numbers + (window << _INDEX_BITS))
         if not texts:
@@ -100,10 +100,12 @@ class PretrainingSource(StoredSource[ExampleStore]):
         return self._opened[key]
 
     def _lay(self, epoch: int, number: int) -> _Opened:
-        places = np.arange(number * self._per_window, min((number + 1) * self._per_window, len(self._stored)))
+        indices = np.arange(
+            number * self._per_window, min((number + 1) * self._per_window, len(self._stored))
+        )
         maker, copy = self._maker, self._copy_of(epoch)
         keys = [key_of(self._seed, self.name, copy, use) for use in ("chunks", "cuts")]
-        numbers = self._ordered(places, copy, "documents")
+        numbers = self._ordered(indices, copy, "documents")
         window = lay_window(
             self._stored.read(numbers),
             chunks=np.random.Philox(key=keys[0], counter=[0, 0, number, 0]).random_raw(len(numbers)),

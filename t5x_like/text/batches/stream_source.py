@@ -35,7 +35,7 @@ class StreamSource:
 
     def release(self, epoch: int, position: int) -> None:
         """Free memory of examples before this position."""
-        self._kept = {place: pair for place, pair in self._kept.items() if place >= (epoch, position)}
+        self._kept = {key: pair for key, pair in self._kept.items() if key >= (epoch, position)}
 
     def _read_until(self, epoch: int, position: int) -> Example | None:
         if (epoch, position) in self._kept:

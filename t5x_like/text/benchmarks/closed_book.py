@@ -92,7 +92,7 @@ def _read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
         if answer is not None:
             shown = {"value": answer["Value"], "aliases": list(answer["Aliases"])}
         row = {"question": question["Question"], "question_id": question["QuestionId"], "answer": shown}
-        yield RawRow(row, raw.place)
+        yield RawRow(row, raw.location)
 
     return parse_records(questions, rows, record="question or its answer", data_set="TriviaQA")
 

@@ -32,9 +32,9 @@ def _question(lines: list[Line]) -> RawRow | BadRow:
         numbered = _NUMBERED.match(line.text)
         if not numbered or int(numbered[1]) != number:
             reason = f"line {number} of a question must begin with {number}: {line.text[:40]!r}"
-            return BadRow(reason, line.place)
+            return BadRow(reason, line.location)
         sentences.append(numbered[2])
-    last = lines[-1].place
+    last = lines[-1].location
     if len(sentences) != NUM_SENTENCES + 1:
         return BadRow(f"a question of {len(sentences)} lines, where {NUM_SENTENCES + 1} are expected", last)
     cells = [cell for cell in sentences[-1].split("\t") if cell]
@@ -82,4 +82,4 @@ def read_passages(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """
     del split
     lines = filled_lines(text_lines(file))
-    return convert(lines, lambda line: RawRow({"passage": line.text.strip()}, line.place))
+    return convert(lines, lambda line: RawRow({"passage": line.text.strip()}, line.location))

@@ -24,7 +24,7 @@ def _read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
 
     def rows(story: RawRow) -> list[RawRow]:
         turns = enumerate(_rows(story.values))
-        return [RawRow(row, f"{story.place}.questions[{turn}]") for turn, row in turns]
+        return [RawRow(row, f"{story.location}.questions[{turn}]") for turn, row in turns]
 
     return parse_records(stories, rows, record="story or one of its turns", data_set="CoQA")
 

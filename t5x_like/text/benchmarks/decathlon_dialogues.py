@@ -35,7 +35,7 @@ def _turns(index: int, dialogue: RawRow) -> Iterator[RawRow]:
     known: Sequence[Sequence[str]] = ()
     for turn, said in enumerate(dialogue.values["dialogue"]):
         row, known = _turn(said, known)
-        yield RawRow({"dialogue": index, "turn": turn, **row}, f"{dialogue.place}.dialogue[{turn}]")
+        yield RawRow({"dialogue": index, "turn": turn, **row}, f"{dialogue.location}.dialogue[{turn}]")
 
 
 def _turn(

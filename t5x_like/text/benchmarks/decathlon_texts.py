@@ -63,7 +63,7 @@ def _question(sentence: str, line: Line) -> RawRow:
         "question": without_treebank_marks(f"{' '.join(slots)}?"),
         "answers": [without_treebank_marks(answer) for answer in answers.split("###")],
     }
-    return RawRow(values, line.place)
+    return RawRow(values, line.location)
 
 
 def _read_relations(file: str, split: str) -> Iterator[RawRow | BadRow]:
@@ -78,7 +78,7 @@ def _relation(line: Line) -> RawRow:
         raise ValueError(f"{len(cells)} cells, where relation, question, entity and sentence are needed")
     relation, question, entity, sentence, *answers = cells
     values = {"relation": relation, "question": question.replace("XXX", entity), "sentence": sentence}
-    return RawRow({**values, "answers": [answer for answer in answers if answer]}, line.place)
+    return RawRow({**values, "answers": [answer for answer in answers if answer]}, line.location)
 
 
 _VARIANTS = re.compile(r"\[([^\[\]/]*)/([^\[\]/]*)\]")
@@ -98,18 +98,18 @@ def _read_pronouns(file: str, split: str) -> Iterator[RawRow | BadRow]:
     if not lines or not lines[-1].is_blank:
         blocks = blocks[:-1]
     for schema in blocks:
-        place, block = schema.place, [line.text.strip() for line in schema.lines]
+        location, block = schema.location, [line.text.strip() for line in schema.lines]
         if schema.faults:
             yield from schema.faults
             continue
         if len(block) != 3 or block[2].count("/") != 1:
-            yield BadRow(f"{len(block)} lines, where a text, a question and two answers are needed", place)
+            yield BadRow(f"{len(block)} lines, where a text, a question and two answers are needed", location)
             continue
         answers = block[2].split("/")
         for number in range(2):
             text, question = (_VARIANTS.sub(rf"\{number + 1}", line) for line in block[:2])
             row = {"sentence": text, "question": f"{question} {answers[0]} or {answers[1]}?"}
-            rows.append(RawRow({**row, "answer": answers[number]}, place))
+            rows.append(RawRow({**row, "answer": answers[number]}, location))
     first, end = {
         "train": (0, _NUM_TRAIN),
         "validation": (_NUM_TRAIN, max(len(rows) - _NUM_TEST, _NUM_TRAIN)),

@@ -44,7 +44,7 @@ def _of_block(block: Block) -> RawRow:
         "candidates": candidates,
         "label": candidates.index(right),
     }
-    return RawRow(row, block.place)
+    return RawRow(row, block.location)
 
 
 def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: str) -> GoldenExample:

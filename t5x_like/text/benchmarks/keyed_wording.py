@@ -32,7 +32,7 @@ def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> 
     if number == -1:
         return UNLABELED
     if not 0 <= number < len(labels):
-        listed = ", ".join(f"{place} {word}" for place, word in enumerate(labels))
+        listed = ", ".join(f"{index} {word}" for index, word in enumerate(labels))
         raise ValueError(f"the label {number} is outside the set: {listed}, and -1 for none")
     return labels[number]
 

@@ -63,7 +63,7 @@ def _read_sentences(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a sentence with its line break from each line that isn't blank. See ``source.Reader``."""
     del split
     lines = filled_lines(text_lines(file))
-    return convert(lines, lambda line: RawRow({"text": f"{line.text.strip()}\n"}, line.place))
+    return convert(lines, lambda line: RawRow({"text": f"{line.text.strip()}\n"}, line.location))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class ByteSplits:
         with as_path(file).open("rb") as stream:
             stream.seek(start)
             content = stream.read(end - start + 3)
-        first, stop = (_character_edge(content, place) for place in (0, end - start))
+        first, stop = (_character_edge(content, position) for position in (0, end - start))
         content = content[first if start else 0 : stop]
         try:
             text = content.decode("utf-8")
@@ -118,11 +118,11 @@ class ByteSplits:
             yield BadRow("the file is empty", file)
 
 
-def _character_edge(content: bytes, place: int) -> int:
-    """Return the first place from ``place`` on at which no character is continued."""
-    while content[place : place + 1] and 0x80 <= content[place] < 0xC0:
-        place += 1
-    return place
+def _character_edge(content: bytes, position: int) -> int:
+    """Return the first place from ``position`` on at which no character is continued."""
+    while content[position : position + 1] and 0x80 <= content[position] < 0xC0:
+        position += 1
+    return position
 
 
 def _read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:

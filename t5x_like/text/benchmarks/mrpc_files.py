@@ -45,7 +45,7 @@ class ParaphraseFiles:
             return
         label = class_number(None if is_test else cells.get("Quality", ""), self.classes)
         sentences = {"sentence1": cells["#1 String"], "sentence2": cells["#2 String"]}
-        yield RawRow({**sentences, "label": label, "idx": index}, row.place)
+        yield RawRow({**sentences, "label": label, "idx": index}, row.location)
 
 
 def _check_columns(file: str, row: Row) -> None:

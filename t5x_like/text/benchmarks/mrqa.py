@@ -29,11 +29,11 @@ def _rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         return
     context = record["context"]
     for question in record["qas"]:
-        places = [answer["char_spans"][0] for answer in question["detected_answers"]]
-        texts = [context[first : last + 1] for first, last in places]  # the last character is included
+        spans = [answer["char_spans"][0] for answer in question["detected_answers"]]
+        texts = [context[first : last + 1] for first, last in spans]  # the last character is included
         if not all(texts):
             raise ValueError(f"question {question['qid']}: an answer is not inside its context")
-        answers = {"text": texts, "answer_start": [first for first, _ in places]}
+        answers = {"text": texts, "answer_start": [first for first, _ in spans]}
         yield {
             "id": question["qid"],
             "context": context,

@@ -27,7 +27,7 @@ _NO_SPEAKERS = ("", "-")
 class _Sentence:
     """Lines of a sentence, collected while reading."""
 
-    place: str
+    location: str
     words: list[str] = field(default_factory=list)
     speakers: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class _Sentence:
             reason = (
                 f"{len(cells)} columns, where at least {_FEWEST_COLUMNS} are expected: {line.text[:60]!r}"
             )
-            self.fault = self.fault or line.fault or BadRow(reason, line.place)
+            self.fault = self.fault or line.fault or BadRow(reason, line.location)
             return
         self.words.append(_MARKED.get(cells[_WORD], cells[_WORD]))
         self.speakers.append(cells[_SPEAKER])
@@ -51,7 +51,7 @@ class _Sentence:
 @dataclass
 class _Document:
     name: str
-    place: str
+    location: str
     sentences: list[_Sentence] = field(default_factory=list)
 
 
@@ -65,8 +65,8 @@ def _documents(file: str) -> Iterator[_Document | BadRow]:
         if begins:
             if document is not None:
                 yield document
-                yield BadRow("a document begins before the last one has its '#end document'", line.place)
-            document = _Document(f"{begins[1]}_{int(begins[2] or 0)}", line.place)
+                yield BadRow("a document begins before the last one has its '#end document'", line.location)
+            document = _Document(f"{begins[1]}_{int(begins[2] or 0)}", line.location)
             sentence, is_outside = None, False
         elif not line.fault and line.text.startswith(_END):
             if document is not None:
@@ -77,16 +77,18 @@ def _documents(file: str) -> Iterator[_Document | BadRow]:
         elif document is None:
             if not is_outside:
                 reason = "no '#begin document' is before this line; is the file in CoNLL-2012's columns?"
-                yield BadRow(reason, line.place)
+                yield BadRow(reason, line.location)
             is_outside = True
         else:
             if sentence is None:
-                sentence = _Sentence(line.place)
+                sentence = _Sentence(line.location)
                 document.sentences.append(sentence)
             sentence.add(line)
     if document is not None:
         yield document
-        yield BadRow(f"the file ends within the document {document.name!r}; is it cut off?", document.place)
+        yield BadRow(
+            f"the file ends within the document {document.name!r}; is it cut off?", document.location
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ def _names_row(sentence: _Sentence, numbers: Mapping[str, int]) -> RawRow:
     unknown = [tag for tag in tags if tag not in numbers]
     if unknown:
         raise ValueError(f"the tag {unknown[0]!r} is outside the set: {', '.join(numbers)}")
-    return RawRow({"tokens": sentence.words, "ner": [numbers[tag] for tag in tags]}, sentence.place)
+    return RawRow({"tokens": sentence.words, "ner": [numbers[tag] for tag in tags]}, sentence.location)
 
 
 def read_coreference(file: str, split: str) -> Iterator[RawRow | BadRow]:
@@ -146,7 +148,7 @@ def _coreference(document: _Document) -> RawRow | BadRow:
     ]
     words = [sentence.words for sentence in document.sentences]
     speakers = [sentence.speakers[0] for sentence in document.sentences]
-    return RawRow(coreference_row(document.name, words, speakers, mentions), document.place)
+    return RawRow(coreference_row(document.name, words, speakers, mentions), document.location)
 
 
 def _offsets(sentences: Sequence[_Sentence]) -> list[int]:
@@ -160,25 +162,25 @@ def _mentions(sentence: _Sentence, offset: int) -> list[tuple[int, int, int]]:
     """Return cluster, first word and word after the last of each mention."""
     found: list[tuple[int, int, int]] = []
     waiting: dict[int, list[int]] = {}
-    for place, cell in enumerate(sentence.coreference, start=offset):
+    for index, cell in enumerate(sentence.coreference, start=offset):
         for part in cell.split("|") if cell not in ("-", "_") else ():
             parts = _COREFERENCE.fullmatch(part)
             if parts is None or not (parts[1] or parts[3]):
                 raise ValueError(
-                    f"coreference {cell!r} in {sentence.place}: {part!r} is neither '(3' nor '3)' nor '(3)'"
+                    f"coreference {cell!r} in {sentence.location}: {part!r} is neither '(3' nor '3)' nor '(3)'"
                 )
             cluster = int(parts[2])
             if parts[1]:
-                waiting.setdefault(cluster, []).append(place)
+                waiting.setdefault(cluster, []).append(index)
             if parts[3]:
                 if not waiting.get(cluster):
                     raise ValueError(
-                        f"coreference {cell!r} in {sentence.place}: {cluster} ends, but did not begin"
+                        f"coreference {cell!r} in {sentence.location}: {cluster} ends, but did not begin"
                     )
-                found.append((cluster, waiting[cluster].pop(), place + 1))
+                found.append((cluster, waiting[cluster].pop(), index + 1))
     still = [cluster for cluster, starts in waiting.items() if starts]
     if still:
-        raise ValueError(f"coreference in {sentence.place}: the mention of {still[0]} never ends")
+        raise ValueError(f"coreference in {sentence.location}: the mention of {still[0]} never ends")
     return found
 
 
@@ -201,7 +203,7 @@ def coreference_row(
         "tokens": [word for sentence in sentences for word in sentence],
         "sentence_starts": starts,
         "speakers": ["" if speaker in _NO_SPEAKERS else speaker for speaker in speakers],
-        "mentions": {column: [mention[place] for mention in ordered] for place, column in enumerate(columns)},
+        "mentions": {column: [mention[index] for mention in ordered] for index, column in enumerate(columns)},
     }
 
 

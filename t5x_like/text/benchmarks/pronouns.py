@@ -103,7 +103,7 @@ class DprReferents:
         return {
             "text": text,
             "referent": candidates[right],
-            "candidates": [each for place, each in enumerate(candidates) if place != right],
+            "candidates": [each for index, each in enumerate(candidates) if index != right],
             "label": label if label == UNKNOWN else 1,
         }
 

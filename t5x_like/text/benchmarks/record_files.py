@@ -46,7 +46,7 @@ class RecordFiles:
             for row in self.parse(record.values):
                 if self.classes:
                     row[LABEL] = self._number(row.get(LABEL), may_lack=may_lack)
-                yield RawRow(row, record.place)
+                yield RawRow(row, record.location)
 
         return parse_records(self._records(file), rows)
 

@@ -110,23 +110,23 @@ def _read_trees(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """
     del split
     lines = filled_lines(text_lines(file))
-    return convert(lines, lambda line: RawRow(_tree(line.text.strip()), line.place))
+    return convert(lines, lambda line: RawRow(_tree(line.text.strip()), line.location))
 
 
 def _tree(text: str) -> dict[str, Any]:
     words: list[str] = []
-    depth = place = 0
-    while place < len(text) and (depth or not place):
-        part = _TREE_PART.match(text, place)
+    depth = position = 0
+    while position < len(text) and (depth or not position):
+        part = _TREE_PART.match(text, position)
         if part is None or (part[2] and not depth):
             raise ValueError(
-                f"no tree, such as '(3 (2 A) (3 joy))', is at character {place + 1}: {text[place:][:40]!r}"
+                f"no tree, such as '(3 (2 A) (3 joy))', is at character {position + 1}: {text[position:][:40]!r}"
             )
         depth += bool(part[1]) - bool(part[3])
         if part[2]:
             words.append(part[2])
-        place = part.end()
-    if depth or place < len(text) or not words:
+        position = part.end()
+    if depth or position < len(text) or not words:
         problem = "is never closed" if depth else "ends before its line" if words else "has no words"
         raise ValueError(f"the tree {problem}: {text[:40]!r}")
     plain = (_TREE_WORDS.get(word, word).replace("\\/", "/").replace("\\*", "*") for word in words)

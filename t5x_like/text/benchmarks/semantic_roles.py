@@ -30,7 +30,7 @@ _NUMBERS = {tag: number for number, tag in enumerate(TAGS)}
 class _Sentence:
     """Lines of a sentence in both files, collected while reading."""
 
-    place: str
+    location: str
     words: list[str] = field(default_factory=list)
     props: list[list[str]] = field(default_factory=list)
     fault: BadRow | None = None
@@ -55,24 +55,24 @@ def _read_props(file: str, split: str) -> Iterator[RawRow | BadRow]:
         verbs = sum(cells[0] != "-" for cells in sentence.props)
         if widths != {verbs + 1}:
             reason = f"{verbs} verbs, but {' or '.join(str(width - 1) for width in sorted(widths))} columns for them"
-            yield BadRow(reason, sentence.place)
+            yield BadRow(reason, sentence.location)
             continue
         for number in range(1, verbs + 1):
             try:
                 yield RawRow(
-                    _row(sentence.words, [cells[number] for cells in sentence.props]), sentence.place
+                    _row(sentence.words, [cells[number] for cells in sentence.props]), sentence.location
                 )
             except ValueError as error:
-                yield BadRow(f"column {number} of the verbs: {error}", sentence.place)
+                yield BadRow(f"column {number} of the verbs: {error}", sentence.location)
 
 
 def _props_of(file: str) -> str:
     folder, name = os.path.split(file)
     other = os.path.join(os.path.dirname(folder), "props", name.replace(".words", ".props"))
-    places = (other, other.removesuffix(".gz"), f"{other}.gz")
-    for place in places:
-        if as_path(place).exists():
-            return place
+    paths = (other, other.removesuffix(".gz"), f"{other}.gz")
+    for path in paths:
+        if as_path(path).exists():
+            return path
     raise ValueError(f"{file}: no file with the propositions of its words; expected {other}")
 
 
@@ -171,11 +171,11 @@ def word_arguments(row: RowValues) -> list[WordedRow]:
         for token, verb in zip(tokens, is_verb, strict=True)
     ]
     shown = escaped(words)
-    for place, verb in enumerate(is_verb):
-        before = place > 0 and is_verb[place - 1]
-        after = place + 1 < len(words) and is_verb[place + 1]
+    for index, verb in enumerate(is_verb):
+        before = index > 0 and is_verb[index - 1]
+        after = index + 1 < len(words) and is_verb[index + 1]
         if verb:
-            shown[place] = f"{'' if before else '[ '}{shown[place]}{'' if after else ' ]'}"
+            shown[index] = f"{'' if before else '[ '}{shown[index]}{'' if after else ' ]'}"
     targets = write_spans(words, _arguments(tags)) if tags else UNLABELED
     return [{"inputs": f"srl text: {' '.join(shown)}", "targets": targets, "tokens": words}]
 
@@ -187,12 +187,12 @@ def _is_marked(token: str) -> bool:
 def _arguments(tags: Sequence[str]) -> list[LabeledSpan]:
     """Return the spans of BIO tags but for the verb."""
     spans: list[LabeledSpan] = []
-    for place, tag in enumerate(tags):
+    for index, tag in enumerate(tags):
         role = tag[2:]
-        if tag.startswith("I-") and spans and spans[-1].label == role and spans[-1].end == place:
-            spans[-1] = spans[-1]._replace(end=place + 1)
+        if tag.startswith("I-") and spans and spans[-1].label == role and spans[-1].end == index:
+            spans[-1] = spans[-1]._replace(end=index + 1)
         elif role:
-            spans.append(LabeledSpan(place, place + 1, role))
+            spans.append(LabeledSpan(index, index + 1, role))
     return [span for span in spans if span.label != "V"]
 
 

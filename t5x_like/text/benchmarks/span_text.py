@@ -46,10 +46,10 @@ def write_spans(words: Sequence[str], spans: Iterable[LabeledSpan]) -> str:
     waiting = sorted(spans, key=lambda span: (-span.start, span.end))
     written: list[str] = []
     inside: list[LabeledSpan] = []
-    for place, word in enumerate(escaped(words)):
-        while waiting and waiting[-1].start == place:
+    for index, word in enumerate(escaped(words)):
+        while waiting and waiting[-1].start == index:
             span = waiting.pop()
-            if not place < span.end <= len(words):
+            if not index < span.end <= len(words):
                 raise ValueError(f"the span {span.start} to {span.end} is not within {len(words)} words")
             if inside and span.end > inside[-1].end:
                 raise ValueError(
@@ -59,7 +59,7 @@ def write_spans(words: Sequence[str], spans: Iterable[LabeledSpan]) -> str:
             inside.append(span)
             written.append("[")
         written.append(word)
-        while inside and inside[-1].end == place + 1:
+        while inside and inside[-1].end == index + 1:
             written += ["|", inside.pop().label, "]"]
     if waiting:
         raise ValueError(f"the span from {waiting[-1].start} begins outside the {len(words)} words")
@@ -80,18 +80,18 @@ def read_spans(text: str, words: Sequence[str] = ()) -> list[LabeledSpan]:
     found: list[LabeledSpan] = []
     plain: list[str] = []
     starts: list[int] = []
-    place = 0
-    while place < len(parts):
-        part = parts[place]
+    index = 0
+    while index < len(parts):
+        part = parts[index]
         if part == "[":
             starts.append(len(plain))
-        elif part == "|" and parts[place + 2 : place + 3] == ["]"]:
+        elif part == "|" and parts[index + 2 : index + 3] == ["]"]:
             if starts and starts[-1] < len(plain):
-                found.append(LabeledSpan(starts.pop(), len(plain), parts[place + 1]))
-            place += 2
+                found.append(LabeledSpan(starts.pop(), len(plain), parts[index + 1]))
+            index += 2
         elif part not in _ESCAPED:
             plain.append(part)
-        place += 1
+        index += 1
     return _aligned(found, plain, escaped(words)) if words else found
 
 
@@ -99,11 +99,11 @@ def _aligned(spans: list[LabeledSpan], plain: list[str], words: list[str]) -> li
     """Move spans from the positions of a text's words to those of the sentence."""
     if plain == words:
         return spans
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for mine, theirs, size in SequenceMatcher(None, plain, words, autojunk=False).get_matching_blocks():
-        places |= {mine + step: theirs + step for step in range(size)}
+        positions |= {mine + step: theirs + step for step in range(size)}
     return [
-        LabeledSpan(places[span.start], places[span.end - 1] + 1, span.label)
+        LabeledSpan(positions[span.start], positions[span.end - 1] + 1, span.label)
         for span in spans
-        if span.start in places and span.end - 1 in places
+        if span.start in positions and span.end - 1 in positions
     ]

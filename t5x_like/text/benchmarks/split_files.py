@@ -130,13 +130,13 @@ def missing_files_message(source: BenchmarkSource, split: str, folder: str) -> s
       folder: Data folder.
     """
     wanted = wanted_files(source, split)
-    place = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
+    remedy = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
     if packed := packed_files(source, split, folder):
-        place = (
-            f"unpack {packed[0]}, which is there, so that {' or '.join(wanted)} is in {folder}; or {place}"
+        remedy = (
+            f"unpack {packed[0]}, which is there, so that {' or '.join(wanted)} is in {folder}; or {remedy}"
         )
     return (
-        f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; DATA_DIR "
+        f"no files of the split {split!r} below {folder!r}: {remedy}, {' or '.join(origins(source))}; DATA_DIR "
         f"in a recipe, data_dir=DIR, or ${DATA_DIR} names another folder; t5x-like data status "
         "shows what is there"
     )
@@ -165,8 +165,8 @@ def packed_files(source: BenchmarkSource, split: str, folder: str) -> list[str]:
     names = [f"{file}{ending}" for file in wanted for ending in (".gz", ".zip", ".zst")]
     for archive in sorted(name for name in archives if name.endswith((".zip", ".gz", ".tgz", ".tar"))):
         names += [archive, *(f"{parent}/{archive}" for file in wanted for parent in _parents(file))]
-    places = (f"{folder}/{name}" for name in dict.fromkeys(names))
-    return [place for place in places if "*" not in place and as_path(place).is_file()]
+    paths = (f"{folder}/{name}" for name in dict.fromkeys(names))
+    return [path for path in paths if "*" not in path and as_path(path).is_file()]
 
 
 def _parents(file: str) -> list[str]:

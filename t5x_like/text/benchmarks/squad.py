@@ -93,8 +93,8 @@ def word_places(row: RowValues) -> list[WordedRow]:
     (worded,) = word_answers(row)
     if worded["targets"] == UNLABELED:
         return [worded]
-    place = find_answer_words(worded["targets"], worded["context"])
-    return [{**worded, "targets": f"start: {place[0]} end: {place[1]}"}] if place else []
+    span = find_answer_words(worded["targets"], worded["context"])
+    return [{**worded, "targets": f"start: {span[0]} end: {span[1]}"}] if span else []
 
 
 def word_questions(row: RowValues) -> list[WordedRow]:

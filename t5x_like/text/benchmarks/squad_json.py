@@ -29,8 +29,8 @@ def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
         key = str(row["id"])
         if key in seen:
             raise ValueError(f"the id {row['id']!r} comes twice, first in {seen[key]}")
-        seen[key] = question.place
-        yield RawRow(row, question.place)
+        seen[key] = question.location
+        yield RawRow(row, question.location)
 
     for title, context, question in _questions(file):
         read = partial(rows, title, context)
@@ -43,8 +43,8 @@ def _questions(file: str) -> Iterator[tuple[str, str, RawRow]]:
         for article in articles:
             for part, paragraph in enumerate(article.values["paragraphs"]):
                 for position, question in enumerate(paragraph["qas"]):
-                    place = f"{article.place}.paragraphs[{part}].qas[{position}]"
-                    yield article.values.get("title", ""), paragraph["context"], RawRow(question, place)
+                    location = f"{article.location}.paragraphs[{part}].qas[{position}]"
+                    yield article.values.get("title", ""), paragraph["context"], RawRow(question, location)
     except KeyError as error:
         raise ValueError(f"{file}: an article or paragraph without {error}; is it SQuAD's JSON?") from None
     except (TypeError, AttributeError):

@@ -45,7 +45,7 @@ def _story(roots: list[str], line: Line) -> RawRow:
                 article, highlights = split_story(as_path(path).read_bytes().decode("utf-8"))
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path}: invalid UTF-8 at byte {error.start}") from None
-            return RawRow({"article": article, "highlights": highlights}, line.place)
+            return RawRow({"article": article, "highlights": highlights}, line.location)
     raise ValueError(
         f"no file {name} for {url} in {', '.join(f'{roots[-1]}/{folder}' for folder in _FOLDERS[:2])}; unpack "
         "cnn_stories.tgz and dailymail_stories.tgz there"

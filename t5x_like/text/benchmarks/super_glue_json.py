@@ -28,12 +28,12 @@ class JsonLines:
 
         def rows(record: RawRow) -> Iterator[RawRow]:
             for row in self.parse(record.values):
-                self._finish(row, record.place, seen, is_test=split.startswith("test"))
-                yield RawRow(row, record.place)
+                self._finish(row, record.location, seen, is_test=split.startswith("test"))
+                yield RawRow(row, record.location)
 
         return parse_records(read_raw_rows(file, "jsonl"), rows)
 
-    def _finish(self, row: dict[str, Any], place: str, seen: dict[str, str], *, is_test: bool) -> None:
+    def _finish(self, row: dict[str, Any], location: str, seen: dict[str, str], *, is_test: bool) -> None:
         """Convert the label to its class id, and check that the index is new.
 
         Raises:
@@ -42,7 +42,7 @@ class JsonLines:
         key = json.dumps(row["idx"], sort_keys=True)
         if key in seen:
             raise ValueError(f"idx {key} comes twice, first in {seen[key]}")
-        seen[key] = place
+        seen[key] = location
         if not self.classes:
             return
         label = row.pop("label", None)

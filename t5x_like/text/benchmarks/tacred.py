@@ -47,7 +47,7 @@ def _read_tacred(file: str, split: str) -> Iterator[RawRow | BadRow]:
     sentences = records_at_top(file, data_set="TACRED")
 
     def rows(sentence: RawRow) -> Iterator[RawRow]:
-        yield RawRow(_row(sentence.values), sentence.place)
+        yield RawRow(_row(sentence.values), sentence.location)
 
     return parse_records(sentences, rows, record="sentence", data_set="TACRED")
 

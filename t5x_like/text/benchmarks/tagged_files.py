@@ -19,7 +19,7 @@ _UPOS = 3
 class _Word(NamedTuple):
     text: str
     tag: str
-    place: str
+    location: str
 
 
 # Returns the word and tag of a line; None if the line has no word of its own.
@@ -51,23 +51,24 @@ class TaggedFile:
             if fault := next(iter(block.faults + faults), None):
                 yield fault
             elif words:
-                yield self._row(words, block.place, numbers)
+                yield self._row(words, block.location, numbers)
 
     def _words(self, line: Line) -> Iterator[_Word]:
         if word := self.read_line(line.text):
-            yield _Word(*word, line.place)
+            yield _Word(*word, line.location)
 
-    def _row(self, words: Sequence[_Word], place: str, numbers: Mapping[str, int]) -> RawRow | BadRow:
+    def _row(self, words: Sequence[_Word], location: str, numbers: Mapping[str, int]) -> RawRow | BadRow:
         tags: list[str] = []
         for word in words:
             tag = _begun(word.tag, tags[-1] if tags else "O") if self.begins_chunks else word.tag
             if tag not in numbers:
                 return BadRow(
-                    f"the tag {tag!r} of {word.text!r} is outside the set: {', '.join(numbers)}", word.place
+                    f"the tag {tag!r} of {word.text!r} is outside the set: {', '.join(numbers)}",
+                    word.location,
                 )
             tags.append(tag)
         return RawRow(
-            {"tokens": [word.text for word in words], self.column: [numbers[tag] for tag in tags]}, place
+            {"tokens": [word.text for word in words], self.column: [numbers[tag] for tag in tags]}, location
         )
 
 

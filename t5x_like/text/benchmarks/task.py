@@ -100,7 +100,7 @@ class BenchmarkTask(PairsTask):
         worded, declared = self.benchmark.word(raw.values), self._declared(raw.values)
         for each in worded:
             extras = {name: each[name] for name in self.benchmark.extras}
-            yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras, declared)
+            yield TextPair(each["inputs"], each["targets"], raw.values, raw.location, extras, declared)
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
         """Yield the rows of a file in TFDS's schema; those with a missing column or a wrong value as ``BadRow``."""
@@ -112,7 +112,7 @@ class BenchmarkTask(PairsTask):
             if fault := find_fault(row.values, columns):
                 raise ValueError(fault)
             if empty := empty_texts(row.values, columns):
-                num_empty, first = num_empty + 1, first or f"{row.place}: {' and '.join(empty)}"
+                num_empty, first = num_empty + 1, first or f"{row.location}: {' and '.join(empty)}"
             return row
 
         yield from convert(self._read(file), checked)

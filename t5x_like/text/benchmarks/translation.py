@@ -111,7 +111,9 @@ def _patterns(folder: str, target: str, split: str, test: str) -> tuple[str, ...
     names += [f"{test}-{pair}-src.en.{ending}" for ending in ("sgm", "sgml") for pair in pairs[::-1]]
     names += [f"{test}-src.en.sgm", f"{test}.en", f"{split}.en", *(f"{test}.{pair}.en" for pair in pairs)]
     names = [f"{target}-en/{split}/*{side}.en.sgm" for side in ("ref", "src")] + names
-    return tuple(f"{place}/{name}" for name in names for place in (folder, f"{folder}/dev", f"{folder}/test"))
+    return tuple(
+        f"{parent}/{name}" for name in names for parent in (folder, f"{folder}/dev", f"{folder}/test")
+    )
 
 
 _WMT = {

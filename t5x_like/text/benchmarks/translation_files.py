@@ -45,13 +45,13 @@ class PairedFiles:
         folder, name = os.path.split(file)
         theirs = re.sub(rf"(^|\.){self.source}(?=$|\.(sgml?|gz|zst)\b)", rf"\1{self.target}", name)
         sides = (re.sub(rf"(^|[-.]){side}\b", rf"\1{other}", theirs) for side, other in _SIDES)
-        places = [os.path.join(folder, each) for each in dict.fromkeys(sides) if each != theirs]
-        places = places or [os.path.join(folder, theirs)]
-        for place in places:
-            if as_path(place).exists():
-                return place
+        paths = [os.path.join(folder, each) for each in dict.fromkeys(sides) if each != theirs]
+        paths = paths or [os.path.join(folder, theirs)]
+        for path in paths:
+            if as_path(path).exists():
+                return path
         raise ValueError(
-            f"{file}: no file next to it with the {self.target} of its sentences; expected {' or '.join(places)}"
+            f"{file}: no file next to it with the {self.target} of its sentences; expected {' or '.join(paths)}"
         )
 
     def _lines(self, file: str, other: str) -> Iterator[RawRow | BadRow]:
@@ -62,7 +62,7 @@ class PairedFiles:
                 "line n of the other. Is one of them cut off?"
             )
         for line, translation in zip(text_lines(file), text_lines(other), strict=True):
-            row = RawRow({self.source: line.text, self.target: translation.text}, line.place)
+            row = RawRow({self.source: line.text, self.target: translation.text}, line.location)
             yield line.fault or translation.fault or row
 
     def _segments(self, file: str, other: str) -> Iterator[RawRow | BadRow]:

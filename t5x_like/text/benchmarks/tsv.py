@@ -49,7 +49,7 @@ class Table:
         broken: list[str] = []
         for index, row in enumerate(read_rows(file, "tsv", columns=self.headerless.get(split, ()))):
             if self.leaves_out_broken and self._is_broken(row, is_test):
-                broken.append(row.place)
+                broken.append(row.location)
                 continue
             check = functools.partial(self._check_columns, file, is_test)
             yield from convert([row], functools.partial(self._raw, index, is_test), check=check)
@@ -82,7 +82,7 @@ class Table:
         label = row.cells.get(self.label)
         label = self._number(label) if self.classes is None else class_number(label, self.classes)
         values = {name: row.cells[column] for name, column in self.texts.items()}
-        return RawRow({**values, "label": label, "idx": number}, row.place)
+        return RawRow({**values, "label": label, "idx": number}, row.location)
 
     def _number(self, text: str | None) -> float:
         if text is None:

@@ -25,12 +25,12 @@ class _Match(NamedTuple):
 
     Attributes:
       agreement: Number of words around the pronoun that are around the candidate, too.
-      place: Position of the pronoun in the first sentence.
+      position: Position of the pronoun in the first sentence.
       candidate: The candidate's words.
     """
 
     agreement: int
-    place: int
+    position: int
     candidate: str
 
 
@@ -41,10 +41,10 @@ def wnli_simple(row: RowValues) -> list[WordedRow]:
       ValueError: The first sentence has no pronoun, or the sentences share no words that lead to a candidate.
     """
     premise, hypothesis = row["sentence1"], row["sentence2"]
-    place, candidate = _resolved(premise, hypothesis)
+    position, candidate = _resolved(premise, hypothesis)
     return [
         {
-            "inputs": f"wsc: {_replaced(premise, place, '*{}*')}",
+            "inputs": f"wsc: {_replaced(premise, position, '*{}*')}",
             "targets": candidate,
             "premise": premise,
             "hypothesis": hypothesis,
@@ -65,22 +65,24 @@ class WnliReferents:
           ValueError: As ``wnli_simple``, or no candidate is found.
         """
         premise = " ".join(row["sentence1"].split())
-        place, candidate = _resolved(premise, row["sentence2"])
+        position, candidate = _resolved(premise, row["sentence2"])
         if not candidate:
             raise ValueError(f"sentence2 has no candidate for a pronoun of {premise!r}: {row['sentence2']!r}")
-        text = closed_up(_replaced(premise, place, BLANK))
+        text = closed_up(_replaced(premise, position, BLANK))
         return {"text": text, "referent": candidate, "label": row["label"]}
 
 
 def _resolved(premise: str, hypothesis: str) -> tuple[int, str]:
     """Return the position of the pronoun among the words of the first sentence, and the candidate as written."""
     words, filled = _bare_words(premise), _bare_words(hypothesis)
-    places = [place for place, word in enumerate(words) if word in _PRONOUNS]
-    if not places:
+    positions = [position for position, word in enumerate(words) if word in _PRONOUNS]
+    if not positions:
         raise ValueError(f"sentence1 has none of the pronouns {', '.join(sorted(_PRONOUNS))}: {premise!r}")
     try:
-        best = max((_match(words, filled, place) for place in places), key=lambda match: match.agreement)
-        return best.place, _as_written(best.candidate, hypothesis)
+        best = max(
+            (_match(words, filled, position) for position in positions), key=lambda match: match.agreement
+        )
+        return best.position, _as_written(best.candidate, hypothesis)
     except re.error as error:
         raise ValueError(f"its words can't be looked for as a pattern ({error}): {premise!r}") from None
 
@@ -91,23 +93,23 @@ def _bare_words(sentence: str) -> list[str]:
     return [word for word in words if word]
 
 
-def _match(words: Sequence[str], filled: Sequence[str], place: int) -> _Match:
+def _match(words: Sequence[str], filled: Sequence[str], position: int) -> _Match:
     """Match the words around one pronoun with the filled sentence, and find the candidate at its place.
 
     As in T5, words are searched unescaped and as parts of longer words.
     """
-    before, after = words[:place], words[place + 1 :]
+    before, after = words[:position], words[position + 1 :]
     num_before, num_after = _num_shared(before[::-1], filled[::-1]), _num_shared(after, filled)
     left, right = before[len(before) - num_before :], after[:num_after]
     if not num_before + num_after:
-        return _Match(0, place, "")
+        return _Match(0, position, "")
     sentence = " ".join(filled)
     # Between the shared words; else at the sentence's beginning, or its end.
     for pattern in ([*left, "(.+)", *right], ["^(.+)", *right], [*left, "(.+)$"]):
         found = re.search(" ".join(pattern), sentence)
         if found:
-            return _Match(num_before + num_after, place, found[1])
-    return _Match(num_before + num_after, place, "")
+            return _Match(num_before + num_after, position, found[1])
+    return _Match(num_before + num_after, position, "")
 
 
 def _num_shared(words: Sequence[str], filled: Sequence[str]) -> int:
@@ -133,23 +135,23 @@ def _as_written(candidate: str, hypothesis: str) -> str:
     return written.removesuffix("'") if written.endswith("'") else written.removesuffix("'s")
 
 
-def _replaced(premise: str, place: int, pattern: str) -> str:
+def _replaced(premise: str, position: int, pattern: str) -> str:
     """Put a pattern in place of the word at a position, with a space before its punctuation mark.
 
     Positions don't count empty words, as in T5, so after two spaces the place is too early.
 
     Args:
       premise: Sentence.
-      place: Position of the word.
+      position: Position of the word.
       pattern: Text in place of it; the word itself replaces ``{}``.
     """
     words = premise.split(" ")
-    word = words[place]
+    word = words[position]
     if not word:
         raise ValueError(
             f"the pronoun can't be marked: there are two spaces in a row, or one at the start: {premise!r}"
         )
-    words[place] = (
+    words[position] = (
         f"{pattern.format(word[:-1])} {word[-1]}" if word.endswith(_MARKS) else pattern.format(word)
     )
     return " ".join(words)

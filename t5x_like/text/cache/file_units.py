@@ -101,7 +101,7 @@ class BytesRead:
 
     def take(self, row: SourceRow) -> None:
         """Count a row."""
-        number = self._numbers.get(row.place.rpartition(":")[0], self._current)
+        number = self._numbers.get(row.location.rpartition(":")[0], self._current)
         if number != self._current:
             self._current, self._before, self._inside = number, sum(self._sizes[:number]), 0
         # One byte for a character and one for the end of a line: less than most files hold, never more.

@@ -184,8 +184,8 @@ class CachedExamples:
             first = int(self._ends[shard]) - self.manifest.shards[shard].examples
             inside = (indices[order[start:end]] - first).tolist()
             found = self._shards.read(shard, inside)
-            for place, record in zip(order[start:end].tolist(), found, strict=True):
-                records[place] = record
+            for index, record in zip(order[start:end].tolist(), found, strict=True):
+                records[index] = record
 
         groups = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
         if len(groups) == 1 or _num_threads() == 1:

@@ -35,18 +35,18 @@ def record_offsets(content: memoryview, sizes: Sequence[int] | np.ndarray) -> np
     Raises:
       ValueError: The file has another layout.
     """
-    place = _after(_skip_signature(content), 0)
+    offset = _after(_skip_signature(content), 0)
     offsets = np.empty(len(sizes) + 1, np.int64)
     for index, size in enumerate(sizes):
-        header = _header(content, place)
+        header = _header(content, offset)
         if (header.kind, header.num_records, header.record_size) != (_RECORDS, 1, size):
             raise ValueError(
-                f"record {index} of {size} bytes is not at byte {place} ({header}); this version of array_record "
+                f"record {index} of {size} bytes is not at byte {offset} ({header}); this version of array_record "
                 "writes another layout than 0.8 does"
             )
-        offsets[index] = place
-        place = _after(place, _CHUNK_HEADER + header.data_size)
-    offsets[-1] = place
+        offsets[index] = offset
+        offset = _after(offset, _CHUNK_HEADER + header.data_size)
+    offsets[-1] = offset
     return offsets
 
 
@@ -72,17 +72,17 @@ def _skip_signature(content: memoryview) -> int:
     return _after(0, _CHUNK_HEADER)
 
 
-def _header(content: memoryview, place: int) -> _Header:
-    raw = _without_block_headers(content[place : place + _CHUNK_HEADER + 2 * _BLOCK_HEADER], place)
+def _header(content: memoryview, offset: int) -> _Header:
+    raw = _without_block_headers(content[offset : offset + _CHUNK_HEADER + 2 * _BLOCK_HEADER], offset)
     if len(raw) < _CHUNK_HEADER:
-        raise ValueError(f"the file ends within the header at byte {place}")
+        raise ValueError(f"the file ends within the header at byte {offset}")
     _, data_size, _, kind_and_count, record_size = struct.unpack_from("<5Q", raw)
     return _Header(data_size, kind_and_count & 0xFF, kind_and_count >> 8, record_size)
 
 
-def _without_block_headers(raw: memoryview | bytes, place: int) -> bytes:
-    """Return ``raw``, which starts at offset ``place`` of a file, without its block headers."""
-    first = -place % BLOCK
+def _without_block_headers(raw: memoryview | bytes, offset: int) -> bytes:
+    """Return ``raw``, which starts at offset ``offset`` of a file, without its block headers."""
+    first = -offset % BLOCK
     if first >= len(raw):
         return bytes(raw)
     parts = [raw[:first]]
@@ -90,8 +90,8 @@ def _without_block_headers(raw: memoryview | bytes, place: int) -> bytes:
     return b"".join(parts)
 
 
-def _after(place: int, length: int) -> int:
-    """Return the offset ``length`` bytes after ``place``; block headers don't count."""
+def _after(offset: int, length: int) -> int:
+    """Return the offset ``length`` bytes after ``offset``; block headers don't count."""
     usable = BLOCK - _BLOCK_HEADER
-    headers = (length + (place + usable - 1) % BLOCK) // usable
-    return place + length + headers * _BLOCK_HEADER
+    headers = (length + (offset + usable - 1) % BLOCK) // usable
+    return offset + length + headers * _BLOCK_HEADER

@@ -106,7 +106,7 @@ class _OffsetReader:
 
     def _one(self, number: int) -> bytes:
         start, end, size = (int(each) for each in (*self._offsets[number : number + 2], self._sizes[number]))
-        return read_record(lambda place, length: os.pread(self._file, length, place), start, end, size)
+        return read_record(lambda offset, length: os.pread(self._file, length, offset), start, end, size)
 
     def __del__(self) -> None:
         os.close(self._file)

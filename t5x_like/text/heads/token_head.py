@@ -151,7 +151,7 @@ class TokenClassification(HeadFormat):
         found = []
         for index, (row, each) in enumerate(zip(rows, scores, strict=True)):
             shares = [softmax(word) for word in each[word_starts(index)]]
-            cut = [float(place == outside) for place in range(len(self.classes))]
+            cut = [float(column == outside) for column in range(len(self.classes))]
             shares += [cut] * (len(row.words) - len(shares))
             by_class = [dict(zip(self.classes, word, strict=True)) for word in shares]
             found.append(Probabilities([max(word) for word in shares], by_class))

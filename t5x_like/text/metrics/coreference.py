@@ -82,23 +82,23 @@ def _links(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float
     A cluster that the other side cuts into p parts keeps ``size - p`` links. Mentions that the other side lacks are
     parts of their own.
     """
-    place = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
+    cluster_of = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
     found = 0
     for cluster in truth:
-        parts = {place[mention] for mention in cluster if mention in place}
-        found += len(cluster) - len(parts) - sum(mention not in place for mention in cluster)
+        parts = {cluster_of[mention] for mention in cluster if mention in cluster_of}
+        found += len(cluster) - len(parts) - sum(mention not in cluster_of for mention in cluster)
     return float(found), float(sum(len(cluster) - 1 for cluster in truth if cluster))
 
 
 def _shares(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float]:
     """Return B³'s sum over mentions of the share of its true cluster that it is with, and the number of mentions."""
-    place = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
+    cluster_of = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
     total = 0.0
     for cluster in truth:
         sizes: dict[int, int] = {}
         for mention in cluster:
-            if mention in place:
-                sizes[place[mention]] = sizes.get(place[mention], 0) + 1
+            if mention in cluster_of:
+                sizes[cluster_of[mention]] = sizes.get(cluster_of[mention], 0) + 1
         total += sum(size * size for size in sizes.values()) / len(cluster) if cluster else 0.0
     return total, float(sum(map(len, truth)))
 

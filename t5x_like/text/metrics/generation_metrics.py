@@ -197,7 +197,7 @@ def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
     row = list(range(len(right) + 1))
     for number, token in enumerate(left, start=1):
         diagonal, row[0] = row[0], number
-        for place, other in enumerate(right, start=1):
-            cheapest = min(row[place] + 1, row[place - 1] + 1, diagonal + (token != other))
-            diagonal, row[place] = row[place], cheapest
+        for column, other in enumerate(right, start=1):
+            cheapest = min(row[column] + 1, row[column - 1] + 1, diagonal + (token != other))
+            diagonal, row[column] = row[column], cheapest
     return row[-1]

@@ -106,7 +106,7 @@ def coqa(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores
 def _left_one_out(scores: list[float]) -> float:
     if len(scores) == 1:
         return scores[0]
-    return sum(max(scores[:place] + scores[place + 1 :]) for place in range(len(scores))) / len(scores)
+    return sum(max(scores[:index] + scores[index + 1 :]) for index in range(len(scores))) / len(scores)
 
 
 # Signs that CMRC 2018's script leaves out. It also lists "……", which no single character equals.
@@ -155,8 +155,8 @@ def _run_f1(truth: list[str], guess: list[str]) -> float:
     return 2.0 * size / (len(truth) + len(guess)) if size else 0.0
 
 
-def _words_at(context: str, places: str) -> str:
-    numbers = _WORD.findall(places)[1:4:2]
+def _words_at(context: str, answer: str) -> str:
+    numbers = _WORD.findall(answer)[1:4:2]
     try:
         start, end = map(int, numbers)
     except ValueError:

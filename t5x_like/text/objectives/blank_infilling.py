@@ -147,14 +147,14 @@ class BlankInfilling:
         drawn = random_fractions(seeds_of_rows(key, np.arange(count)), 1)[:, 0]
         edges = (1.0 - self.document_rate - self.sentence_rate, 1.0 - self.sentence_rate)
         kinds = iter(np.searchsorted(edges, drawn, side="right").tolist())
-        places, start = [], 0
+        blanks, start = [], 0
         for stop in window.ends.tolist():
             while start < stop:
                 kind = next(kinds)
                 end = min(start + most[kind], stop)
-                places.append((start, end, kind))
+                blanks.append((start, end, kind))
                 start = end
-        table = np.array(places, np.int64).reshape(-1, 3)
+        table = np.array(blanks, np.int64).reshape(-1, 3)
         return Cuts(table[:, :1], table[:, 1:2], table[:, 2])
 
     def make(

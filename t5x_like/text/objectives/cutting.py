@@ -102,7 +102,7 @@ def texts_of(window: DocumentWindow, cuts: Cuts, indices: Sequence[int] | np.nda
     """
     starts, ends = cuts.starts[indices].tolist(), cuts.ends[indices].tolist()
     labels = [-1] * len(starts) if cuts.labels is None else cuts.labels[indices].tolist()
-    return [_text(window, *place) for place in zip(starts, ends, labels, strict=True)]
+    return [_text(window, *cut) for cut in zip(starts, ends, labels, strict=True)]
 
 
 def _text(window: DocumentWindow, starts: list[int], ends: list[int], label: int) -> Text:

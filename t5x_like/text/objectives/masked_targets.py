@@ -69,8 +69,8 @@ class MaskedTargets:
           ids: Special ids of the vocabulary.
         """
         framed = frame([_text(pair) for pair in pairs], ids)
-        places = np.arange(framed.tokens.shape[1])[None]
-        in_target = (places >= framed.second[:, None]) & (places < framed.lengths[:, None])
+        columns = np.arange(framed.tokens.shape[1])[None]
+        in_target = (columns >= framed.second[:, None]) & (columns < framed.lengths[:, None])
         # The end of the target may be masked, too.
         candidates = framed._replace(is_text=in_target)
         counts = np.maximum(np.rint(in_target.sum(1) * self.noise_density), 1).astype(np.int64)
@@ -83,8 +83,8 @@ class MaskedTargets:
             inputs=masked.inputs,
             targets=framed.tokens,
             weights=is_target.astype(np.float32),
-            ranks=np.maximum(places - framed.second[:, None] + 1, 0).astype(np.int32),
-            token_types=(places >= framed.second[:, None]).astype(np.int32),
+            ranks=np.maximum(columns - framed.second[:, None] + 1, 0).astype(np.int32),
+            token_types=(columns >= framed.second[:, None]).astype(np.int32),
         )
 
 

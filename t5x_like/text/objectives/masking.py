@@ -220,10 +220,10 @@ def choose_units(
     quota = np.take_along_axis(quotas, numbers, axis=1)
     if divisible_at is None:
         return framed.is_text & (quota > 0)
-    places = np.arange(width)
-    unit_start = np.maximum.accumulate(np.where(starts, places, 0), axis=1)
+    columns = np.arange(width)
+    unit_start = np.maximum.accumulate(np.where(starts, columns, 0), axis=1)
     part_end = np.full((rows, width), width)
-    part_end[:, :-1] = np.where(divisible_at | ~framed.is_text, places, width)[:, 1:]
+    part_end[:, :-1] = np.where(divisible_at | ~framed.is_text, columns, width)[:, 1:]
     part_end = np.minimum.accumulate(part_end[:, ::-1], axis=1)[:, ::-1]
     return framed.is_text & (part_end - unit_start <= quota)
 

@@ -42,19 +42,19 @@ class Phrases:
         Returns:
           Start and end of each phrase, int64 [N, 2].
         """
-        places = np.flatnonzero(self._starts[tokens] & allowed)
+        positions = np.flatnonzero(self._starts[tokens] & allowed)
         longest = np.zeros(len(tokens), np.int64)
-        states = np.zeros(len(places), np.int64)
+        states = np.zeros(len(positions), np.int64)
         length = 0
-        while len(places):
-            keys = states * self._vocab_size + tokens[places + length]
+        while len(positions):
+            keys = states * self._vocab_size + tokens[positions + length]
             found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             continues = self._keys[found] == keys
             length += 1
-            places, states = places[continues], self._next[found[continues]]
-            longest[places[self._is_end[states]]] = length
-            inside = places + length < len(tokens)
-            places, states = places[inside], states[inside]
+            positions, states = positions[continues], self._next[found[continues]]
+            longest[positions[self._is_end[states]]] = length
+            inside = positions + length < len(tokens)
+            positions, states = positions[inside], states[inside]
         starts = np.flatnonzero(longest)
         both = np.stack([starts, starts + longest[starts]], axis=1)
         return both[_without_overlaps(both)]

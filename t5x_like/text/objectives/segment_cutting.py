@@ -70,7 +70,7 @@ def cut_segments(window: DocumentWindow, kinds: Sequence[SegmentKind], key: np.n
 
 def _elsewhere(truth: np.ndarray, sizes: np.ndarray, total: int, fractions: np.ndarray) -> np.ndarray:
     """Draw starts of segments, int64 [N], that don't overlap the actual continuations if the window is long enough."""
-    places = total - sizes + 1
-    drawn = (fractions * places).astype(np.int64)
+    num_starts = total - sizes + 1
+    drawn = (fractions * num_starts).astype(np.int64)
     overlaps = np.abs(drawn - truth) < sizes
-    return np.where(overlaps, (drawn + total // 2) % places, drawn)
+    return np.where(overlaps, (drawn + total // 2) % num_starts, drawn)

@@ -113,17 +113,17 @@ def pair_cuts(pairs: Sequence[Pair], max_length: int, key: np.ndarray) -> Cuts:
       max_length: Maximum total length.
       key: Random key, uint64 [2].
     """
-    places = np.array(pairs, np.int64).reshape(-1, 5)
-    starts, ends = places[:, [0, 2]], places[:, [1, 3]]
+    bounds = np.array(pairs, np.int64).reshape(-1, 5)
+    starts, ends = bounds[:, [0, 2]], bounds[:, [1, 3]]
     lengths = ends - starts
     excess = np.maximum(lengths.sum(axis=1) - max_length, 0)
     longer_by = np.abs(lengths[:, 0] - lengths[:, 1])
     from_longer = np.minimum(excess, longer_by)
     rest = excess - from_longer
     removed = np.stack([rest // 2, rest - rest // 2], axis=1)  # of equals, the second is cut first
-    removed[np.arange(len(places)), (lengths[:, 1] > lengths[:, 0]).astype(int)] += from_longer
+    removed[np.arange(len(bounds)), (lengths[:, 1] > lengths[:, 0]).astype(int)] += from_longer
     front = np.stack([_heads(removed[:, side], key, use=11 + side) for side in (0, 1)], axis=1)
-    return Cuts(starts + front, ends - (removed - front), places[:, 4])
+    return Cuts(starts + front, ends - (removed - front), bounds[:, 4])
 
 
 def _heads(tosses: np.ndarray, key: np.ndarray, *, use: int) -> np.ndarray:

@@ -180,7 +180,7 @@ class UL2:
         if self.mode_ids == "sentinels":
             last = ids.first_sentinel + 1 - ids.num_sentinels
             modes: dict[str, np.ndarray] = {
-                mode: np.array([last + place], np.int32) for place, mode in enumerate(MODES)
+                mode: np.array([last + index], np.int32) for index, mode in enumerate(MODES)
             }
             return modes, replace(ids, num_sentinels=ids.num_sentinels - 3)
         return {mode: np.array(self._named_ids.get(mode, ()), np.int32) for mode in MODES}, ids

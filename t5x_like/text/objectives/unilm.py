@@ -128,13 +128,13 @@ class UniLM:
 
 def _ranks(framed: FramedTexts, kinds: np.ndarray) -> np.ndarray:
     """Return attention ranks, int32 [N, M]."""
-    places = np.arange(framed.tokens.shape[1])[None]
+    columns = np.arange(framed.tokens.shape[1])[None]
     last = framed.lengths[:, None] - 1
     ways = [
-        np.zeros_like(places),
-        places,
-        np.maximum(last - places, 0),
-        np.maximum(places - framed.second[:, None] + 1, 0),
+        np.zeros_like(columns),
+        columns,
+        np.maximum(last - columns, 0),
+        np.maximum(columns - framed.second[:, None] + 1, 0),
     ]
     conditions = [np.isin(kinds, (BIDIRECTIONAL, BIDIRECTIONAL_RANDOM))[:, None]]
     conditions += [(kinds == kind)[:, None] for kind in (LEFT_TO_RIGHT, RIGHT_TO_LEFT, SOURCE_TO_TARGET)]

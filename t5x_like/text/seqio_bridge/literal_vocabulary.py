@@ -81,8 +81,8 @@ class LiteralVocabulary(seqio.Vocabulary):
 
         def write(numbers: np.ndarray) -> np.ndarray:
             texts = np.empty(numbers.shape[:-1], object)
-            for place in np.ndindex(*texts.shape):
-                texts[place] = self.core.decode(numbers[place].tolist()).encode("utf-8")
+            for index in np.ndindex(*texts.shape):
+                texts[index] = self.core.decode(numbers[index].tolist()).encode("utf-8")
             return texts
 
         text = tf.numpy_function(write, [rows], tf.string, stateful=False)

@@ -133,8 +133,8 @@ def replace_noise(
         moved = seqio.stateless_shuffle(tf.boolean_mask(tokens, is_noise), seeds[0])
         return tf.tensor_scatter_nd_update(tokens, tf.where(is_noise), moved)
     if becomes == "gathered":
-        places = tf.random.stateless_uniform(shape, seeds[0], maxval=tf.size(tokens), dtype=tf.int32)
-        return tf.where(is_noise, tf.gather(tokens, places), tokens)
+        indices = tf.random.stateless_uniform(shape, seeds[0], maxval=tf.size(tokens), dtype=tf.int32)
+        return tf.where(is_noise, tf.gather(tokens, indices), tokens)
     if becomes == "random":
         return tf.where(is_noise, _random_words(shape, seeds[0], vocab_size, tokens.dtype), tokens)
     assert not isinstance(becomes, str)

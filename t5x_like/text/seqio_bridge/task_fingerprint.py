@@ -43,8 +43,8 @@ def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
 def cached_steps(task: seqio.Task) -> list[Any]:
     """Return the steps whose result is cached: those before the CacheDatasetPlaceholder, or all without one."""
     steps = list(task.preprocessors)
-    places = [index for index, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
-    return steps[: places[0]] if places else steps
+    indices = [index for index, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
+    return steps[: indices[0]] if indices else steps
 
 
 def remaining_steps(task: seqio.Task) -> list[str]:

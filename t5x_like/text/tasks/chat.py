@@ -23,11 +23,11 @@ class Conversation(NamedTuple):
 
     Attributes:
       messages: Pairs of role and content.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
     """
 
     messages: tuple[tuple[str, str], ...]
-    place: str
+    location: str
 
 
 @config_class
@@ -150,7 +150,7 @@ class ChatTask(FileTask[Conversation]):
             messages = _messages(row.cells[self.column], self.writing)
         except ValueError as error:
             raise ValueError(f"column {self.column!r}: {error}") from None
-        return Conversation(messages, row.place)
+        return Conversation(messages, row.location)
 
 
 def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]:

@@ -20,11 +20,11 @@ class Record(NamedTuple):
 
     Attributes:
       cells: Text of each cell.
-      place: Source of its first line (``file:line``).
+      location: Source of its first line (``file:line``).
     """
 
     cells: list[str]
-    place: str
+    location: str
 
 
 def split_csv(lines: Iterable[Line], delimiter: str) -> Iterator[Record | BadRow]:
@@ -40,7 +40,7 @@ def split_csv(lines: Iterable[Line], delimiter: str) -> Iterator[Record | BadRow
     """
     record: list[str] = []
     damage: BadRow | None = None
-    is_open, place = False, ""
+    is_open, location = False, ""
     for line in lines:
         if line.number == 1 and not line.fault and (separator := excel_separator(line.text)):
             delimiter = _agreed(separator, delimiter, line.file)
@@ -50,17 +50,17 @@ def split_csv(lines: Iterable[Line], delimiter: str) -> Iterator[Record | BadRow
             record, damage, is_open = [], None, False
             continue
         if not record:
-            place = line.place
+            location = line.location
             if not line.text.strip(" "):
                 continue
         damage = damage or line.fault
         record.append(line.text + ("\r\n" if line.content.endswith(b"\r\n") else "\n"))
         is_open = ends_inside_quotes(line.text, delimiter, is_inside=is_open)
         if not is_open:
-            yield damage or _record(record, place, delimiter)
+            yield damage or _record(record, location, delimiter)
             record, damage = [], None
     if record:
-        yield damage or BadRow("a double quote that starts in this record is never closed", place)
+        yield damage or BadRow("a double quote that starts in this record is never closed", location)
 
 
 def excel_separator(line: str) -> str | None:
@@ -106,34 +106,34 @@ def ends_inside_quotes(line: str, delimiter: str, *, is_inside: bool) -> bool:
         at += len(opening)
 
 
-def _record(record: list[str], place: str, delimiter: str) -> Record | BadRow:
+def _record(record: list[str], location: str, delimiter: str) -> Record | BadRow:
     csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
     try:
         cells = next(csv.reader(["".join(record).rstrip("\r\n")], delimiter=delimiter, strict=True))
-        return Record(cells, place)
+        return Record(cells, location)
     except csv.Error as error:
         if any("\r" in text.rstrip("\r\n") for text in record):
             reason = (
                 "a line break is a carriage return alone; convert them: tr '\\r' '\\n' < FILE > OTHER_FILE"
             )
-            return BadRow(reason, place)
-        return BadRow(f"not CSV: {error}", place)
+            return BadRow(reason, location)
+        return BadRow(f"not CSV: {error}", location)
 
 
 def named_columns(names: Sequence[str]) -> list[str]:
     """Return names of columns, where those without a name get the one that pandas gives, such as ``Unnamed: 2``."""
-    return [name if name.strip() else f"Unnamed: {place}" for place, name in enumerate(names)]
+    return [name if name.strip() else f"Unnamed: {index}" for index, name in enumerate(names)]
 
 
-def refuse_equal_names(names: Sequence[str], place: str) -> None:
+def refuse_equal_names(names: Sequence[str], location: str) -> None:
     """Check that names of columns differ; a row would have only the last of two.
 
     Args:
       names: Names of columns.
-      place: File, or file and line, for the message.
+      location: File, or file and line, for the message.
 
     Raises:
       ValueError: Two are equal.
     """
     if len(set(names)) < len(names):
-        raise ValueError(f"{place}: two columns have the same name: {list(names)}")
+        raise ValueError(f"{location}: two columns have the same name: {list(names)}")

@@ -24,13 +24,13 @@ class Document(NamedTuple):
 
     Attributes:
       text: The text.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
       sentences: Lines that were joined, if the corpus has one sentence per line.
       spans: Annotated spans in characters, sorted.
     """
 
     text: str
-    place: str
+    location: str
     sentences: tuple[str, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
 
@@ -84,9 +84,9 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document:
             raise ValueError(f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}")
     text = text_of(row.cells, column)
     if spans_column is None:
-        return Document(text, row.place)
+        return Document(text, row.location)
     try:
-        return Document(text, row.place, spans=_spans(row.cells[spans_column], len(text)))
+        return Document(text, row.location, spans=_spans(row.cells[spans_column], len(text)))
     except ValueError as error:
         raise ValueError(f"column {spans_column!r}: {error}") from None
 
@@ -112,7 +112,7 @@ def _is_pair(pair: object) -> bool:
 
 
 def _of_lines(file: str) -> Iterator[Document | BadRow]:
-    return convert(filled_lines(text_lines(file)), lambda line: Document(line.text, line.place))
+    return convert(filled_lines(text_lines(file)), lambda line: Document(line.text, line.location))
 
 
 def _of_paragraphs(file: str) -> Iterator[Document | BadRow]:
@@ -120,7 +120,7 @@ def _of_paragraphs(file: str) -> Iterator[Document | BadRow]:
         yield from block.faults
         if block.lines:
             sentences = tuple(line.text.strip() for line in block.lines)
-            yield Document(" ".join(sentences), block.place, sentences)
+            yield Document(" ".join(sentences), block.location, sentences)
 
 
 def split_sentences(text: str) -> list[str]:

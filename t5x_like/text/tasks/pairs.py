@@ -34,7 +34,7 @@ class TextPair(NamedTuple):
       inputs: Input text.
       targets: Target text.
       row: Columns of the source row.
-      place: Source of the row (``file:line``).
+      location: Source of the row (``file:line``).
       extras: Further features for postprocessing and metrics.
       declared: Values of the streams that the task declares, by name.
     """
@@ -42,7 +42,7 @@ class TextPair(NamedTuple):
     inputs: str
     targets: str
     row: Mapping[str, Any]
-    place: str
+    location: str
     extras: Mapping[str, Any] = {}
     declared: Mapping[str, float] = {}
 

@@ -68,7 +68,7 @@ def read_rows(
         yield from _read_records(file, format)
         return
     rows = read_raw_rows(file, format, columns=columns, delimiter=delimiter)
-    yield from convert(rows, lambda row: cells_of(row.values, row.place))
+    yield from convert(rows, lambda row: cells_of(row.values, row.location))
 
 
 def read_raw_rows(
@@ -153,11 +153,11 @@ def _split_tsv(lines: Iterable[Line]) -> Iterator[Record | BadRow]:
         separator = excel_separator(line.text) if line.number == 1 and not line.fault else None
         if separator not in (None, "\t"):
             raise ValueError(
-                f"{line.place}: sep={separator} says that {separator!r} is between cells; read it as CSV "
+                f"{line.location}: sep={separator} says that {separator!r} is between cells; read it as CSV "
                 "(format='csv'), or remove the line"
             )
         if line.text and not separator:
-            yield line.fault or Record(line.text.split("\t"), line.place)
+            yield line.fault or Record(line.text.split("\t"), line.location)
 
 
 def _with_columns(
@@ -173,14 +173,14 @@ def _with_columns(
                 raise ValueError(
                     f"{sentence(error)} It should name the columns; without it no row can be read"
                 ) from None
-            refuse_equal_names(names, record.place)
+            refuse_equal_names(names, record.location)
             break
 
     def row(record: Record) -> RawRow:
         if len(record.cells) != len(names):
             reason = f"{len(record.cells)} columns, where {len(names)} are expected ({', '.join(names)})."
             raise ValueError((reason + separator_hint(names, format)).removesuffix("."))
-        return RawRow(dict(zip(names, record.cells, strict=True)), record.place)
+        return RawRow(dict(zip(names, record.cells, strict=True)), record.location)
 
     yield from convert(records, row)
 
@@ -215,7 +215,7 @@ def describe_invalid_json(error: json.JSONDecodeError) -> str:
 
 def _parsed(line: Line) -> RawRow:
     try:
-        return RawRow(json_object(line.text), line.place)
+        return RawRow(json_object(line.text), line.location)
     except json.JSONDecodeError as error:
         hint = ""
         if line.number == 1 and line.text.strip() in ("[", "{", "[{"):
@@ -224,14 +224,14 @@ def _parsed(line: Line) -> RawRow:
         raise ValueError(describe_invalid_json(error) + hint) from None
 
 
-def cells_of(value: Mapping[str, Any], place: str) -> Row:
+def cells_of(value: Mapping[str, Any], location: str) -> Row:
     """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay.
 
     NaN becomes null: pandas writes a missing value so.
 
     Args:
       value: Row of a file.
-      place: File and line.
+      location: File and line.
 
     Raises:
       ValueError: A cell holds what is no text of Unicode.
@@ -247,8 +247,8 @@ def cells_of(value: Mapping[str, Any], place: str) -> Row:
         except UnicodeEncodeError as error:
             raise ValueError(f"column {name!r} holds a lone surrogate at character {error.start}") from None
         if "\0" in text:
-            warn_of_nul(place)
-    return Row(cells, place)
+            warn_of_nul(location)
+    return Row(cells, location)
 
 
 def _cell(value: Any) -> Cell:

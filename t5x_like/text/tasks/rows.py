@@ -1,4 +1,4 @@
-"""Rows of files: good ones with their place, bad ones with the reason."""
+"""Rows of files: good ones with their location, bad ones with the reason."""
 
 import heapq
 import random
@@ -51,11 +51,11 @@ class Row(NamedTuple):
 
     Attributes:
       cells: Values by column: text, or a list or object of JSON, or None.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
     """
 
     cells: dict[str, Any]
-    place: str
+    location: str
 
 
 class RawRow(NamedTuple):
@@ -63,11 +63,11 @@ class RawRow(NamedTuple):
 
     Attributes:
       values: Columns, in the types of TensorFlow Datasets' schema.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
     """
 
     values: RowValues
-    place: str
+    location: str
 
 
 class BadRow(NamedTuple):
@@ -75,11 +75,11 @@ class BadRow(NamedTuple):
 
     Attributes:
       reason: Description of the problem.
-      place: Source (``file:line``).
+      location: Source (``file:line``).
     """
 
     reason: str
-    place: str
+    location: str
 
     @property
     def is_undecoded(self) -> bool:
@@ -87,7 +87,7 @@ class BadRow(NamedTuple):
         return False
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.reason}"
+        return f"{self.location}: {self.reason}"
 
 
 class UndecodedRow(BadRow):
@@ -102,27 +102,27 @@ class UndecodedRow(BadRow):
         return True
 
     def __str__(self) -> str:
-        return f"{super().__str__()}; {windows_remedy(self.place.rpartition(':')[0])}"
+        return f"{super().__str__()}; {windows_remedy(self.location.rpartition(':')[0])}"
 
 
-class _Placed(Protocol):
+class _Located(Protocol):
     @property
-    def place(self) -> str: ...
+    def location(self) -> str: ...
 
 
-PlacedT = TypeVar("PlacedT", bound=_Placed)
+LocatedT = TypeVar("LocatedT", bound=_Located)
 
 
 def expand(
-    rows: Iterable[PlacedT | BadRow],
-    make: Callable[[PlacedT], Iterable[MadeT | BadRow]],
+    rows: Iterable[LocatedT | BadRow],
+    make: Callable[[LocatedT], Iterable[MadeT | BadRow]],
     *,
-    check: Callable[[PlacedT], object] | None = None,
+    check: Callable[[LocatedT], object] | None = None,
 ) -> Iterator[MadeT | BadRow]:
     """Yield what ``make`` returns for each good row; bad rows stay.
 
     Args:
-      rows: Good and bad rows, each with its place.
+      rows: Good and bad rows, each with its location.
       make: Function from a good row to any number of rows. Its ``ValueError`` is the reason of a bad row.
       check: Function of a good row that raises errors of the whole file.
     """
@@ -135,14 +135,14 @@ def expand(
         try:
             yield from make(row)
         except ValueError as error:
-            yield BadRow(str(error), row.place)
+            yield BadRow(str(error), row.location)
 
 
 def convert(
-    rows: Iterable[PlacedT | BadRow],
-    make: Callable[[PlacedT], MadeT],
+    rows: Iterable[LocatedT | BadRow],
+    make: Callable[[LocatedT], MadeT],
     *,
-    check: Callable[[PlacedT], object] | None = None,
+    check: Callable[[LocatedT], object] | None = None,
 ) -> Iterator[MadeT | BadRow]:
     """Yield the row that a function returns for each good row; bad rows stay.
 

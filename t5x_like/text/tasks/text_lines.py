@@ -34,7 +34,7 @@ class Line(NamedTuple):
     fault: BadRow | None = None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Source (``file:line``)."""
         return f"{self.file}:{self.number}"
 
@@ -85,12 +85,12 @@ def _decoded(content: bytes, file: str, number: int) -> Line:
     return Line(text.rstrip("\n").removesuffix("\r"), number, file, content, fault)
 
 
-def warn_of_nul(place: str) -> None:
+def warn_of_nul(location: str) -> None:
     """Warn once for each file: a copy that failed, or a disk that was full, leaves NUL bytes."""
-    file = place.rpartition(":")[0]
+    file = location.rpartition(":")[0]
     if file not in _WARNED_OF_NUL:
         _WARNED_OF_NUL.add(file)
-        _log.warning("%s holds NUL bytes, which are kept; is the file damaged?", place)
+        _log.warning("%s holds NUL bytes, which are kept; is the file damaged?", location)
 
 
 def filled_lines(lines: Iterable[Line]) -> Iterator[Line | BadRow]:
@@ -110,9 +110,9 @@ class Block(NamedTuple):
     faults: list[BadRow]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Source of the first line (``file:line``)."""
-        return self.lines[0].place if self.lines else self.faults[0].place
+        return self.lines[0].location if self.lines else self.faults[0].location
 
 
 def blocks_of(lines: Iterable[Line]) -> Iterator[Block]:

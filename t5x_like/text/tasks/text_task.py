@@ -218,7 +218,7 @@ class TextTask(PairsTask):
         def raw(pair: TextPair) -> RawRow:
             worded = {"inputs": pair.inputs, "targets": pair.targets}
             worded |= {column: pair.row[column] for column in self.streams.values()}
-            return RawRow(worded if self.head is None else pair.row, pair.place)
+            return RawRow(worded if self.head is None else pair.row, pair.location)
 
         return convert(self._rows(file), raw)
 
@@ -283,7 +283,7 @@ class TextTask(PairsTask):
             worded = (targets.fill(texts),)
         declared = self._declared(row.cells)
         extras = {"references": list(worded)} if len(worded) > 1 else {}
-        return TextPair(inputs.fill(texts), worded[0], row.cells, row.place, extras, declared)
+        return TextPair(inputs.fill(texts), worded[0], row.cells, row.location, extras, declared)
 
     def _references(self, cells: Mapping[str, Cell], template: Template) -> Sequence[str]:
         """Return the row's targets, one for each reference.

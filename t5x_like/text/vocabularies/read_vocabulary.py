@@ -150,17 +150,17 @@ def _byte_pair(files: Files, path: str, numbers: dict[str, int], lower_case: boo
         )
     lines = as_path(merges_path).read_text(encoding="utf-8").split("\n")
     merges: list[tuple[str, str]] = []
-    for place, line in enumerate(lines, start=1):
-        if not line.strip() or (place == 1 and line.startswith("#version")):
+    for line_number, line in enumerate(lines, start=1):
+        if not line.strip() or (line_number == 1 and line.startswith("#version")):
             continue
         first, _, second = line.removesuffix("\r").partition(" ")
         if not second or " " in second:
             raise ValueError(
-                f"{merges_path}:{place}: a merge is two pieces with a space between, not {line!r}"
+                f"{merges_path}:{line_number}: a merge is two pieces with a space between, not {line!r}"
             )
         if first + second not in numbers:
             raise ValueError(
-                f"{merges_path}:{place}: {first + second!r} is not in {path}; they don't belong together"
+                f"{merges_path}:{line_number}: {first + second!r} is not in {path}; they don't belong together"
             )
         merges.append((first, second))
     configuration = files.configuration()

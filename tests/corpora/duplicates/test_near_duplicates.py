@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.references.corpora import deduplicate, texts
-from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
+from t5x_like.corpora.duplicates.duplicate_rule import PagePosition
 from t5x_like.corpora.duplicates.min_hash import shingles, signature
 from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, connected_components
 from t5x_like.corpora.pages.crawled_page import Page
@@ -103,7 +103,7 @@ def test_keys_are_the_same_on_every_machine_and_in_every_version():
         url="https://example.org/",
         text="Die Straße, the quick brown fox; Ünïcode 漢字 and 42 more words. " * 90,
     )
-    keys = NearDuplicates().keys(page, PagePlace(bytes(range(16)), 0, 0))
+    keys = NearDuplicates().keys(page, PagePosition(bytes(range(16)), 0, 0))
     assert hashlib.md5(keys.tobytes()).hexdigest() == "2939e10caa0f3ad39c82f962374f9d76"
 
 

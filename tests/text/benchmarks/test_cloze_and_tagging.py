@@ -213,7 +213,7 @@ def test_wikitexts_articles_begin_with_their_titles(tmp_path: Path) -> None:
     rows = list(task("wikitext2", tmp_path).read("validation"))
     assert "\n" + "".join(row.targets for row in rows) == WIKITEXT
     assert [row.targets.split("\n")[0] for row in rows] == [" = Mill = ", " = Goat = "]
-    assert [row.place.rpartition(":")[2] for row in rows] == ["2", "10"]
+    assert [row.location.rpartition(":")[2] for row in rows] == ["2", "10"]
     write(tmp_path / "wikitext-2" / "wiki.test.tokens", "no title\n")
     with pytest.raises(ValueError, match="no title of an article"):
         list(task("wikitext2", tmp_path).read("test"))

@@ -69,7 +69,7 @@ def test_a_folder_of_shards_is_a_source_with_its_splits(corpus: Path, with_manif
     for split in found.splits:
         texts = [text for name, shard in TEXTS.items() if name.startswith(split) for text in shard]
         assert [document.text for document in found.read(split)] == texts
-    assert next(iter(found.read("validation"))).place == f"{corpus}/validation-00000-of-00001.jsonl.zst:1"
+    assert next(iter(found.read("validation"))).location == f"{corpus}/validation-00000-of-00001.jsonl.zst:1"
 
 
 def test_a_split_without_pages_is_no_split(corpus: Path) -> None:
@@ -183,7 +183,7 @@ def test_rows_before_a_cut_are_kept_and_the_cut_is_named(tmp_path: Path, ending:
     bad = [row for row in found if isinstance(row, BadRow)]
     assert len(bad) == 1
     assert "cut short" in bad[0].reason
-    assert bad[0].place == f"{path}:{len(found)}"
+    assert bad[0].location == f"{path}:{len(found)}"
     assert [row.cells["text"].split()[0] for row in found if isinstance(row, Row)] == [
         str(number) for number in range(len(found) - 1)
     ]
@@ -218,7 +218,7 @@ def test_a_corpus_of_records_is_a_source_too(tmp_path: Path, form: str, ending: 
     write_pages([Page(f"e.org/{number}", text, "2019") for number, text in enumerate(texts)], str(path), form)
     documents = list(task(tmp_path).read("train"))
     assert [document.text for document in documents] == texts
-    assert documents[-1].place == f"{path}:record 700"
+    assert documents[-1].location == f"{path}:record 700"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=rf"{ending}:record \d+: damaged: .*Correct the row"):

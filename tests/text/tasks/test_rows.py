@@ -65,7 +65,7 @@ def test_a_row_becomes_any_number_of_rows_and_an_error_a_bad_row_in_its_place() 
 
 def test_an_error_of_a_check_is_one_of_the_file() -> None:
     def refuse(row: RawRow) -> None:
-        raise ValueError(f"{row.place}: another file")
+        raise ValueError(f"{row.location}: another file")
 
     with pytest.raises(ValueError, match="f:1: another file"):
         list(expand([BadRow("bad", "f:0"), RawRow({}, "f:1")], halves, check=refuse))
@@ -81,12 +81,12 @@ def test_lines_have_their_places_and_damaged_ones_their_faults(tmp_path: Path) -
         (" ", True),
     ]
     good, bad = partition(filled_lines(text_lines(str(file))))
-    assert [(line.text, line.place) for line in good] == [("one", f"{file}:1"), ("three", f"{file}:7")]
-    assert bad == [second, second._replace(place=f"{file}:5")]
+    assert [(line.text, line.location) for line in good] == [("one", f"{file}:1"), ("three", f"{file}:7")]
+    assert bad == [second, second._replace(location=f"{file}:5")]
     blocks = list(blocks_of(text_lines(str(file))))
     assert [([line.text for line in block.lines], len(block.faults)) for block in blocks] == [
         (["one"], 1),
         ([], 1),
         (["three"], 0),
     ]
-    assert [block.place for block in blocks] == [f"{file}:{number}" for number in (1, 5, 7)]
+    assert [block.location for block in blocks] == [f"{file}:{number}" for number in (1, 5, 7)]

@@ -86,7 +86,7 @@ def test_spans_that_cant_be_are_named_by_file_and_line(tmp_path, cell, message):
     file = write(tmp_path / "a.jsonl", f'{{"text": "Etna", "spans": {cell}}}\n')
     (bad,) = read_documents(file, separator="line", column="text", spans_column="spans")
     assert isinstance(bad, BadRow)
-    assert bad.place == f"{file}:1"
+    assert bad.location == f"{file}:1"
     with pytest.raises(ValueError, match=message):
         raise ValueError(str(bad))
 
