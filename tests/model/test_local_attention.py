@@ -10,7 +10,7 @@ from t5x_like.model import parameters
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
+from t5x_like.model.layers.local_attention import block_length, indices_in_blocks, local_attention
 from t5x_like.model.layers.masks import SlidingWindow, combine_masks, segment_mask, window_mask
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary
@@ -60,7 +60,7 @@ def test_blocks_find_what_a_mask_leaves(config: AttentionConfig, length: int) ->
         segments,
         block_length=RADIUS + 1,
         positions=positions,
-        bias=relative(*places_in_blocks(RADIUS + 1), 3 * (RADIUS + 1), bidirectional=True),
+        bias=relative(*indices_in_blocks(RADIUS + 1), 3 * (RADIUS + 1), bidirectional=True),
     )
     real = np.asarray(segments) > 0
     np.testing.assert_allclose(blocked[real], whole[real], rtol=0, atol=1e-5)

@@ -14,7 +14,7 @@ from t5x_like.model.layers.attention import (
     KeysValues,
 )
 from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_slots, visible_beams, write_at
-from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
+from t5x_like.model.layers.local_attention import block_length, indices_in_blocks, local_attention
 from t5x_like.model.layers.masks import AttentionMask, as_mask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
 from t5x_like.model.layers.transient_global import GlobalBlocks, TransientGlobal
@@ -137,7 +137,7 @@ class SelfAttention(NamedTuple):
             context.segment_ids,
             block_length=length,
             positions=context.positions,
-            bias=self._bias(context, *places_in_blocks(length), by_distance=False),
+            bias=self._bias(context, *indices_in_blocks(length), by_distance=False),
             global_keys_values=global_keys_values,
             **dropping,
         )
