@@ -43,7 +43,12 @@ def _with_module(path: str, before: str, after: str) -> str:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Return whether a pattern of ``fnmatch`` matches a path, or the one that it had in earlier versions."""
+    """Return whether a pattern of ``fnmatch`` matches a path, or the one that it had in earlier versions.
+
+    Args:
+      path: Path of a weight.
+      pattern: Pattern such as ``*/lora/*``.
+    """
     return any(fnmatch.fnmatchcase(name, pattern) for name in (path, earlier_path(path)))
 
 

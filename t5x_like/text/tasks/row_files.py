@@ -234,7 +234,7 @@ def cells_of(value: Mapping[str, Any], location: str) -> Row:
       location: File and line.
 
     Raises:
-      ValueError: A cell holds what is no text of Unicode.
+      ValueError: A cell has characters that Unicode lacks.
     """
     cells: dict[str, Cell] = {}
     for name, cell in value.items():
