@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.commands import run
 from benchmarks.machine import about
-from t5x_like.evaluation.saved_runs import RunPrediction, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunPrediction
 from t5x_like.io.files import write_json
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
 from t5x_like.reports.machine import describe_machine

@@ -9,8 +9,9 @@ from typing import Any
 from t5x_like.cli.prediction_tables import PredictedTable
 from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
 from t5x_like.evaluation.row_predictors import RowPredictor
-from t5x_like.evaluation.saved_runs import predict_lines, row_predictor
-from t5x_like.evaluation.table_predictions import TablePrediction, predict_table
+from t5x_like.evaluation.run_predictor import predict_lines, row_predictor
+from t5x_like.evaluation.table_pieces import TablePrediction
+from t5x_like.evaluation.table_predictions import predict_table
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import write_jsonl

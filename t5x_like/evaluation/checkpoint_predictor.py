@@ -4,7 +4,10 @@ import math
 from collections.abc import Sequence
 
 from t5x_like.evaluation.head_predictor import HeadPredictor
+from t5x_like.evaluation.prompts import Prompter, PromptStyle
+from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.row_predictors import TEXT, HeadRowPredictor, RowPredictor, TextRowPredictor
+from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model.model_traits import traits_of
@@ -58,14 +61,18 @@ def checkpoint_predictor(
             )
         if num_texts != 1:
             raise ValueError(f"{name} writes a text for one text; name one column")
-        return TextRowPredictor(
+        generation = generation or GenerationConfig()
+        evaluator = TextEvaluator(
             model=TextModel.of_checkpoint(opened),
-            params=opened.params,
-            batch_size=batch_size,
+            questions=Questions(task=name, split="", rows=()),
+            prompter=Prompter(task=name, style=PromptStyle()),
+            method="generate",
             prompt_length=length,
-            generation=generation or GenerationConfig(),
-            task=name,
+            batch_size=batch_size,
+            generation=generation,
+            target_length=generation.max_new_tokens,
         )
+        return TextRowPredictor(evaluator=evaluator, params=opened.params)
     head = _head_format(opened, num_texts)
     definition = TextTask(
         name=name,

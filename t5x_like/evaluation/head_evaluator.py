@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from t5x_like.evaluation.class_scores import class_scores
+from t5x_like.evaluation.evaluated_tasks import training_task_of
 from t5x_like.evaluation.head_predictor import ClassOrder, HeadPredictor, head_predictions
-from t5x_like.evaluation.questions import training_task_of
 from t5x_like.evaluation.scores import finite_or_none, row_counts, score
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
+from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.inference.length_batches import length_batches
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
 from t5x_like.text.heads.head_format import LabeledRow
@@ -22,13 +23,13 @@ _BATCHES_AT_ONCE = 8  # batches whose predictions are written together
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadEvaluator:
+class HeadEvaluator(TaskEvaluator):
     """Rows of one task and the head that predicts them.
 
     Attributes:
       definition: The task.
       split: Name of the split.
-      read: Labeled rows of the split.
+      rows: Labeled rows of the split.
       predictor: The model with its head.
       inputs_length: Tokens of an input. Longer texts are cut; contexts of questions are read in windows.
       order: Position of each class among the head's outputs.
@@ -38,7 +39,7 @@ class HeadEvaluator:
 
     definition: PairsTask
     split: str
-    read: list[LabeledRow]
+    rows: list[LabeledRow]
     predictor: HeadPredictor
     inputs_length: int
     order: ClassOrder = field(default_factory=ClassOrder)
@@ -48,17 +49,17 @@ class HeadEvaluator:
     @functools.cached_property
     def questions(self) -> HeadQuestions:
         """Tokenized rows."""
-        return questions_of(self.definition, self.read, inputs_length=self.inputs_length)
+        return questions_of(self.definition, self.rows, inputs_length=self.inputs_length)
 
     @property
     def inputs(self) -> dict[int, str]:
         """Input texts by row number."""
-        return {each.number: each.input_text for each in self.read}
+        return {each.number: each.input_text for each in self.rows}
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
         """Fields of the rows as their files have them, including the test set's index ("idx")."""
-        return [each.values for each in self.read]
+        return [each.values for each in self.rows]
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
         """Yield rows of ``predictions.jsonl``, the longest first; see ``TaskEvaluator.answer``.
@@ -69,12 +70,12 @@ class HeadEvaluator:
         examples = self.questions.examples
         longest = np.zeros(len(self.questions), np.int64)
         np.maximum.at(longest, examples.origins, examples.sizes)
-        for rows in length_batches(longest, self.predictor.batch_size * _BATCHES_AT_ONCE):
-            if not all(self.read[row].number in answered for row in rows):
-                yield self._answer_part(params, rows)
+        for indices in length_batches(longest, self.predictor.batch_size * _BATCHES_AT_ONCE):
+            if not all(self.rows[index].number in answered for index in indices):
+                yield self._answer_part(params, indices)
 
-    def _answer_part(self, params: Any, rows: list[int]) -> list[Row]:
-        part = self.questions.part(rows)
+    def _answer_part(self, params: Any, indices: list[int]) -> list[Row]:
+        part = self.questions.part(indices)
         scores = self.predictor.scores(params, part)
         if self.refuses_nan:
             self._require_numbers(part, scores)

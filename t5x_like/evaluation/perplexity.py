@@ -10,6 +10,7 @@ import numpy as np
 from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores import row_counts, score
 from t5x_like.evaluation.scores_file import Entry, Row
+from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.inference.scorer import Scorer, window_batch
 from t5x_like.io.progress import Progress
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -19,7 +20,7 @@ _DEFAULT_LENGTH = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerplexityEvaluator:
+class PerplexityEvaluator(TaskEvaluator):
     """Texts of a task whose perplexity is measured.
 
     Attributes:

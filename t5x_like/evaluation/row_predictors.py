@@ -1,18 +1,15 @@
 """Predictions for rows of any source: columns in, and out a prediction with its probabilities."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from t5x_like.evaluation.head_predictor import HeadPredictor, head_predictions
-from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import Question, Questions
+from t5x_like.evaluation.questions import Question
 from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_evaluator import TextEvaluator
-from t5x_like.evaluation.text_model import TextModel
-from t5x_like.inference.generator import GenerationConfig
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
 from t5x_like.text.cells import text_of
 from t5x_like.text.heads.head_format import LabeledRow, softmax
@@ -214,28 +211,20 @@ class TextRowPredictor:
     """A model that writes its answer, or ranks the task's labels by their likelihood.
 
     Attributes:
-      model: The model with its tokenizer.
+      evaluator: Evaluator of the task's texts, without rows.
       params: Weights.
-      batch_size: Rows in a batch.
-      prompt_length: Tokens of a prompt, special ids included.
-      generation: Decoding settings.
-      task: Name of the task, for messages.
       definition: The task; None if rows have one text that is read as it is.
       word: Function from a line to the model's input.
-      method: "generate" or "rank".
-      targets_length: Tokens of a label that is ranked.
     """
 
-    model: TextModel
+    evaluator: TextEvaluator
     params: Any
-    batch_size: int
-    prompt_length: int
-    generation: GenerationConfig
-    task: str
     definition: PairsTask | None = None
     word: Callable[[str], str] = str
-    method: Literal["generate", "rank"] = "generate"
-    targets_length: int = 64
+
+    @property
+    def batch_size(self) -> int:
+        return self.evaluator.batch_size
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -243,15 +232,15 @@ class TextRowPredictor:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        return self.definition.answers if self.definition and self.has_probabilities else ()
+        return self.evaluator.questions.labels
 
     @property
     def has_probabilities(self) -> bool:
-        return self.method == "rank"
+        return self.evaluator.method == "rank"
 
     @property
     def can_generate(self) -> bool:
-        return self.method == "generate"
+        return self.evaluator.method == "generate"
 
     def read(self, values: Mapping[str, Any]) -> str:
         if self.definition is not None:
@@ -266,22 +255,9 @@ class TextRowPredictor:
         return row
 
     def predict(self, rows: Sequence[str]) -> list[RowPrediction]:
-        plan = TextEvaluator(
-            model=self.model,
-            questions=Questions(
-                task=self.task,
-                split="",
-                rows=tuple(Question(number, text, "", {}) for number, text in enumerate(rows)),
-                labels=self.class_names,
-            ),
-            prompter=Prompter(task=self.task, style=PromptStyle()),
-            method=self.method,
-            prompt_length=self.prompt_length,
-            batch_size=self.batch_size,
-            generation=self.generation,
-            target_length=self.targets_length,
-        )
-        answers = {row["number"]: row for batch in plan.answer(self.params) for row in batch}
+        texts = tuple(Question(number, text, "", {}) for number, text in enumerate(rows))
+        evaluator = replace(self.evaluator, questions=replace(self.evaluator.questions, rows=texts))
+        answers = {row["number"]: row for batch in evaluator.answer(self.params) for row in batch}
         return [self._prediction(answers[number]) for number in range(len(rows))]
 
     def _prediction(self, answer: Mapping[str, Any]) -> RowPrediction:

@@ -1,58 +1,45 @@
 """Evaluation of and prediction with a training run, configured by frozen dataclasses."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field, replace
-from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 from jax.sharding import Mesh
 
 from t5x_like.config_class import config_class, refuse_unused
-from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
-from t5x_like.evaluation.head_predictor import HeadPredictor
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.evaluation.overruled_settings import overruled
-from t5x_like.evaluation.questions import seqio_codec
-from t5x_like.evaluation.row_predictors import HeadRowPredictor, RowPredictor, TextRowPredictor
 from t5x_like.evaluation.span_answers import SpanSearch
-from t5x_like.evaluation.text_model import TextModel
+from t5x_like.evaluation.task_evaluators import TaskResult, write_results
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import EnsembleConfig, Mean
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.averaged_weights import require_alike
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import has_plain_numbers, params_in_scale
 from t5x_like.text import registry
 from t5x_like.text.heads.head_format import OutputScale
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.tasks.foreign_tasks import Definition, ForeignTask
-from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.tasks.foreign_tasks import Definition
 from t5x_like.text.tasks.task_set import TaskSet
-
-_TARGETS_LENGTH = 64  # of runs that were never evaluated
 
 
 @config_class
-class RunEvaluation:
-    """Evaluation of a run on its own tasks, with the evaluators that training uses.
+class SavedRun:
+    """A run whose weights predict, or several as one ensemble.
 
     Attributes:
       checkpoint: Run directory.
       ensemble: Further runs of the same model, whose predictions are averaged with those of ``checkpoint``.
       ensemble_mean: Average of probabilities, or of logits as in T5 (Raffel et al. 2020, §3.6).
-      evaluations: Evaluators of tasks.
-      output_dir: Folder for ``scores.json`` and ``TASK/predictions.jsonl``.
       tasks: Definitions to register before.
       step: Step of the run; its newest good one by default.
       mesh: Devices.
     """
 
     checkpoint: str
-    evaluations: tuple[TaskEvaluation | HeadEvaluation, ...]
-    output_dir: str
     ensemble: tuple[str, ...] = ()
     ensemble_mean: Mean = "probabilities"
     tasks: tuple[Definition, ...] = ()
@@ -60,7 +47,23 @@ class RunEvaluation:
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
     def __post_init__(self) -> None:
-        _refuse_mean_of_one(self)
+        if not self.ensemble:
+            refuse_unused(
+                self, "ensemble_mean", because="there is one run", advice="name more of them by ensemble"
+            )
+
+
+@config_class
+class RunEvaluation(SavedRun):
+    """Evaluation of a run on its own tasks, with the evaluators that training uses.
+
+    Attributes:
+      evaluations: Evaluations of tasks.
+      output_dir: Folder for ``scores.json`` and ``TASK/predictions.jsonl``.
+    """
+
+    evaluations: tuple[TaskEvaluation | HeadEvaluation, ...]
+    output_dir: str
 
 
 def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
@@ -68,7 +71,7 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     mesh = run.mesh.build()
     registration.connect()
     resolved = resolve_evaluations(run.evaluations, run.tasks)
-    opened = _open(run, mesh, resolved)
+    opened = open_run(run, mesh, resolved)
     config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation, tasks in zip(run.evaluations, resolved, strict=True):
@@ -100,8 +103,13 @@ def resolve_evaluations(
     return [registry.resolve(each.mixture, definitions) for each in evaluations]
 
 
-def _open(run: "RunEvaluation | RunPrediction", mesh: Mesh, tasks: Sequence[TaskSet]) -> Checkpoint:
+def open_run(run: SavedRun, mesh: Mesh, tasks: Sequence[TaskSet]) -> Checkpoint:
     """Open a run, or several as one ensemble.
+
+    Args:
+      run: The run.
+      mesh: Devices.
+      tasks: Tasks that it answers, whose scale an exported regression takes.
 
     Raises:
       ValueError: There is no such run, the runs have different models, or an exported regression predicts numbers of
@@ -140,15 +148,11 @@ def _scale_of(tasks: Sequence[TaskSet], *, export: str) -> OutputScale:
 
 
 @config_class
-class RunPrediction:
+class RunPrediction(SavedRun):
     """Predictions of a run for lines of text and rows of tables.
 
     Attributes:
-      checkpoint: Run directory.
-      ensemble: Further runs of the same model, whose predictions are averaged with those of ``checkpoint``.
-      ensemble_mean: Average of probabilities, or of logits as in T5 (Raffel et al. 2020, §3.6).
       task: Name of the task that gives the vocabulary and, if it has one input column, the wording.
-      tasks: Definitions to register before.
       inputs_length: Tokens of an input.
       batch_size: Lines in a batch.
       generation: Decoding settings.
@@ -156,26 +160,18 @@ class RunPrediction:
         run's evaluation, or "generate".
       targets_length: Tokens of a label that is ranked; None is that of the run's evaluation, or 64.
       spans: Search for answer spans.
-      step: Step of the run; its newest good one by default.
-      mesh: Devices.
     """
 
-    checkpoint: str
     task: str
-    ensemble: tuple[str, ...] = ()
-    ensemble_mean: Mean = "probabilities"
-    tasks: tuple[Definition, ...] = ()
     inputs_length: int = 512
     batch_size: int = 16
     generation: GenerationConfig = field(default_factory=GenerationConfig)
     method: Literal["generate", "rank"] | None = None
     targets_length: int | None = None
     spans: SpanSearch = field(default_factory=SpanSearch)
-    step: int | None = None
-    mesh: MeshConfig = field(default_factory=MeshConfig)
 
     def __post_init__(self) -> None:
-        _refuse_mean_of_one(self)
+        super().__post_init__()
         if self.method == "rank" and not self.generation.is_greedy:
             raise ValueError(
                 "generation has no effect: method=rank generates nothing; leave its beams or temperature out"
@@ -214,109 +210,3 @@ class RunPrediction:
             generation = overruled(evaluation.generation, kept, self.generation)
         targets_length = self.targets_length or evaluation.targets_length
         return replace(self, method=method, targets_length=targets_length, generation=generation)
-
-
-def _refuse_mean_of_one(run: RunEvaluation | RunPrediction) -> None:
-    if not run.ensemble:
-        refuse_unused(
-            run, "ensemble_mean", because="there is one run", advice="name more of them by ensemble"
-        )
-
-
-class Prediction(NamedTuple):
-    """An input text as the model read it, and the prediction; classes of words have spaces between them."""
-
-    input: str
-    prediction: str
-
-
-def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Yield a prediction for each line, batch by batch; models with a head use it.
-
-    Args:
-      run: Checkpoint and settings.
-      lines: Lines of text, or of JSON for several columns.
-    """
-    yield from predict_lines(row_predictor(run), lines)
-
-
-def predict_lines(predictor: RowPredictor, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Yield a prediction for each line, batch by batch.
-
-    Args:
-      predictor: Model that predicts rows.
-      lines: Lines of text, or of JSON for several columns.
-    """
-    lines = iter(lines)
-    while batch := list(islice(lines, predictor.batch_size)):
-        rows = [predictor.read_line(line) for line in batch]
-        for row, found in zip(rows, predictor.predict(rows), strict=True):
-            yield Prediction(predictor.input_text(row), found.text)
-
-
-def row_predictor(run: RunPrediction) -> RowPredictor:
-    """Open a run to predict rows of its task; models with a head use it.
-
-    Raises:
-      ValueError: There is no such run or task, or the model can't answer the task.
-    """
-    mesh = run.mesh.build()
-    check_batch_size(run.batch_size, mesh)
-    registration.connect()
-    tasks = run.resolve()
-    definition: Any = tasks.only_task()
-    opened = _open(run, mesh, [tasks])
-    by_spans = not opened.can_generate and definition.head_format().head.kind == "question_answering"
-    if run.spans != SpanSearch() and not by_spans:
-        raise ValueError(
-            f"spans has no effect: {run.checkpoint} answers by no spans of a context; leave it out"
-        )
-    if not opened.can_generate:
-        if run.method is not None:
-            raise ValueError(
-                f"method={run.method} has no effect: {run.checkpoint} predicts by its head; leave it out"
-            )
-        if not run.generation.is_greedy:
-            raise ValueError(
-                f"generation has no effect: {run.checkpoint} predicts by its head; leave its beams or temperature out"
-            )
-        problem_type = definition.head_format().head.problem_type
-        check_label_type(opened.config, problem_type, what=f"task {run.task!r}")
-        return HeadRowPredictor(
-            definition=definition,
-            predictor=HeadPredictor(opened.graphdef, mesh, batch_size=run.batch_size),
-            params=opened.params,
-            inputs_length=run.inputs_length,
-            spans=run.spans,
-        )
-    model = _text_model(opened.config, mesh, run.task, definition)
-    length = run.inputs_length + len(model.prompt_encoder.prefix_ids)
-    method, targets_length = run.method or "generate", run.targets_length or _TARGETS_LENGTH
-    if method == "rank" and not getattr(definition, "answers", ()):
-        raise ValueError(f"task {run.task!r} has open answers, there is nothing to rank; use method=generate")
-    answer = targets_length if method == "rank" else run.generation.max_new_tokens
-    model.check_length(
-        opened.config, prompt=length, answer=answer, what=f"task {run.task!r}, with its answers,"
-    )
-    return TextRowPredictor(
-        model=model,
-        params=opened.params,
-        batch_size=run.batch_size,
-        prompt_length=length,
-        generation=run.generation,
-        task=run.task,
-        definition=definition if isinstance(definition, PairsTask) else None,
-        word=str if isinstance(definition, ForeignTask) else definition.word_question,
-        method=method,
-        targets_length=targets_length,
-    )
-
-
-def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
-    if isinstance(definition, ForeignTask):
-        return TextModel.as_trained(config, mesh, seqio_codec(task))
-    model = TextModel.as_trained(config, mesh, definition.tokenizer)
-    # A decoder of plain text continues a prompt. After an end it would begin another document.
-    if not model.is_decoder or isinstance(definition, PairsTask):
-        return model
-    return replace(model, prompt_encoder=replace(model.prompt_encoder, suffix_ids=()))

@@ -1,48 +1,30 @@
 """Evaluation of a checkpoint on benchmarks, with predictions on disk as they are made."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 
-from t5x_like.evaluation.evaluator import TaskEvaluator, describe_model
-from t5x_like.evaluation.head_evaluator import HeadEvaluator
-from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, list_heads
-from t5x_like.evaluation.perplexity import PerplexityEvaluator
+from t5x_like.evaluation.evaluated_tasks import find_task
+from t5x_like.evaluation.head_predictor import list_heads
 from t5x_like.evaluation.prediction_log import PredictionLog, check_results_directory, claim_results_directory
-from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
-from t5x_like.evaluation.questions import (
-    find_task,
-    find_tasks,
-    load_questions,
-    published_rows,
-    training_rows,
-    training_task_of,
-)
 from t5x_like.evaluation.scores_file import Entry, build_scores, write_scores
 from t5x_like.evaluation.submissions import check_test_rows
-from t5x_like.evaluation.suite_settings import Method, SuiteEvaluation, method_for
-from t5x_like.evaluation.task_selection import check_head, select_answerable, select_by_files
-from t5x_like.evaluation.text_evaluator import TextEvaluator, answer_length
-from t5x_like.evaluation.text_model import TextModel
-from t5x_like.inference.generator import GenerationConfig
-from t5x_like.io.progress import Progress
-from t5x_like.model import parameters
+from t5x_like.evaluation.suite_model import SuiteModel
+from t5x_like.evaluation.suite_settings import SuiteEvaluation
+from t5x_like.evaluation.task_evaluators import (
+    describe_model,
+    evaluate_task,
+)
+from t5x_like.evaluation.task_selection import select_answerable, select_by_files
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
-from t5x_like.pretrained.output_scale import params_in_scale
-from t5x_like.pretrained.run_weights import steps_of, trained_on, trained_to_write, trained_with_framing
+from t5x_like.pretrained.run_weights import steps_of, trained_with_framing
 from t5x_like.pretrained.weight_sources import identity_of, is_run
-from t5x_like.text.batches.head_questions import read_questions
-from t5x_like.text.tasks.rows import RowPolicy
-
-_DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
-_SHORTEST_RANKED = 64  # tokens of a ranked answer that are scored, at least
 
 
 def evaluate_suite(
@@ -95,31 +77,45 @@ def evaluate_suite(
         needs_tokenizer=True,
         base=base,
     )
-    planner = _Planner(suite, model)
+    suite_model = SuiteModel(suite, model)
     definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}
     if framing := trained_with_framing(suite.checkpoint):
         definitions = {task: replace(each, framing=framing) for task, each in definitions.items()}
     selection = select_answerable(
         selection,
-        planner.faults(definitions),
-        whose=f"{suite.checkpoint} (heads: {list_heads(planner.model)})",
+        suite_model.faults(definitions),
+        whose=f"{suite.checkpoint} (heads: {list_heads(suite_model.model)})",
         skip_missing=suite.skip_missing,
     )
-    suite.check_methods(planner.methods([definitions[task] for task in selection.tasks]))
-    planned = {task: planner.plan(definitions[task]) for task in selection.tasks}
+    suite.check_methods(
+        list(dict.fromkeys(suite_model.method(definitions[task]) for task in selection.tasks))
+    )
+    weights = {task: suite_model.weights(definitions[task]) for task in selection.tasks}
+    evaluators = {task: suite_model.evaluator(definitions[task]) for task in selection.tasks}
     if for_server:
-        check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
+        check_test_rows({task: each.source_rows for task, each in evaluators.items()})
     claim_results_directory(suite.output_dir, identity)
-    shown = shown and not jax.process_index()
-    weights = {task: planner.weights(definitions[task]) for task in planned}
-    entries = _evaluate_tasks(planned, weights, suite, shown=shown)
+    entries: dict[str, Entry] = {}
+    for number, task in enumerate(selection.tasks, start=1):
+        evaluator = evaluators.pop(task)  # frees the rows of finished tasks
+        start = time.monotonic()
+        log = PredictionLog(suite.output_dir, task, evaluator.inputs)
+        result = evaluate_task(
+            evaluator,
+            weights[task],
+            label=f"{task} ({number} of {len(selection.tasks)})",
+            shown=shown and not jax.process_index(),
+            log=log,
+            resamples=suite.resamples,
+        )
+        entries[task] = result.entry | {"seconds": round(time.monotonic() - start, 1)}
     own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}
     found = build_scores(
         entries,
         checkpoint=suite.checkpoint,
         step=step,
         model=describe_model(model.config, model.params),
-        settings=own | {"inputs_length": planner.length},
+        settings=own | {"inputs_length": suite_model.length},
         left_out=selection.left_out,
     )
     if jax.process_index() == 0:
@@ -147,165 +143,6 @@ def evaluate_adapters(
         yield suite, evaluate_suite(suite, base=base)
 
 
-def _evaluate_tasks(
-    planned: dict[str, tuple[TaskEvaluator, Entry]],
-    weights: Mapping[str, parameters.Parameters],
-    suite: SuiteEvaluation,
-    *,
-    shown: bool,
-) -> dict[str, Entry]:
-    """Evaluate planned tasks, removing them from ``planned``; return their entries in ``scores.json``."""
-    entries: dict[str, Entry] = {}
-    for number, task in enumerate(tasks := list(planned), start=1):
-        plan, facts = planned.pop(task)  # frees the rows of finished tasks
-        start = time.monotonic()
-        log = PredictionLog(suite.output_dir, task, plan.inputs)
-        label = f"{task} ({number} of {len(tasks)})"
-        with Progress(label, len(plan.inputs), "questions", shown=shown) as progress:
-            progress.skip(len(log.rows))
-            for rows in plan.answer(weights[task], log.rows):
-                progress.add(log.add(rows))
-            entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
-        entries[task]["seconds"] = round(time.monotonic() - start, 1)
-    return entries
-
-
-class _Planner:
-    """Makes plans of tasks for one model, by the suite's settings."""
-
-    def __init__(self, suite: SuiteEvaluation, checkpoint: Checkpoint):
-        self._suite, self._checkpoint = suite, checkpoint
-        self.model = parameters.merge(checkpoint.graphdef, checkpoint.params)
-        self.length = _prompt_length(suite.inputs_length, checkpoint, suite.checkpoint)
-        is_encoder = checkpoint.kind == "encoder"
-        self._can_generate = not checkpoint.answers_by_head and (
-            not is_encoder or trained_to_write(checkpoint.directory)
-        )
-        self._text_model = None
-        if self._can_generate:
-            self._text_model = (
-                TextModel.as_trained(checkpoint.config, checkpoint.mesh, checkpoint.tokenizer)
-                if is_encoder
-                else TextModel.of_checkpoint(checkpoint)
-            )
-        self._predictor = HeadPredictor(checkpoint.graphdef, checkpoint.mesh, batch_size=suite.batch_size)
-        self._trained_on = trained_on(suite.checkpoint)
-
-    def faults(self, definitions: Mapping[str, Any]) -> dict[str, ValueError]:
-        """Return the tasks that this model can't answer, with the errors."""
-        found = {}
-        for task, definition in definitions.items():
-            try:
-                if self._method(definition) == "head":
-                    own = self._checkpoint.class_names
-                    check_head(self.model, definition, given=self._suite.classes, own=own)
-                    head = definition.head_format().head
-                    check_label_type(self._checkpoint.config, head.problem_type, what=f"task {task!r}")
-            except ValueError as error:
-                found[task] = error
-        return found
-
-    def methods(self, definitions: Sequence[Any]) -> list[Method]:
-        """Return the methods that tasks are answered by, each once."""
-        return [*{self._method(each): None for each in definitions}]
-
-    def plan(self, definition: Any) -> tuple[TaskEvaluator, Entry]:
-        """Read a task's rows; return its plan and further fields of its entry in ``scores.json``.
-
-        Raises:
-          ValueError: Bad rows, or none.
-        """
-        suite, method = self._suite, self._method(definition)
-        policy = RowPolicy(definition.on_bad_row)
-        facts: Entry = {"split": suite.split, "limit": suite.limit, "method": method}
-        if method == "head":
-            plan, notes = self._head_plan(definition, policy)
-            facts |= notes
-        else:
-            plan = self._text_plan(definition, method, policy)
-        read, published = len(plan.inputs) + policy.num_skipped, published_rows(definition, suite.split)
-        if suite.limit is None and published not in (None, read):
-            facts["published"] = published
-        return plan, facts | policy.described()
-
-    def weights(self, definition: Any) -> parameters.Parameters:
-        """Return the weights that answer a task; an exported regression predicts in the task's scale."""
-        if self._method(definition) != "head":
-            return self._checkpoint.params
-        checkpoint, scale = self._checkpoint, definition.head_format().output_scale
-        return params_in_scale(checkpoint.params, checkpoint.fields, scale)
-
-    def _method(self, definition: Any) -> Method:
-        suite = self._suite
-        return method_for(
-            definition,
-            self._checkpoint.kind,
-            can_generate=self._can_generate,
-            requested=suite.method,
-            num_shots=suite.num_shots,
-            checkpoint=suite.checkpoint,
-        )
-
-    def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadEvaluator, Entry]:
-        suite, mixture = self._suite, self._trained_on
-        order = class_order(
-            suite.classes or self._checkpoint.class_names, definition.head_format(), trained_task=mixture
-        )
-        plan = HeadEvaluator(
-            definition=definition,
-            split=suite.split,
-            read=read_questions(definition, suite.split, limit=suite.limit, policy=policy),
-            predictor=self._predictor,
-            inputs_length=self.length,
-            order=order,
-            refuses_nan=True,
-        )
-        notes = {"class_order": order.note} if order.note else {}
-        own = {definition.name, training_task_of(definition).name} & {mixture, *_tasks_in(mixture)}
-        return plan, notes if own or not mixture else notes | {"head_of": mixture}
-
-    def _text_plan(
-        self, definition: Any, method: Method, policy: RowPolicy
-    ) -> TextEvaluator | PerplexityEvaluator:
-        suite, model = self._suite, self._text_model
-        questions = load_questions(definition, suite.split, limit=suite.limit, policy=policy)
-        if method == "measure":
-            return PerplexityEvaluator(
-                model=self._checkpoint, questions=questions, length=self.length, batch_size=suite.batch_size
-            )
-        assert model is not None, "encoders write nothing"
-        longest = suite.max_new_tokens or answer_length(model, questions)
-        needs_marker = model.is_decoder and not definition.continues_inputs
-        return TextEvaluator(
-            model=model,
-            questions=questions,
-            prompter=Prompter(
-                task=definition.name,
-                style=suite.style or (DECODER_STYLE if needs_marker else PromptStyle()),
-                num_shots=suite.num_shots,
-                seed=suite.shot_seed,
-                pool=tuple(training_rows(definition)) if suite.num_shots else (),
-            ),
-            method="rank" if method == "rank" else "generate",
-            prompt_length=_available_prompt_length(self._checkpoint, self.length, longest),
-            batch_size=suite.batch_size,
-            generation=GenerationConfig(
-                max_new_tokens=longest,
-                num_beams=suite.num_beams,
-                length_penalty_alpha=suite.length_penalty,
-            ),
-            target_length=max(longest, _SHORTEST_RANKED) if method == "rank" else longest,
-            normalization=suite.normalization,
-            scores_targets=not model.depends_on_places,
-            one_line=needs_marker,
-        )
-
-
-def _tasks_in(mixture: str) -> Collection[str]:
-    tasks = find_tasks(mixture)
-    return () if tasks is None else tasks.names  # unless the run's own mixture is unknown here
-
-
 def _step_of(checkpoint: str, requested: int | None) -> int | None:
     """Return the step to evaluate: by default a run's newest; ``None`` for other checkpoints.
 
@@ -323,36 +160,3 @@ def _step_of(checkpoint: str, requested: int | None) -> int | None:
         wanted = "finished step" if requested is None else f"finished step {requested}"
         raise ValueError(f"{checkpoint} has no {wanted}, only {steps or 'none'}")
     return steps[-1] if requested is None else requested
-
-
-def _prompt_length(requested: int | None, model: Checkpoint, checkpoint: str) -> int:
-    """Return the number of tokens of a prompt.
-
-    Raises:
-      ValueError: More than the model has positions.
-    """
-    most = model.max_positions
-    if requested is None:
-        return min(_DEFAULT_LENGTHS[model.kind], most or _DEFAULT_LENGTHS[model.kind])
-    if most is not None and requested > most:
-        raise ValueError(f"inputs_length is {requested}, {checkpoint} can read {most} tokens; lower it")
-    return requested
-
-
-def _available_prompt_length(model: Checkpoint, length: int, answer: int) -> int:
-    """Return the tokens of a prompt that leave room for an answer, where one row has both.
-
-    Raises:
-      ValueError: No room is left.
-    """
-    if model.kind == "encoder_decoder" or model.max_positions is None:
-        return length
-    available = min(
-        length, model.max_positions - answer - (model.kind == "encoder")
-    )  # which reads a mask last
-    if available < 1:
-        raise ValueError(
-            f"an answer of {answer} tokens leaves no room for a question in {model.max_positions} positions; lower "
-            "max_new_tokens"
-        )
-    return available

@@ -6,15 +6,14 @@ from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
 from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.evaluation.evaluated_tasks import is_perplexity_task
 from t5x_like.evaluation.prompts import PromptStyle
-from t5x_like.evaluation.questions import is_perplexity_task
+from t5x_like.evaluation.task_evaluators import Method
 from t5x_like.evaluation.text_evaluator import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import Kind
 from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.tasks.pairs import PairsTask
-
-Method = Literal["generate", "rank", "head", "measure"]
 
 _SETTINGS_THAT_DECIDE = (
     "split",

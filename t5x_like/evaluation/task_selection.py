@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from t5x_like.evaluation.evaluated_tasks import training_task_of
 from t5x_like.evaluation.head_predictor import list_heads, missing_head
-from t5x_like.evaluation.questions import training_task_of
 from t5x_like.io.paths import find_files
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.benchmarks.split_files import SplitFiles, data_directory, wanted_files

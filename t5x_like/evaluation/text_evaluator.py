@@ -12,6 +12,7 @@ from t5x_like.evaluation.prompts import Prompter
 from t5x_like.evaluation.questions import Question, Questions
 from t5x_like.evaluation.scores import score_questions
 from t5x_like.evaluation.scores_file import Entry, Row
+from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.evaluation.text_model import EncodedPrompt, TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.length_batches import length_batches
@@ -37,7 +38,7 @@ def answer_length(model: TextModel, questions: Questions) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextEvaluator:
+class TextEvaluator(TaskEvaluator):
     """Rows of one task and the text model that predicts them.
 
     Attributes:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run, row_predictor
+from t5x_like.evaluation.run_predictor import row_predictor
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
 from t5x_like.evaluation.table_predictions import predict_rows
 from t5x_like.gin_config.configuration import load
 from t5x_like.gin_config.user_error import UserError

@@ -10,7 +10,7 @@ import jax
 import optax
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.evaluator import write_results
+from t5x_like.evaluation.task_evaluators import write_results
 from t5x_like.model.parameters import ModelConfig, without_constants
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule

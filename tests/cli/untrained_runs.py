@@ -8,7 +8,8 @@ import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.row_predictors import RowPredictor
-from t5x_like.evaluation.saved_runs import RunPrediction, row_predictor
+from t5x_like.evaluation.run_predictor import row_predictor
+from t5x_like.evaluation.saved_runs import RunPrediction
 from t5x_like.gin_config.configuration import load
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import fresh_params

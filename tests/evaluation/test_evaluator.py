@@ -11,11 +11,13 @@ import jax
 import numpy as np
 import pytest
 
-from t5x_like.evaluation import evaluator as evaluator_module
-from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, write_results
+from t5x_like.evaluation import task_evaluators
+from t5x_like.evaluation.evaluated_tasks import tasks_with_split
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions
 from t5x_like.evaluation.scores_file import read_scores
+from t5x_like.evaluation.task_evaluators import write_results
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_jsonl
@@ -146,7 +148,7 @@ def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_t
 def test_every_row_is_answered_in_order_and_scores_are_written(
     make_task, tmp_path, monkeypatch, capsys, config, method
 ):
-    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
+    monkeypatch.setattr(task_evaluators, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
     task = make_task(11).name
     evaluator = evaluation_of(task, method=method).evaluator(
         registry.resolve(task), config, MeshConfig().build()

@@ -9,7 +9,8 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, row_predictor
+from t5x_like.evaluation.run_predictor import row_predictor
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_jsonl, write_json, write_jsonl

@@ -7,7 +7,8 @@ import jax
 import pytest
 import sklearn.metrics
 
-from t5x_like.evaluation.evaluator import HeadEvaluation, write_results
+from t5x_like.evaluation.evaluator import HeadEvaluation
+from t5x_like.evaluation.task_evaluators import write_results
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.partitioning.mesh import MeshConfig

@@ -10,7 +10,8 @@ import pytest
 import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters import IA3, BottleneckAdapter, LoRA, PrefixTuning, PromptTuning

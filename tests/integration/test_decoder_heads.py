@@ -11,7 +11,8 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunPrediction, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunPrediction
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.glm_orig import GLMOrigConfig

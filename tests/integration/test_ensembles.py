@@ -13,7 +13,8 @@ from t5x_like.batch import Batch
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters

@@ -16,7 +16,8 @@ import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.cli.preflight import preflight
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig

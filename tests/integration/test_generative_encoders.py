@@ -8,7 +8,8 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunPrediction, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunPrediction
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.evaluation.text_model import TextModel

@@ -10,7 +10,8 @@ PROGRAM = """
 from pathlib import Path
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunPrediction, predict
+from t5x_like.evaluation.run_predictor import predict
+from t5x_like.evaluation.saved_runs import RunPrediction
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.end_process import end_process
 from tests.integration import tiny_run

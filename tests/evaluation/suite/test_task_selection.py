@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.evaluation.questions import find_task, published_rows, training_task_of
+from t5x_like.evaluation.evaluated_tasks import find_task, published_rows, training_task_of
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, read_jsonl
