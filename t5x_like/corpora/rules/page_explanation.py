@@ -77,12 +77,12 @@ def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
             continue
         counts: Counter[str] = Counter()
         result = rule.apply(page, counts)
-        dropped = result.reason if isinstance(result, Dropped) else None
+        kept, dropped = (None, result.reason) if isinstance(result, Dropped) else (result, None)
         verdicts.append(RuleVerdict(rule.NAME, dropped or KEPT, counts))
         if isinstance(rule, _LineRule):
             lines = rule.explain(page).lines
-            cleaned = None if isinstance(result, Dropped) else result.text
+            cleaned = kept and kept.text
         reason = reason or dropped
         is_gone = dropped is not None and not any(later > index for later in cleaning)
-        page = page if isinstance(result, Dropped) else result
+        page = kept or page
     return ExplainedPage(cleaned, reason, tuple(verdicts), lines)

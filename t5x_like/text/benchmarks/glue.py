@@ -16,9 +16,8 @@ from t5x_like.text.benchmarks.glue_inference import (
     WNLI_SIMPLE_EVAL,
 )
 from t5x_like.text.benchmarks.keyed_wording import example, keyed_text, label_examples, number_word
-from t5x_like.text.benchmarks.mrpc_files import LISTED, TEST, TRAIN, ParaphraseFiles
 from t5x_like.text.benchmarks.source import Download, FileLayout
-from t5x_like.text.benchmarks.tsv import Table
+from t5x_like.text.benchmarks.tsv import LISTED, TEST, TRAIN, ParaphraseFiles, Table
 from t5x_like.text.heads import Regression
 from t5x_like.text.metrics import (
     accuracy,

@@ -22,6 +22,13 @@ Features = Mapping[str, seqio.Feature]
 Steps = Sequence[Callable[..., tf.data.Dataset]]
 
 
+_T5_STEPS: Mapping[type, Callable[..., Steps]] = {
+    SpanCorruption: preprocessors.span_corruption,
+    Denoising: preprocessors.denoising,
+    PrefixLM: preprocessors.prefix_lm,
+}
+
+
 def seqio_preprocessors(objective: Objective) -> Steps:
     """Return the preprocessors of an objective.
 
@@ -30,12 +37,9 @@ def seqio_preprocessors(objective: Objective) -> Steps:
     """
     if isinstance(objective, Deshuffling):
         objective = ALL_SHUFFLED
-    if isinstance(objective, SpanCorruption):
-        return [*preprocessors.span_corruption(objective), preprocessors.append_end]
-    if isinstance(objective, Denoising):
-        return [*preprocessors.denoising(objective), preprocessors.append_end]
-    if isinstance(objective, PrefixLM):
-        return [*preprocessors.prefix_lm(objective), preprocessors.append_end]
+    for kind, steps_of in _T5_STEPS.items():
+        if isinstance(objective, kind):
+            return [*steps_of(objective), preprocessors.append_end]
     if isinstance(objective, FullLM):
         return preprocessors.full_lm()
     return numpy_preprocessors(objective)

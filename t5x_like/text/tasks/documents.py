@@ -92,10 +92,10 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document:
 
 
 def _spans(cell: Cell, length: int) -> tuple[tuple[int, int], ...]:
-    expected = "[[start, end], …]"
+    expected = "[[start, end], …], two whole numbers for each span,"
     pairs = list_of(cell, expected)
     if not all(map(_is_pair, pairs)):
-        raise ValueError(f"{expected} is expected, two whole numbers for each span")
+        raise ValueError(f"{expected} is expected")
     spans = tuple(sorted((pair[0], pair[1]) for pair in pairs))
     last = 0
     for start, end in spans:

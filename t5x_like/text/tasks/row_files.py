@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, get_args
 from t5x_like.io.files import as_path, json_object
 from t5x_like.message_sentences import sentence
 from t5x_like.nested_values import one_or_several
-from t5x_like.text.cells import Cell
+from t5x_like.text.cells import Cell, as_text
 from t5x_like.text.tasks.csv_records import (
     Record,
     excel_separator,
@@ -254,11 +254,9 @@ def cells_of(value: Mapping[str, Any], location: str) -> Row:
 def _cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | list | dict):
         return value
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
+    if isinstance(value, bool | int | float):
+        return None if math.isnan(value) else json.dumps(value)
+    return as_text(value)
 
 
 def _json(cell: Cell) -> str:
