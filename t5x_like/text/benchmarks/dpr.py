@@ -11,7 +11,7 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_i
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
-from t5x_like.text.tasks.text_lines import Block, blocks_of, text_lines
+from t5x_like.text.tasks.text_lines import LineBlock, blocks_of, text_lines
 
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
@@ -29,7 +29,7 @@ def _read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
             yield from convert([block], _of_block)
 
 
-def _of_block(block: Block) -> RawRow:
+def _of_block(block: LineBlock) -> RawRow:
     if len(block.lines) != 4:
         raise ValueError(
             f"{len(block.lines)} lines where a sentence, a pronoun, candidates and the right one should be"

@@ -98,7 +98,7 @@ def filled_lines(lines: Iterable[Line]) -> Iterator[Line | BadRow]:
     return (line.fault or line for line in lines if not line.is_blank)
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Lines between blank ones.
 
     Attributes:
@@ -115,9 +115,9 @@ class Block(NamedTuple):
         return self.lines[0].location if self.lines else self.faults[0].location
 
 
-def blocks_of(lines: Iterable[Line]) -> Iterator[Block]:
+def blocks_of(lines: Iterable[Line]) -> Iterator[LineBlock]:
     """Yield the blocks of lines that blank ones divide."""
-    block = Block([], [])
+    block = LineBlock([], [])
     for line in lines:
         if line.fault:
             block.faults.append(line.fault)
@@ -125,6 +125,6 @@ def blocks_of(lines: Iterable[Line]) -> Iterator[Block]:
             block.lines.append(line)
         elif block != ([], []):
             yield block
-            block = Block([], [])
+            block = LineBlock([], [])
     if block != ([], []):
         yield block
