@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -255,7 +254,8 @@ def _cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | list | dict):
         return value
     if isinstance(value, bool | int | float):
-        return None if math.isnan(value) else json.dumps(value)
+        is_nan = value != value  # math.isnan refuses whole numbers over float's range
+        return None if is_nan else json.dumps(value)
     return as_text(value)
 
 

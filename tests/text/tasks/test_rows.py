@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from t5x_like.text.tasks.row_files import cells_of
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert, expand, partition, sample_of
 from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 
@@ -90,3 +91,9 @@ def test_lines_have_their_places_and_damaged_ones_their_faults(tmp_path: Path) -
         (["three"], 0),
     ]
     assert [block.location for block in blocks] == [f"{file}:{number}" for number in (1, 5, 7)]
+
+
+def test_numbers_are_read_as_text_and_nan_as_null() -> None:
+    huge = 10**400
+    row = cells_of({"huge": huge, "nan": float("nan"), "share": 0.5, "is_new": True, "bytes": b"a"}, "f:1")
+    assert row.cells == {"huge": str(huge), "nan": None, "share": "0.5", "is_new": "true", "bytes": "a"}
