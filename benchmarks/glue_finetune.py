@@ -112,7 +112,7 @@ def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str,
     definition = catalogue.benchmark_task(name=task, vocabulary="bytes", data_dir=data_dir)
 
     def texts_and_labels(split: str, limit: int | None) -> tuple[Sequence[str], Sequence[int]]:
-        rows = [each.row for each in definition.head_rows(split)][:limit]
+        rows = [*definition.head_rows(split)][:limit]
         return [" ".join(row.texts[0]) for row in rows], [row.label for row in rows]
 
     texts, labels = texts_and_labels("train", num_rows)

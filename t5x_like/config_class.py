@@ -31,7 +31,7 @@ def changeable(**options: Any) -> Any:
     return field(metadata={_CHANGEABLE: True}, **options)
 
 
-def is_changeable(part: Field[Any]) -> bool:
+def is_changeable(part: Field[object]) -> bool:
     """Return whether a field was declared by ``changeable``."""
     return bool(part.metadata.get(_CHANGEABLE))
 
@@ -84,7 +84,7 @@ def config_class(cls: type[Config]) -> type[Config]:
     construct = made.__init__
 
     @functools.wraps(construct)
-    def checked(self: Any, *args: Any, **values: Any) -> None:
+    def checked(self: Any, *args: Any, **values: object) -> None:
         annotations = _field_types(made)
         given = {
             name: _fit(f"{made.__name__}.{name}", each, annotations.get(name, Any))
@@ -164,7 +164,7 @@ def refuse_unused(config: Any, *names: str, because: str, advice: str = "leave i
         dropped.append(f"{type(config).__name__}.{each.name}={value!r}")
 
 
-def _default_of(part: Field[Any]) -> Any:
+def _default_of(part: Field[object]) -> object:
     return part.default if part.default_factory is MISSING else part.default_factory()
 
 
@@ -174,7 +174,7 @@ _DROPPED: ContextVar[list[str] | None] = ContextVar("_DROPPED", default=None)
 _CHECKED: set[type] = set()  # those that check themselves when they are built
 
 
-def _fit(path: str, value: Any, annotation: Any) -> Any:
+def _fit(path: str, value: object, annotation: object) -> object:
     """Return the value as the field wants it."""
     if holds_password(value):
         raise ConfigTypeError(
@@ -191,5 +191,5 @@ def _fit(path: str, value: Any, annotation: Any) -> Any:
 
 
 @functools.cache
-def _field_types(owner: type) -> dict[str, Any]:
+def _field_types(owner: type) -> dict[str, object]:
     return parameter_types(owner)

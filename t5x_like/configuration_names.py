@@ -48,7 +48,7 @@ def is_of_program(module: str) -> bool:
     return not any(folder in Path(file).parts for folder in _INSTALLED)
 
 
-def is_nameable(target: Any) -> bool:
+def is_nameable(target: object) -> bool:
     """Return whether configuration in a file may name a class or function that it found in a module it may import.
 
     Of t5x_like these are configuration classes and functions marked with ``config_function``. Of a trusted module,
@@ -101,12 +101,12 @@ def find_named(name: str) -> Any:
     return target
 
 
-def is_of_package(target: Any) -> bool:
+def is_of_package(target: object) -> bool:
     """Return whether a class or function is one of t5x_like."""
     return target.__module__.split(".")[0] == _OURS
 
 
-def has_own_name(target: Any) -> bool:
+def has_own_name(target: object) -> bool:
     """Return whether a class or function is found under its name, and is not of Python itself."""
     module, _, path = name_of(target).partition(":")
     if module.split(".")[0] in sys.stdlib_module_names:
@@ -114,7 +114,7 @@ def has_own_name(target: Any) -> bool:
     return _find_attribute(sys.modules.get(module), path) is target
 
 
-def check_recordable(function: Any, what: str) -> None:
+def check_recordable(function: object, what: str) -> None:
     """Check that a run's record can name a function, so that other processes find it.
 
     Functions of a module can be named, ``functools.partial`` of one with keywords, and dataclasses with ``__call__``.
@@ -138,12 +138,12 @@ def check_recordable(function: Any, what: str) -> None:
         )
 
 
-def is_config_class(target: Any) -> bool:
+def is_config_class(target: object) -> bool:
     """Return whether ``target`` is a class of dataclasses or named tuples."""
     is_named_tuple = inspect.isclass(target) and issubclass(target, tuple) and hasattr(target, "_fields")
     return is_named_tuple or (inspect.isclass(target) and dataclasses.is_dataclass(target))
 
 
-def is_config_function(target: Any) -> bool:
+def is_config_function(target: object) -> bool:
     """Return whether ``target`` is marked with ``config_function``."""
     return inspect.isfunction(target) and target in _config_functions

@@ -5,7 +5,6 @@ once, on the host.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ IGNORED = -100  # Hugging Face's label for positions that are not to be learned
 
 
 def check_indices(
-    values: Any,
+    values: object,
     name: str,
     size: int,
     *,
@@ -48,7 +47,7 @@ def check_indices(
         raise ValueError(f"{name} holds {array[outside][0]}; {wanted} 0 … {size - 1}{also}{hint}")
 
 
-def check_token_ids(ids: Any, name: str, vocab_size: int, *, allowed: Collection[int] = ()) -> None:
+def check_token_ids(ids: object, name: str, vocab_size: int, *, allowed: Collection[int] = ()) -> None:
     """Check that a model has a row for each token id.
 
     Args:

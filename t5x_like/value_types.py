@@ -37,7 +37,7 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def conform(value: Any, annotation: Any) -> Any:
+def conform(value: object, annotation: Any) -> Any:
     """Convert ``value`` to the annotated type where that is safe (an int to float, a list to tuple, a path to text).
 
     Args:
@@ -87,7 +87,7 @@ def fits(value: Any, annotation: Any) -> typing.TypeGuard[Any]:
     return True
 
 
-def union_members(annotation: Any) -> tuple[Any, ...]:
+def union_members(annotation: object) -> tuple[object, ...]:
     """Return the types of a union; of any other annotation itself.
 
     >>> union_members(int | None)
@@ -98,7 +98,7 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
     return tuple(map(_unwrap, typing.get_args(annotation))) if is_union else (annotation,)
 
 
-def name_type(annotation: Any) -> str:
+def name_type(annotation: object) -> str:
     """Return the annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
     annotation = _unwrap(annotation)
     simple = {
@@ -128,7 +128,7 @@ def name_type(annotation: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def name_value(value: Any) -> str:
+def name_value(value: object) -> str:
     """Return the value and its type in words, cut to one line: ``'300' (text)``."""
     if maker := _maker(value):
         return f"{maker.__name__} itself, not a value it made"
@@ -137,7 +137,7 @@ def name_value(value: Any) -> str:
     return f"{shown} ({words[type(value)]})" if type(value) in words else shown
 
 
-def _unwrap(annotation: Any) -> Any:
+def _unwrap(annotation: Any) -> object:
     while True:
         if hasattr(annotation, "__supertype__"):
             annotation = annotation.__supertype__
@@ -149,7 +149,7 @@ def _unwrap(annotation: Any) -> Any:
             return type(None) if annotation is None else annotation
 
 
-def _is_a(value: Any, annotation: Any, origin: Any) -> bool:
+def _is_a(value: object, annotation: object, origin: object) -> bool:
     if annotation in (int, float):
         return False  # numbers were taken before
     if origin is collections.abc.Callable or annotation is collections.abc.Callable:
@@ -164,7 +164,7 @@ def _is_a(value: Any, annotation: Any, origin: Any) -> bool:
     return not inspect.isclass(target) or isinstance(value, target)
 
 
-def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> Any:
+def _conform_choice(value: object, annotation: object, choices: tuple[object, ...]) -> object:
     if any(type(value) is type(choice) and value == choice for choice in choices):
         return value
     words = [choice for choice in choices if isinstance(choice, str)]
@@ -173,7 +173,7 @@ def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> An
     raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 
 
-def _conform_union(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any:
+def _conform_union(value: object, annotation: object, members: tuple[object, ...]) -> object:
     if any(type(value) is member for member in members):
         return value
     hints = []
@@ -187,7 +187,7 @@ def _conform_union(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any
     )
 
 
-def _conform_sequence(value: Any, annotation: Any, kind: Any, members: tuple[Any, ...]) -> Any:
+def _conform_sequence(value: object, annotation: object, kind: object, members: tuple[object, ...]) -> object:
     if not isinstance(value, tuple | list):
         hint = "for a tuple of one write (…,), with the comma"
         raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
@@ -204,7 +204,7 @@ def _conform_sequence(value: Any, annotation: Any, kind: Any, members: tuple[Any
     return list(items) if kind is list else tuple(items)
 
 
-def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any:
+def _conform_mapping(value: object, annotation: object, members: tuple[object, ...]) -> object:
     if not isinstance(value, collections.abc.Mapping):
         raise TypeMismatchError(
             f"needs {name_type(annotation)}, got {name_value(value)}", "write {'key': value}"
@@ -221,7 +221,7 @@ def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> A
     return items
 
 
-def _hint(value: Any, annotation: Any) -> str:
+def _hint(value: object, annotation: object) -> str:
     if annotation in (int, float, bool) and isinstance(value, str) and _LITERAL.fullmatch(value):
         return "drop the quotes"
     if annotation is int and isinstance(value, float) and value.is_integer():

@@ -9,7 +9,6 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 # Modules whose name was another one in earlier versions, as checkpoints, records and users' patterns have it.
 _PRESENT, _EARLIER = "heads/lm_head", "heads/words"
@@ -231,7 +230,7 @@ def _hint(pattern: str, num_rows: Mapping[str, int]) -> str:
     return f"paths in numbered layers have no slot; the nearest are {nearest}, with [...] after 'layers'"
 
 
-def _nearest(pattern: str, paths: Mapping[str, Any]) -> str:
+def _nearest(pattern: str, paths: Mapping[str, object]) -> str:
     folders = {
         "/".join(path.split("/")[:depth]) + "/*" for path in paths for depth in range(1, path.count("/") + 1)
     }

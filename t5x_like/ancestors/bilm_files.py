@@ -116,7 +116,7 @@ def bilm_config(directory: PathLike, *, vocab_size: int) -> ElmoConfig:
         )
 
 
-def _require(where: str, section: str, fields: Mapping[str, Any], **allowed: tuple[Any, ...]) -> None:
+def _require(where: str, section: str, fields: Mapping[str, object], **allowed: tuple[object, ...]) -> None:
     for name, values in allowed.items():
         if fields.get(name) not in values:
             raise ValueError(

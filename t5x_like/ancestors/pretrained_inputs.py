@@ -83,12 +83,12 @@ class PretrainedInputs(Start):
     word_vectors: str | None = None
     features: CheckpointFeatures | None = None
 
-    def resolve(self, model: Any, head: tuple[str, int, str | None] | None) -> Any:
+    def resolve(self, model: object, head: tuple[str, int, str | None] | None) -> Any:
         """Return the configuration of the model to train, with that of the model of ``features`` in it."""
         model = super().resolve(model, head)
         return model if self.features is None else self.features.resolve(model)
 
-    def check(self, loader: Any) -> None:
+    def check(self, loader: object) -> None:
         """Check that the model of the features reads the vocabulary of the tasks."""
         if self.features is None:
             return

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from jax.sharding import Sharding, SingleDeviceSharding
+from jaxtyping import PyTree
 
 from t5x_like.checkpoints.state_names import name_leaves, nest
 from t5x_like.model.lazy_array import LazyArray
@@ -72,7 +73,7 @@ class ArrayStore:
         arrays = name_leaves(self._open().restore(directory, args=request)) if arguments else {}
         return {name: arrays[name] if name in arrays else _empty(leaf) for name, leaf in wanted.items()}
 
-    def read_to_host(self, directory: epath.Path, name: str, like: Any) -> np.ndarray:
+    def read_to_host(self, directory: epath.Path, name: str, like: PyTree) -> np.ndarray:
         """Read one array into host memory.
 
         Args:
@@ -97,7 +98,7 @@ class ArrayStore:
             self._checkpointer.close()
             self._checkpointer = None
 
-    def _open(self) -> Any:
+    def _open(self) -> PyTree:
         if self._checkpointer is None:
             import orbax.checkpoint as ocp
 
@@ -111,7 +112,7 @@ def _is_not_of_orbax(record: logging.LogRecord) -> bool:
     return not (record.levelno >= logging.ERROR and "orbax" in record.pathname)
 
 
-def _sharding(leaf: Any) -> Sharding:
+def _sharding(leaf: object) -> Sharding:
     return getattr(leaf, "sharding", None) or SingleDeviceSharding(jax.local_devices()[0])
 
 

@@ -11,13 +11,14 @@ A step is one directory::
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from etils import epath
+from jaxtyping import PyTree
 
 from t5x_like.checkpoints.arrays import ArrayStore
 from t5x_like.checkpoints.manifest import write_manifest, write_through
@@ -93,7 +94,7 @@ class Checkpoints:
             if kind is None:  # otherwise the error that got us here says more
                 raise
 
-    def save(self, step: int, state: Any, *, loader_state: Any = None, config_text: str = "") -> None:
+    def save(self, step: int, state: PyTree, *, loader_state: object = None, config_text: str = "") -> None:
         """Start saving, and return when the arrays are copied off the devices; their memory may be reused.
 
         Waits for the save before it. Saving the step just saved or restored again does nothing.
@@ -123,7 +124,7 @@ class Checkpoints:
         self._finisher.start()
 
     def _prepare(
-        self, directory: epath.Path, described: dict[str, Any], loader_state: Any, config_text: str
+        self, directory: epath.Path, described: Mapping[str, object], loader_state: object, config_text: str
     ) -> None:
         problem = None
         if jax.process_index() == 0:
@@ -139,7 +140,7 @@ class Checkpoints:
             raise problem or OSError("process 0 could not write")
         _check_seen(directory)
 
-    def restore(self, like: Any, step: int | None = None) -> RestoredCheckpoint:
+    def restore(self, like: PyTree, step: int | None = None) -> RestoredCheckpoint:
         """Restore the newest step that is undamaged, or exactly ``step``.
 
         Args:
@@ -257,7 +258,7 @@ class Checkpoints:
             self._give_up(step)
             self._failure = (step, error)
 
-    def _read(self, step: int, wanted: dict[str, Any], only: str = "") -> dict[str, jax.Array]:
+    def _read(self, step: int, wanted: dict[str, object], only: str = "") -> dict[str, jax.Array]:
         saved_names = self._saved_names(step, wanted, only)
         saved = {saved_names[name]: leaf for name, leaf in wanted.items()}
         arrays = self._store.read(self.directory / str(step) / "state", saved)
@@ -295,8 +296,8 @@ class Checkpoints:
 
 
 def restore_step(
-    directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
-) -> tuple[int, Any]:
+    directory: PathLike, like: PyTree, step: int | None = None, *, part: str = "params"
+) -> tuple[int, PyTree]:
     """Return the step of another run, and its weights (the part ``params`` of the state).
 
     Args:
@@ -318,8 +319,8 @@ def restore_step(
 
 @contextmanager
 def lazy_params(
-    directory: PathLike, like: Any, step: int | None = None, *, part: str = "params"
-) -> Iterator[Any]:
+    directory: PathLike, like: PyTree, step: int | None = None, *, part: str = "params"
+) -> Iterator[PyTree]:
     """Yield the weights of ``restore_step`` as lazy arrays; each access reads the whole array.
 
     Args:

@@ -8,7 +8,6 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from typing import Any
 
 from etils import epath
 
@@ -84,11 +83,11 @@ def _sync(path: str) -> None:
         os.close(opened)
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def _checksum(content: dict[str, object]) -> str:
     return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
-def _fingerprint(path: epath.Path) -> dict[str, Any]:
+def _fingerprint(path: epath.Path) -> dict[str, object]:
     size, checksum = 0, 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):

@@ -1,21 +1,23 @@
 """Names of a state's arrays, and comparison of two states by name."""
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 _MOST_LINES = 20
 
 
-def name_leaves(tree: Any) -> dict[str, Any]:
+def name_leaves(tree: PyTree) -> dict[str, Any]:
     """Return the leaves of any pytree by path: dict keys, tuple fields and list indices joined by ``/``."""
     paths_and_leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths_and_leaves}
 
 
-def nest(leaves: dict[str, Any]) -> dict[str, Any]:
+def nest(leaves: Mapping[str, object]) -> dict[str, Any]:
     """Return named leaves as plain nested dicts."""
     tree: dict[str, Any] = {}
     for name, leaf in leaves.items():
@@ -27,7 +29,7 @@ def nest(leaves: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def refill(like: Any, leaves: dict[str, Any]) -> Any:
+def refill(like: PyTree, leaves: Mapping[str, object]) -> PyTree:
     """Return the containers of ``like`` around the arrays of ``leaves``.
 
     Args:
@@ -95,5 +97,5 @@ def _shape(described: dict[str, Any]) -> str:
     return str(tuple(described["shape"]))
 
 
-def _words(described: dict[str, Any]) -> str:
+def _words(described: dict[str, object]) -> str:
     return f"{described['dtype']}{_shape(described)}"

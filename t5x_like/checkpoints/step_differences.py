@@ -85,7 +85,7 @@ def _kind(
     return "values" if in_a[name]["shape"] == in_b[name]["shape"] else "shape"
 
 
-def _text(described: Mapping[str, Any] | None) -> str | None:
+def _text(described: Mapping[str, object] | None) -> str | None:
     return None if described is None else f"{described['dtype']}{described['shape']}"
 
 

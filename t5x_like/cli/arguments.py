@@ -79,7 +79,7 @@ def add_gin_arguments(
     add_module_argument(group)
 
 
-def add_override_arguments(parser: Any) -> None:
+def add_override_arguments(parser: argparse._ActionsContainer) -> None:
     """Add the help of ``--set`` and ``--gin.NAME``, which ``cli.main`` reads itself."""
     parser.add_argument(
         "--set",
@@ -98,7 +98,7 @@ def add_override_arguments(parser: Any) -> None:
     )
 
 
-def add_model_dir_argument(parser: Any) -> None:
+def add_model_dir_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--model_dir``, short for ``--set MODEL_DIR=``."""
     parser.add_argument(
         "--model_dir",
@@ -200,7 +200,7 @@ def read_experiment_field(run: Path | str, name: str) -> Any:
     return read_recorded(run, name)
 
 
-def gin_macros(**macros: Any) -> list[str]:
+def gin_macros(**macros: object) -> list[str]:
     """Return bindings in gin's syntax of the macros that are given.
 
     >>> gin_macros(CHECKPOINT="runs/first", SPLIT=None)
@@ -209,7 +209,7 @@ def gin_macros(**macros: Any) -> list[str]:
     return [f"{name}={value!r}" for name, value in macros.items() if value]
 
 
-def add_module_argument(parser: Any) -> None:
+def add_module_argument(parser: argparse._ActionsContainer) -> None:
     """Add ``--module``, for users' own tasks."""
     parser.add_argument(
         "--module",
@@ -221,7 +221,7 @@ def add_module_argument(parser: Any) -> None:
     )
 
 
-def add_runner_arguments(parser: Any, *, note: str = "") -> None:
+def add_runner_arguments(parser: argparse.ArgumentParser, *, note: str = "") -> None:
     """Add ``--runner`` and ``--beam_option``.
 
     Args:

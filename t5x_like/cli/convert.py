@@ -223,7 +223,7 @@ def _check_base(arguments: argparse.Namespace) -> None:
         )
 
 
-def _chosen_layers(arguments: argparse.Namespace) -> dict[str, Any]:
+def _chosen_layers(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the given flags that choose layers, and their values.
 
     Raises:

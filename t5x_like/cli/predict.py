@@ -110,7 +110,7 @@ def _run_of_task(arguments: argparse.Namespace, table: Any) -> int:
     return _predicted_rows().predict_rows(arguments, table, lines, prediction)
 
 
-def run_prediction(arguments: argparse.Namespace) -> Any:
+def run_prediction(arguments: argparse.Namespace) -> object:
     """Return the ``RunPrediction`` that the flags describe; they may be changed."""
     is_recorded = not arguments.gin_file
     if is_recorded and not arguments.task:

@@ -100,7 +100,7 @@ class _ExperimentChecks:
                     tasks = self._tasks[evaluation.mixture]
                     self._try(evaluation.evaluator, tasks, self.experiment.model, _one_device())
 
-    def _try(self, check: Callable[..., Any], *arguments: Any) -> bool:
+    def _try(self, check: Callable[..., object], *arguments: object) -> bool:
         """Run a check and keep its refusal; return True if there was none."""
         try:
             check(*arguments)

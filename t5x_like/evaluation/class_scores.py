@@ -9,8 +9,8 @@ NOT_A_CLASS = "none of these"
 
 
 def class_scores(
-    classes: Sequence[str], rows: Sequence[Mapping[str, Any]], *, are_sets: bool = False
-) -> dict[str, Any]:
+    classes: Sequence[str], rows: Sequence[Mapping[str, object]], *, are_sets: bool = False
+) -> dict[str, object]:
     """Return the fields ``classes`` and ``confusion`` of a task's entry in ``scores.json``.
 
     A row counts if its target is known, and a row of tagged words counts once for each word. Scores are times 100, and

@@ -19,6 +19,7 @@ from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type, check_length
 from t5x_like.text.batches.head_questions import read_questions
@@ -60,7 +61,7 @@ class TaskEvaluation:
                 "generation has no effect: method='rank' generates nothing; leave its beams or temperature out"
             )
 
-    def evaluator(self, tasks: TaskSet, config: Any, mesh: Mesh) -> Evaluator:
+    def evaluator(self, tasks: TaskSet, config: CommonConfig, mesh: Mesh) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
         Args:
@@ -153,7 +154,7 @@ class HeadEvaluation:
             n_best=self.n_best,
         )
 
-    def evaluator(self, tasks: TaskSet, config: Any, mesh: Mesh) -> Evaluator:
+    def evaluator(self, tasks: TaskSet, config: CommonConfig, mesh: Mesh) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
         Args:

@@ -15,6 +15,7 @@ from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
 from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.inference.length_batches import length_batches
+from t5x_like.model.parameters import Parameters
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
 from t5x_like.text.heads.head_format import LabeledRow
 from t5x_like.text.tasks.pairs import PairsTask
@@ -61,7 +62,7 @@ class HeadEvaluator(TaskEvaluator):
         """Fields of the rows as their files have them, including the test set's index ("idx")."""
         return [each.values for each in self.rows]
 
-    def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
+    def answer(self, params: Parameters, answered: Collection[int] = ()) -> Iterator[list[Row]]:
         """Yield rows of ``predictions.jsonl``, the longest first; see ``TaskEvaluator.answer``.
 
         Raises:
@@ -74,7 +75,7 @@ class HeadEvaluator(TaskEvaluator):
             if not all(self.rows[index].number in answered for index in indices):
                 yield self._answer_part(params, indices)
 
-    def _answer_part(self, params: Any, indices: list[int]) -> list[Row]:
+    def _answer_part(self, params: Parameters, indices: list[int]) -> list[Row]:
         part = self.questions.part(indices)
         scores = self.predictor.scores(params, part)
         if self.refuses_nan:

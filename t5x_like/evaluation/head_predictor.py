@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
@@ -14,6 +15,7 @@ from t5x_like.model import multiple_choice, parameters
 from t5x_like.model.families.ensemble import Ensemble, first_member, mean_of_sigmoids, mean_scores
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers.masks import real_tokens
+from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
@@ -46,7 +48,7 @@ class HeadPredictor:
       batch_size: Examples in a batch.
     """
 
-    def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
+    def __init__(self, graphdef: nnx.GraphDef, mesh: Mesh, *, batch_size: int):
         def score_one(model: Any, batch: Batch, head: str) -> jax.Array:
             scores = (predict(model, batch).heads or {})[head]
             if not multiple_choice.num_choices(batch):
@@ -54,7 +56,7 @@ class HeadPredictor:
             num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")
             return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
 
-        def score(params: Any, batch: Batch, *, head: Head) -> jax.Array:
+        def score(params: Parameters, batch: Batch, *, head: Head) -> jax.Array:
             model = parameters.merge(graphdef, params)
             if not isinstance(model, Ensemble):
                 return score_one(model, batch, head.kind)
@@ -72,7 +74,7 @@ class HeadPredictor:
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))
 
-    def scores(self, params: Any, questions: HeadQuestions) -> list[np.ndarray]:
+    def scores(self, params: Parameters, questions: HeadQuestions) -> list[np.ndarray]:
         """Compute the head's outputs for each example, in order.
 
         Args:
@@ -131,7 +133,7 @@ def _require_head(model: Any, questions: HeadQuestions) -> None:
         )
 
 
-def missing_head(model: Any, head_format: HeadFormat) -> str:
+def missing_head(model: object, head_format: HeadFormat) -> str:
     """Describe the head that a head format needs; return an empty text if the model has it.
 
     Args:
@@ -145,7 +147,7 @@ def missing_head(model: Any, head_format: HeadFormat) -> str:
     return f"a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}"
 
 
-def list_heads(model: Any) -> str:
+def list_heads(model: object) -> str:
     """Return a model's heads with their numbers of outputs, as text."""
     return ", ".join(f"{name} ({number})" for name, number in _num_outputs(model).items()) or "none"
 

@@ -13,6 +13,7 @@ from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.inference.scorer import Scorer, window_batch
 from t5x_like.io.progress import Progress
+from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, windows
 
@@ -45,7 +46,7 @@ class PerplexityEvaluator(TaskEvaluator):
         """Fields of the rows as their files have them."""
         return [row.example for row in self.questions.rows]
 
-    def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
+    def answer(self, params: Parameters, answered: Collection[int] = ()) -> Iterator[list[Row]]:
         """Yield the rows of ``predictions.jsonl``, in order, as their texts are measured.
 
         All texts are measured unless all are ``answered``, so that batches don't depend on interruptions.

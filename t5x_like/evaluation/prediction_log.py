@@ -46,7 +46,7 @@ def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None
         )
 
 
-def claim_results_directory(directory: str, identity: Mapping[str, Any]) -> None:
+def claim_results_directory(directory: str, identity: Mapping[str, object]) -> None:
     """Record in a directory that it holds the results of this evaluation.
 
     Args:
@@ -61,7 +61,7 @@ def claim_results_directory(directory: str, identity: Mapping[str, Any]) -> None
         write_json(as_path(directory) / IDENTITY, identity)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) < 80 else f"{text[:77]}…"
 

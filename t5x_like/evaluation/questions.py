@@ -86,7 +86,7 @@ class Questions:
                 return False
         return text in self.labels if self.labels else bool(text.strip())
 
-    def postprocess_answer(self, row: Question, text: str, *, is_target: bool = False) -> Any:
+    def postprocess_answer(self, row: Question, text: str, *, is_target: bool = False) -> object:
         """Convert an answer text to the value that the task's metrics compare.
 
         Args:
@@ -117,7 +117,7 @@ class Questions:
         except ValueError:  # evaluation does not need the training files
             answers = []
 
-        def score_texts(targets: Sequence[Any], texts: Sequence[str]) -> dict[str, float]:
+        def score_texts(targets: Sequence[object], texts: Sequence[str]) -> dict[str, float]:
             rows = (self.rows[index] for index in self.labeled)
             predictions = [self.postprocess_answer(row, text) for row, text in zip(rows, texts, strict=True)]
             found = (metric(targets, predictions) for metric in self.metrics)

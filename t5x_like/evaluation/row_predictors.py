@@ -84,7 +84,7 @@ class RowPredictor(Protocol):
         """
         ...
 
-    def read_line(self, line: str) -> Any:
+    def read_line(self, line: str) -> object:
         """Return a user's line as ``read`` returns a row.
 
         Raises:
@@ -175,7 +175,7 @@ class HeadRowPredictor:
             for prediction, shares, cut in zip(written, _shares(questions, scores), is_cut, strict=True)
         ]
 
-    def _labeled(self, values: Mapping[str, Any]) -> LabeledRow:
+    def _labeled(self, values: Mapping[str, object]) -> LabeledRow:
         return self.definition.head_format().read(values)._replace(values=values)
 
 

@@ -95,7 +95,7 @@ def finite_or_none(scores: Mapping[str, float]) -> dict[str, float | None]:
     return {name: float(value) if math.isfinite(value) else None for name, value in scores.items()}
 
 
-def bleu_signature(targets: Sequence[Any] = ("",)) -> str:
+def bleu_signature(targets: Sequence[object] = ("",)) -> str:
     """Return sacreBLEU's signature of the settings of ``metrics.bleu``.
 
     Args:

@@ -41,10 +41,10 @@ def build_scores(
     *,
     checkpoint: str,
     step: int | None,
-    model: Mapping[str, Any],
-    settings: Mapping[str, Any] | None = None,
+    model: Mapping[str, object],
+    settings: Mapping[str, object] | None = None,
     left_out: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the contents of ``scores.json``.
 
     Args:
@@ -67,7 +67,7 @@ def build_scores(
     }
 
 
-def write_scores(directory: PathLike, found: Mapping[str, Any]) -> None:
+def write_scores(directory: PathLike, found: Mapping[str, object]) -> None:
     """Write the result of ``build_scores`` to ``scores.json``.
 
     Args:
@@ -107,7 +107,7 @@ def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dic
     return flat | {f"average/{name}": each["score"] for name, each in averages}
 
 
-def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
+def averages_of(entries: Mapping[str, Entry]) -> dict[str, object]:
     """Return the averages of all suites with at least one score.
 
     The average of an incomplete suite is ``None``, and its ``missing`` metrics are listed.

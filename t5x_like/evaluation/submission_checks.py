@@ -183,7 +183,7 @@ def _answers(number: int, row: Any) -> Iterator[_Line]:
             yield _Line(number, key, answer["label"])
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     if not fits(value, int):
         raise ValueError(f"idx is {value!r}, not an integer")
     return value

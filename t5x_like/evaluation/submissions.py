@@ -70,7 +70,7 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
     )
 
 
-def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, object]]]) -> None:
     """Check before the evaluation that rows are those of the server's test set: all, each once.
 
     Raises:
@@ -93,7 +93,7 @@ def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         )
 
 
-def _numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
+def _numbers_of(row: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in row.items() if name == "idx" or name.startswith("idx/")}
 
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection
 from dataclasses import asdict, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.evaluated_tasks import is_perplexity_task
@@ -141,7 +141,7 @@ class SuiteEvaluation:
                 )
                 refuse_unused(self, name, because=because)
 
-    def identity_settings(self) -> dict[str, Any]:
+    def identity_settings(self) -> dict[str, object]:
         """Return the settings that predictions depend on, as JSON values, and their hash."""
         settings = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
         settings |= {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}

@@ -29,9 +29,9 @@ def predict_table(
     table: TablePrediction,
     *,
     output: str | None = None,
-    identity: Mapping[str, Any] | None = None,
-    schema: Any = None,
-    write: Callable[[str], Any] | None = None,
+    identity: Mapping[str, object] | None = None,
+    schema: object = None,
+    write: Callable[[str], object] | None = None,
 ) -> TableCounts:
     """Predict the rows of a table piece by piece, and write them with their predictions.
 

@@ -16,6 +16,7 @@ from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.evaluation.text_model import EncodedPrompt, TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.length_batches import length_batches
+from t5x_like.model.parameters import Parameters
 
 Normalization = Literal["none", "tokens", "bytes"]
 
@@ -94,7 +95,7 @@ class TextEvaluator(TaskEvaluator):
         prompts = [self.prompter.prompt(row.number, row.inputs) for row in rows]
         return self.model.encode_prompts(self.prompter, prompts, length=self.prompt_length)
 
-    def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
+    def answer(self, params: Parameters, answered: Collection[int] = ()) -> Iterator[list[Row]]:
         """Yield rows of ``predictions.jsonl``, one list for each batch; see ``TaskEvaluator.answer``.
 
         Batches hold inputs of similar length and don't depend on interruptions.
@@ -134,7 +135,7 @@ class TextEvaluator(TaskEvaluator):
         return found | {"answer": self.questions.postprocess_answer(row, answer["prediction"])}
 
     def _generate(
-        self, params: Any, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
+        self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
     ) -> list[dict[str, Any]]:
         texts = self.model.generate(
             params,
@@ -162,7 +163,7 @@ class TextEvaluator(TaskEvaluator):
         ]
 
     def _rank(
-        self, params: Any, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
+        self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
     ) -> list[dict[str, Any]]:
         labels = self.questions.labels
         scores = np.zeros((len(rows), len(labels)))
@@ -196,7 +197,7 @@ class TextEvaluator(TaskEvaluator):
 
     def _likelihoods(
         self,
-        params: Any,
+        params: Parameters,
         rows: Sequence[Question],
         prompts: Sequence[EncodedPrompt],
         targets: Sequence[str],
@@ -210,7 +211,7 @@ class TextEvaluator(TaskEvaluator):
         ]
         return self._score(params, given)
 
-    def _score(self, params: Any, requests: Sequence[Any]) -> np.ndarray:
+    def _score(self, params: Parameters, requests: Sequence[Any]) -> np.ndarray:
         found = self.model.score(params, requests, batch_size=self.batch_size, limit=self.prompt_length)
         return found.log_likelihoods
 

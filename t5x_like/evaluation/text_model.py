@@ -24,6 +24,8 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
 from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.model_traits import learned_positions
+from t5x_like.model.parameters import ModelConfig, Parameters
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
@@ -139,7 +141,7 @@ class TextModel:
             end_ids=model.end_ids,
         )
 
-    def check_length(self, config: Any, *, prompt: int, answer: int, what: str) -> None:
+    def check_length(self, config: ModelConfig, *, prompt: int, answer: int, what: str) -> None:
         """Check that a generative encoder has positions for a prompt, its answer and the mask after it.
 
         Args:
@@ -220,7 +222,7 @@ class TextModel:
 
     def generate(
         self,
-        params: Any,
+        params: Parameters,
         prompts: Sequence[Ids],
         config: GenerationConfig,
         *,
@@ -260,7 +262,7 @@ class TextModel:
         return texts
 
     def score(
-        self, params: Any, requests: Sequence[LikelihoodRequest], *, batch_size: int, limit: int
+        self, params: Parameters, requests: Sequence[LikelihoodRequest], *, batch_size: int, limit: int
     ) -> Likelihoods:
         """Compute the log-likelihoods of at most ``batch_size`` requests.
 
@@ -310,7 +312,7 @@ class TextModel:
         return Scorer(self.graphdef, self.mesh, vocab_size=self.vocab_size)
 
 
-def _learned_positions(model: Any, config: Any) -> int | None:
+def _learned_positions(model: object, config: CommonConfig) -> int | None:
     """Return the learned positions of a decoder's rows; None for other models, and where positions aren't learned."""
     if family_of(first_member(model)) != "decoder":
         return None

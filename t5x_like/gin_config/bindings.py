@@ -107,7 +107,7 @@ class Bindings:
             scope, target, parameter, binding.value, binding.origin, file_index, before
         )
 
-    def _typed(self, bound: EffectiveBinding, plain: PlainText) -> Any:
+    def _typed(self, bound: EffectiveBinding, plain: PlainText) -> object:
         """Return the value of ``--set``, read by the types of the parameters that take it.
 
         Raises:
@@ -138,7 +138,7 @@ class Bindings:
                 hint="\n  ".join(hints),
             ) from mismatch
 
-    def _annotations_of(self, bound: EffectiveBinding, seen: tuple[str, ...] = ()) -> list[Any]:
+    def _annotations_of(self, bound: EffectiveBinding, seen: tuple[str, ...] = ()) -> list[object]:
         """Return the types of the parameters that take a binding's value, through other macros too."""
         if bound.target is not None:
             return [parameter_types(bound.target).get(bound.parameter, Any)]

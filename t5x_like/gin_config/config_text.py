@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from t5x_like.credentials import masked
 from t5x_like.gin_config.bindings import EffectiveBinding
@@ -35,7 +34,7 @@ def config_text(resolver: Resolver, modules: Sequence[str] = (), *, origins: boo
 
 
 def _target_sections(
-    target: Target, resolver: Resolver, selectors: dict[Any, str], origins: bool
+    target: Target, resolver: Resolver, selectors: dict[object, str], origins: bool
 ) -> list[list[str]]:
     tables = {scope: table for (scope, owner), table in resolver.bindings.tables.items() if owner is target}
     tables.setdefault("", {})
@@ -60,7 +59,7 @@ def _target_sections(
 
 
 def _line(
-    bound: EffectiveBinding, name: str, resolver: Resolver, selectors: dict[Any, str], origins: bool
+    bound: EffectiveBinding, name: str, resolver: Resolver, selectors: dict[object, str], origins: bool
 ) -> str:
     text = f"{name} = {_format(bound.value, bound, resolver, selectors)}"
     if not origins:
@@ -75,12 +74,12 @@ def _line(
     return f"{text}  # {', '.join(notes)}"
 
 
-def _default_line(name: str, value: Any, origins: bool) -> str:
+def _default_line(name: str, value: object, origins: bool) -> str:
     text = f"{name} = {_literal(value)}" if _literal(value) is not None else f"# {name} = {value!r}"
     return f"{text}  # default" if origins or text.startswith("#") else text
 
 
-def _format(value: Any, bound: EffectiveBinding, resolver: Resolver, selectors: dict[Any, str]) -> str:
+def _format(value: object, bound: EffectiveBinding, resolver: Resolver, selectors: dict[object, str]) -> str:
     if isinstance(value, ConfigurableReference):
         target = resolver.bindings.find(value.name, bound.file_index, bound.origin)
         return f"@{'/'.join((*value.scopes, selectors[target]))}{'()' if value.call else ''}"
@@ -96,7 +95,7 @@ class _Text(str):
         return str(self)
 
 
-def _literal(value: Any) -> str | None:
+def _literal(value: object) -> str | None:
     """Return ``value`` as gin text, or None if gin can't express it."""
     try:
         return repr(value) if ast.literal_eval(repr(value)) == value else None
@@ -104,7 +103,7 @@ def _literal(value: Any) -> str | None:
         return None
 
 
-def _selectors(called: list[Target], resolver: Resolver, users_modules: Sequence[str]) -> dict[Any, str]:
+def _selectors(called: list[Target], resolver: Resolver, users_modules: Sequence[str]) -> dict[object, str]:
     """Return a gin selector for each target; a number keeps modules with the same last name apart."""
     modules = {name: name for name in users_modules if "." not in name}
     selectors = {}
@@ -123,7 +122,7 @@ def _referred(resolver: Resolver) -> list[Target]:
     return [target for bound in used for target in resolver.bindings.targets_in(bound)]
 
 
-def _import_lines(selectors: dict[Any, str]) -> set[str]:
+def _import_lines(selectors: dict[object, str]) -> set[str]:
     lines = set()
     for target, selector in selectors.items():
         symbol, (package, _, last) = selector.split(".")[0], target.__module__.rpartition(".")

@@ -54,7 +54,7 @@ def load(
     gin_files: Sequence[str],
     overrides: Sequence[Override] = (),
     *,
-    roots: Sequence[str | Callable[..., Any]],
+    roots: Sequence[str | Callable[..., object]],
     search_paths: Sequence[str] = (),
     verbs: Mapping[str, str] = {},
     defaults: Sequence[str] = (),

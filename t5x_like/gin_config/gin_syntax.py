@@ -51,7 +51,7 @@ def parse(text: str, file: str | None) -> Iterator[Statement]:
             *scopes, name = scoped_configurable_name.split("/")
             return ConfigurableReference(tuple(scopes), name, evaluate)
 
-        def macro(self, macro_name: str) -> Any:
+        def macro(self, macro_name: str) -> object:
             return REQUIRED if macro_name in ("gin.REQUIRED", "REQUIRED") else MacroReference(macro_name)
 
     def origin(location: Any) -> Origin:

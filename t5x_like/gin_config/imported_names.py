@@ -75,7 +75,7 @@ class ImportedNames:
             f"unknown name {name!r}", where=str(origin), source=origin.source, hint=self._hint(name)
         )
 
-    def _walk(self, module: Any, name: str, attributes: list[str], origin: Origin) -> Target:
+    def _walk(self, module: object, name: str, attributes: list[str], origin: Origin) -> Target:
         target = module
         for index, attribute in enumerate(attributes):
             if not hasattr(target, attribute):
@@ -181,7 +181,7 @@ def _import_or_none(name: str) -> ModuleType | None:
         return None
 
 
-def _public(module: Any, prefix: str) -> Iterator[tuple[str, Target]]:
+def _public(module: object, prefix: str) -> Iterator[tuple[str, Target]]:
     for name, value in vars(module).items():
         if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
             home = getattr(value, "__module__", "")

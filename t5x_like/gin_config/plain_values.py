@@ -9,7 +9,7 @@ from t5x_like.gin_config.user_error import UserError, gin_text_flag, set_flag
 from t5x_like.value_types import MAPPINGS, SEQUENCES, conform, fits, union_members
 
 
-def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> Any:
+def plain_value(plain: PlainText, annotations: Sequence[object], current: object) -> object:
     """Return the typed value of a plain text.
 
     Where text is accepted, text is taken as it is. Other types are written as in gin: numbers, ``True``, ``None``,
@@ -48,7 +48,7 @@ def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> A
     raise AssertionError(f"{candidates[0]!r} was refused before")
 
 
-def nested_annotations(value: Any, annotation: Any, macro: str) -> Iterator[Any]:
+def nested_annotations(value: object, annotation: object, macro: str) -> Iterator[object]:
     """Yield the annotation of each place where a value refers to a macro.
 
     >>> files = {"train": MacroReference("TRAIN_FILES")}
@@ -73,7 +73,7 @@ def nested_annotations(value: Any, annotation: Any, macro: str) -> Iterator[Any]
                 yield from nested_annotations(item, each, macro)
 
 
-def _item_annotations(annotation: Any, index: int) -> list[Any]:
+def _item_annotations(annotation: object, index: int) -> list[object]:
     """Return the annotations of item ``index`` in the tuples and sequences that ``annotation`` allows."""
     found = []
     for arguments in map(typing.get_args, _members(annotation, SEQUENCES)):
@@ -82,9 +82,9 @@ def _item_annotations(annotation: Any, index: int) -> list[Any]:
     return found or [Any]
 
 
-def _members(annotation: Any, origins: tuple[Any, ...]) -> list[Any]:
+def _members(annotation: object, origins: tuple[object, ...]) -> list[object]:
     return [member for member in union_members(annotation) if typing.get_origin(member) in origins]
 
 
-def _fits(value: Any, annotations: Sequence[Any]) -> bool:
+def _fits(value: object, annotations: Sequence[object]) -> bool:
     return all(fits(value, annotation) for annotation in annotations)

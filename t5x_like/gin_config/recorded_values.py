@@ -73,7 +73,7 @@ def _fields_of_record(owner: type, name: str, known: Collection[str]) -> str:
     return "no part of this run has one" if moved else ""
 
 
-def _value(binding: BindingStatement, owner: type) -> Any:
+def _value(binding: BindingStatement, owner: type) -> object:
     value, annotation = binding.value, parameter_types(owner).get(binding.parameter, Any)
     if isinstance(value, PlainText):
         try:
@@ -89,14 +89,14 @@ def _value(binding: BindingStatement, owner: type) -> Any:
     return value
 
 
-def _classes(value: Any) -> Iterator[type]:
+def _classes(value: object) -> Iterator[type]:
     if _is_config(value):
         yield type(value)
     for part in _parts(value).values():
         yield from _classes(part)
 
 
-def _replaced(value: Any, owner: type, given: Mapping[str, Any]) -> Any:
+def _replaced(value: Any, owner: type, given: Mapping[str, Any]) -> object:
     """Return ``value`` with other fields of every ``owner`` in it; what has none stays the same object."""
     parts = _parts(value)
     changed = {name: _replaced(part, owner, given) for name, part in parts.items()}
@@ -119,7 +119,7 @@ def _parts(value: Any) -> dict[Any, Any]:
     return value if type(value) is dict else {}
 
 
-def _is_config(value: Any) -> bool:
+def _is_config(value: object) -> bool:
     """Return True for a dataclass that is no more than its fields: a benchmark's task is made from others."""
     is_plain = type(value).__reduce__ is object.__reduce__
     return is_plain and is_record(value)

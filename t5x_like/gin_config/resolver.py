@@ -40,7 +40,7 @@ class Resolver:
         self._missing_values: list[EffectiveBinding] = []
         self._open_macros: list[str] = []
 
-    def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
+    def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> object:
         """Call the first root that has bindings.
 
         Args:
@@ -74,12 +74,12 @@ class Resolver:
             (each for each in targets if root in (each, f"{each.__module__}.{each.__qualname__}")), None
         )
 
-    def build_macro(self, name: str) -> Any:
+    def build_macro(self, name: str) -> object:
         """Build the value of a macro."""
         macro = self.bindings.macros[name]
         return self._or_raise_missing(self._evaluate_macro(name, macro))
 
-    def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
+    def build_parameter(self, root: Target | str, parameter: str, macro: str) -> object:
         """Build the value bound to one parameter.
 
         Args:
@@ -96,7 +96,7 @@ class Resolver:
             self._or_raise_missing(self._evaluate(bound.value, (), bound)), annotation, bound
         )
 
-    def _or_raise_missing(self, value: Any) -> Any:
+    def _or_raise_missing(self, value: object) -> object:
         if self._missing_values:
             raise config_errors.missing_values(self._missing_values)
         return value
@@ -163,7 +163,7 @@ class Resolver:
         except (ValueError, TypeError) as error:
             raise config_errors.target_error(error, target, bounds, asked_by, self.bindings) from error
 
-    def _configured(self, target: Target, scope: Scope) -> dict[str, Any]:
+    def _configured(self, target: Target, scope: Scope) -> dict[str, object]:
         """Evaluate and checks the bound arguments, in the order of the signature."""
         self.called.setdefault(target, {})
         annotations, bounds = parameter_types(target), self.bindings.applying(target, scope)
@@ -176,10 +176,10 @@ class Resolver:
             self._record(scope, bound.path, arguments[name], config_errors.origin_of(bound, self.bindings))
         return arguments
 
-    def _record(self, scope: Scope, path: str, value: Any, origin: str) -> None:
+    def _record(self, scope: Scope, path: str, value: object, origin: str) -> None:
         self.resolved.append(ResolvedParameter("/".join((*scope, path)), value, origin))
 
-    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding) -> Any:
+    def _evaluate(self, value: object, scope: Scope, bound: EffectiveBinding) -> object:
         if value is REQUIRED:
             self._missing_values.append(bound)
             return REQUIRED
@@ -191,7 +191,7 @@ class Resolver:
             return self._call(target, inner, bound) if value.call else self._function(target, inner)
         return rebuilt(lambda part: self._evaluate(part, scope, bound), value)
 
-    def _evaluate_macro(self, name: str, user: EffectiveBinding) -> Any:
+    def _evaluate_macro(self, name: str, user: EffectiveBinding) -> object:
         if name not in self.bindings.macros:
             raise config_errors.undefined_macro(name, user, self.bindings)
         if name in self._open_macros:
@@ -204,12 +204,12 @@ class Resolver:
         finally:
             self._open_macros.pop()
 
-    def _function(self, target: Target, scope: Scope) -> Callable[..., Any]:
+    def _function(self, target: Target, scope: Scope) -> Callable[..., object]:
         """Return the target of ``@name`` without brackets, with its bindings applied as a partial."""
         arguments = self._configured(target, scope)
         return functools.partial(target, **arguments) if arguments else target
 
-    def _conform(self, value: Any, annotation: Any, bound: EffectiveBinding) -> Any:
+    def _conform(self, value: object, annotation: object, bound: EffectiveBinding) -> object:
         try:
             return conform(value, annotation)
         except TypeMismatchError as mismatch:
@@ -222,11 +222,11 @@ def _shortened(root: Target | str) -> str:
     return ".".join(root.split(".")[-2:]) if isinstance(root, str) else short_name(root)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     return any(leaf is REQUIRED for leaf in leaves_of(value))
 
 
-def _default(target: Target, name: str, parameter: Parameter) -> Any:
+def _default(target: Target, name: str, parameter: Parameter) -> object:
     """Return a parameter's default; calls a dataclass field's default factory."""
     fields = getattr(target, "__dataclass_fields__", {})
     factory = getattr(fields.get(name), "default_factory", None)

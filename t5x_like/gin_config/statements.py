@@ -158,7 +158,7 @@ class GinStatements:
     open_tables: list[GinTable] = field(default_factory=list)
 
 
-def references_in(value: Any) -> list[ConfigurableReference]:
+def references_in(value: object) -> list[ConfigurableReference]:
     """Return the ``@references`` in a value, at any depth of tuples, lists and dicts."""
     return [leaf for leaf in leaves_of(value) if isinstance(leaf, ConfigurableReference)]
 
@@ -168,6 +168,6 @@ def macro_of(value: Any) -> str:
     return value.name if isinstance(value, MacroReference) else ""
 
 
-def macros_in(value: Any) -> list[str]:
+def macros_in(value: object) -> list[str]:
     """Return the names of the ``%macros`` in a value, at any depth of tuples, lists and dicts."""
     return list(filter(None, map(macro_of, leaves_of(value))))

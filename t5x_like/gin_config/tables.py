@@ -138,7 +138,7 @@ def _origin_of_row(table: GinTable, name: str) -> Origin:
     return table.origin
 
 
-def _binding(column: str, value: Any, origin: Origin) -> BindingStatement:
+def _binding(column: str, value: object, origin: Origin) -> BindingStatement:
     scope, _, path = column.rpartition("/")
     name, _, parameter = path.rpartition(".")
     return BindingStatement(scope, name or path, parameter if name else "", value, origin)

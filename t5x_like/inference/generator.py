@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.batch import bucket_length
@@ -15,6 +16,7 @@ from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import check_temperature, sample
 from t5x_like.model import parameters
 from t5x_like.model.layers.stack import unrolled
+from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import replicated, row_groups
 
 # Batches of fewer rows are computed whole to the end: a second loop would take longer to compile than it saves.
@@ -65,7 +67,7 @@ class GenerationConfig:
         """True for the default search, whatever the length."""
         return self.num_beams == 1 and self.temperature == 0
 
-    def without_effect(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def without_effect(self, changes: Mapping[str, Any]) -> dict[str, object]:
         """Return the defaults of fields that have no effect in the search that changes choose.
 
         Args:
@@ -141,9 +143,9 @@ class Generator:
       start_id: See ``continue_prompts``.
     """
 
-    def __init__(self, graphdef: Any, mesh: Mesh, *, is_decoder: bool, start_id: int = 0):
+    def __init__(self, graphdef: nnx.GraphDef, mesh: Mesh, *, is_decoder: bool, start_id: int = 0):
         def generate(
-            params: Any, prompts: Any, mask: Any, *, config: GenerationConfig, end_ids: tuple[int, ...]
+            params: Parameters, prompts: Any, mask: Any, *, config: GenerationConfig, end_ids: tuple[int, ...]
         ) -> jax.Array:
             tokens, scores = continue_prompts(
                 parameters.merge(graphdef, params),
@@ -163,7 +165,7 @@ class Generator:
 
     def __call__(
         self,
-        params: Any,
+        params: Parameters,
         prompts: Sequence[Ids],
         config: GenerationConfig,
         *,

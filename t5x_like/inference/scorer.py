@@ -1,11 +1,12 @@
 """Log-likelihoods of given targets: for ranking answers, perplexity and metrics over probabilities."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch, bucket_length
@@ -14,6 +15,7 @@ from t5x_like.model import parameters
 from t5x_like.model.heads import DeferredLogits, can_defer_logits, defer_logits
 from t5x_like.model.layers.position_chunks import map_position_chunks
 from t5x_like.model.layers.top_k import argmax
+from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import replicated
 
 _TARGET_MULTIPLE = 8  # targets are padded to this, so that few programs are compiled
@@ -48,8 +50,8 @@ class Scorer:
       vocab_size: Ids of the vocabulary; padding of the model's word table is ignored.
     """
 
-    def __init__(self, graphdef: Any, mesh: Mesh, *, vocab_size: int):
-        def score(params: Any, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    def __init__(self, graphdef: nnx.GraphDef, mesh: Mesh, *, vocab_size: int):
+        def score(params: Parameters, batch: Batch) -> tuple[jax.Array, jax.Array]:
             model = parameters.merge(graphdef, params)
             if can_defer_logits(model):
                 defer_logits(model)
@@ -61,7 +63,7 @@ class Scorer:
         self._mesh = mesh
         self._score = jax.jit(score, out_shardings=replicated(mesh))
 
-    def __call__(self, params: Any, batch: Batch) -> Likelihoods:
+    def __call__(self, params: Parameters, batch: Batch) -> Likelihoods:
         """Score each row's targets where ``loss_weights`` are above 0."""
         sums, is_greedy = self._score(params, place_rows(batch, self._mesh))
         return Likelihoods(np.asarray(sums).astype(np.float64), np.asarray(is_greedy))

@@ -5,7 +5,7 @@ import importlib.util
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def write_bytes(path: PathLike, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_json(path: PathLike, value: Any) -> None:
+def write_json(path: PathLike, value: object) -> None:
     """Write indented JSON atomically; NaN, which JSON can't represent, is refused.
 
     Args:
@@ -144,7 +144,7 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _is_deep(value: Any) -> bool:
+def _is_deep(value: object) -> bool:
     level = [value]
     for _ in range(MAX_JSON_DEPTH):
         level = [part for each in level for part in (parts_of(each) or {}).values()]
@@ -157,7 +157,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON's")
 
 
-def _refuse_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_double_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
@@ -166,7 +166,7 @@ def _refuse_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def write_jsonl(path: PathLike, rows: Iterable[Any]) -> None:
+def write_jsonl(path: PathLike, rows: Iterable[object]) -> None:
     """Write one JSON object on each line, atomically.
 
     Args:

@@ -52,7 +52,7 @@ class _Header:
             self._bytes(8 * num_dimensions + 12, "a tensor's shape")
         return metadata
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int) -> object:
         if kind == _STRING:
             return self._text("a text")
         if kind == _ARRAY:
@@ -61,7 +61,7 @@ class _Header:
             return self._numbers(_CODES[kind], 1, "a value")[0]
         return self._refuse(f"there is no value of type {kind}")
 
-    def _array(self) -> list[Any]:
+    def _array(self) -> list[object]:
         kind, length = self._number("I", "type of an array"), self._number("Q", "length of an array")
         if kind == _ARRAY:
             self._refuse("an array is in an array")

@@ -17,7 +17,7 @@ _TSV_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})  # the for
 
 
 def table_text(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, object]],
     format: TableFormat,
     columns: Sequence[str],
     *,
@@ -47,13 +47,13 @@ def table_text(
     return text.getvalue()
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str) if _is_json(value) else str(value)
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: object) -> bool:
     return isinstance(value, bool | int | float | list | dict)
 
 

@@ -42,7 +42,7 @@ class _Report(NamedTuple):
 _reporter: ContextVar[Callable[[Any], None] | None] = ContextVar("reporter", default=None)
 
 
-def report(value: Any) -> None:
+def report(value: object) -> None:
     """Pass a picklable value from a pool's function to the pool's ``on_report``; ignored outside of a pool."""
     if (reporter := _reporter.get()) is not None:
         reporter(value)
@@ -239,7 +239,7 @@ class _SharingPickler(pickle.Pickler):
         super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
         self._shared = shared
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> object:
         """See ``pickle.Pickler.reducer_override``."""
         if type(obj) is not np.ndarray or obj.nbytes < _SHARED_BYTES:
             return NotImplemented
@@ -254,7 +254,7 @@ def _map(descriptor: int, offset: int, dtype: np.dtype, shape: tuple[int, ...]) 
         return np.memmap(file, dtype, mode="r", offset=offset, shape=shape)
 
 
-def _pack(value: Any, shared: IO[bytes]) -> bytes:
+def _pack(value: object, shared: IO[bytes]) -> bytes:
     stream = io.BytesIO()
     _SharingPickler(stream, shared).dump(value)
     return stream.getvalue()

@@ -129,7 +129,7 @@ class ModelTraits:
         """Paths of constant weights that follow from the vocabulary."""
         return ()
 
-    def weights_of_vocabulary(self, vocabulary: Any) -> Mapping[str, np.ndarray]:
+    def weights_of_vocabulary(self, vocabulary: object) -> Mapping[str, np.ndarray]:
         """Return the weights at ``vocabulary_weights``.
 
         Args:

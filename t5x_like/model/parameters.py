@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx, traverse_util
+from jaxtyping import PyTree
 
 from t5x_like import weight_patterns
 from t5x_like.model.layers.layer_scan import TRAINED_ROWS
@@ -31,13 +32,13 @@ class ModelConfig(Protocol):
         ...
 
 
-def split(model: nnx.Module) -> tuple[Any, Parameters]:
+def split(model: nnx.Module) -> tuple[nnx.GraphDef, Parameters]:
     """Return the model's structure and its weights."""
     graphdef, state = nnx.split(model)
     return graphdef, nnx.to_pure_dict(state)
 
 
-def merge(graphdef: Any, params: Parameters) -> Any:
+def merge(graphdef: nnx.GraphDef, params: Parameters) -> Any:
     """Return the model of a structure and weights; works inside ``jax.jit``.
 
     Args:
@@ -59,7 +60,7 @@ def axes_of(model: nnx.Module) -> Axes:
     return unflatten({"/".join(map(str, path)): axes for path, axes in flat.items()})
 
 
-def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
+def abstract(config: ModelConfig) -> tuple[nnx.GraphDef, Parameters, Axes]:
     """Return structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model, without allocating it."""
     if not _is_frozen(config):  # a user's own, which may change or hold a list
         return _abstract.__wrapped__(config)
@@ -79,7 +80,7 @@ def _is_frozen(config: ModelConfig) -> bool:
 
 # A run asks for the same structure about ten times, and each answer takes as long as building the model.
 @functools.lru_cache(maxsize=16)
-def _abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
+def _abstract(config: ModelConfig) -> tuple[nnx.GraphDef, Parameters, Axes]:
     model = jax.eval_shape(config.build, jax.random.key(0))
     graphdef, shapes = split(model)
     return graphdef, shapes, axes_of(model)
@@ -90,12 +91,12 @@ def is_constant(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jnp.integer)
 
 
-def count(params: Any) -> int:
+def count(params: PyTree) -> int:
     """Return the number of parameters in a tree of arrays or shapes, without constants."""
     return sum(leaf.size for leaf in without_constants(params))
 
 
-def without_constants(params: Any) -> list[Any]:
+def without_constants(params: PyTree) -> list[Any]:
     """Return the arrays or shapes of a tree that are parameters."""
     return [leaf for leaf in jax.tree.leaves(params) if not is_constant(leaf)]
 
@@ -174,7 +175,7 @@ def join(*parts: tuple[Parameters, Selection]) -> Parameters:
     return unflatten({path: _join_rows(pieces) for path, pieces in found.items()})
 
 
-def mark_trained(graphdef: Any, params: Parameters, selection: Selection) -> Any:
+def mark_trained(graphdef: nnx.GraphDef, params: Parameters, selection: Selection) -> nnx.GraphDef:
     """Return the structure of a model whose stacks know which of their layers are trained.
 
     ``layers.layer_scan`` then stops gradients at the others, so that no backward pass is computed for them.

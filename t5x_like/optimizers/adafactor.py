@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import PyTree
 
 Axes = tuple[str, ...]
 
@@ -39,7 +40,7 @@ class AdafactorState(NamedTuple):
     m: Any
 
 
-def is_axes(value: Any) -> bool:
+def is_axes(value: object) -> bool:
     """Return True for the axis names of one weight: a leaf of an axes tree."""
     return type(value) is tuple and all(isinstance(name, str) for name in value)
 
@@ -63,7 +64,7 @@ def row_and_column_dimensions(axes: Axes) -> tuple[tuple[int, ...], tuple[int, .
 def adafactor(
     learning_rate: optax.ScalarOrSchedule,
     *,
-    axes: Any,
+    axes: PyTree,
     decay_rate: float = 0.8,
     clipping_threshold: float | None = 1.0,
     multiply_by_parameter_scale: bool = True,
@@ -112,7 +113,7 @@ def adafactor(
         sizes = [math.prod(shape[dim] for dim in dims) for dims in row_and_column_dimensions(names) if dims]
         return len(sizes) == 2 and min(sizes) >= min_dim_size_to_factor
 
-    def init(params: Any) -> AdafactorState:
+    def init(params: PyTree) -> AdafactorState:
         def start(param: jax.Array, names: Axes) -> tuple:
             m = None if momentum is None else jnp.zeros(param.shape, kept_dtype)
             if not is_factored(param.shape, names):
@@ -125,7 +126,9 @@ def adafactor(
         statistics = zip(*map(start, leaves, _names(tree, axes)), strict=True)
         return AdafactorState(jnp.zeros((), jnp.int32), *map(tree.unflatten, statistics))
 
-    def update(gradients: Any, state: AdafactorState, params: Any = None) -> tuple[Any, AdafactorState]:
+    def update(
+        gradients: PyTree, state: AdafactorState, params: PyTree = None
+    ) -> tuple[PyTree, AdafactorState]:
         if params is None:
             raise ValueError(
                 "adafactor scales updates by the parameters: call update(gradients, state, params)"
@@ -137,7 +140,7 @@ def adafactor(
         if weight_decay_rate_lr_exponent:
             decay = (decay or 1.0) * rate**weight_decay_rate_lr_exponent
 
-        def one(gradient: jax.Array, param: jax.Array, names: Axes, moments: _Moments, m: Any) -> tuple:
+        def one(gradient: jax.Array, param: jax.Array, names: Axes, moments: _Moments, m: PyTree) -> tuple:
             value = param.astype(jnp.float32)
             inner = inner_dimensions(names)
             step, moments = _whiten(gradient.astype(jnp.float32), moments, names, kept, epsilon1)
@@ -166,7 +169,7 @@ def adafactor(
     return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]
 
 
-def adafactor_state_axes(state: AdafactorState, axes: Any) -> AdafactorState:
+def adafactor_state_axes(state: AdafactorState, axes: PyTree) -> AdafactorState:
     """Return axis names of every array of a state: the weight's, without averaged dimensions.
 
     Args:
@@ -176,7 +179,7 @@ def adafactor_state_axes(state: AdafactorState, axes: Any) -> AdafactorState:
     tree = jax.tree.structure(axes, is_leaf=is_axes)
     names = _names(tree, axes)
 
-    def named(names: Axes, v_row: Any, v_col: Any, v: Any, m: Any) -> tuple:
+    def named(names: Axes, v_row: PyTree, v_col: PyTree, v: PyTree, m: PyTree) -> tuple:
         rows, columns = row_and_column_dimensions(names)
         kept = (_without(names, columns), _without(names, rows), names, names)
         return tuple(
@@ -220,7 +223,7 @@ def _without(values: tuple, dims: tuple[int, ...]) -> tuple:
     return tuple(value for dim, value in enumerate(values) if dim not in dims)
 
 
-def _names(tree: Any, axes: Any) -> list[Axes]:
+def _names(tree: PyTree, axes: PyTree) -> list[Axes]:
     names = tree.flatten_up_to(axes)
     for name in names:
         if not is_axes(name):

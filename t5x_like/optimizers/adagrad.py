@@ -1,9 +1,10 @@
 """Adagrad (Duchi et al. 2011, https://jmlr.org/papers/v12/duchi11a.html): rates that fall as gradients add up."""
 
 import math
-from typing import Any, cast
+from typing import cast
 
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.optimizers.optimizers import OptimizerConfig
@@ -30,7 +31,7 @@ class Adagrad(OptimizerConfig):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; give 0 or a positive number")
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:  # noqa: ARG002
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:  # noqa: ARG002
         return optax.chain(
             optax.scale_by_rss(initial_accumulator_value=self.initial_accumulator, eps=self.epsilon),
             optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),

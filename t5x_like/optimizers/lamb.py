@@ -1,10 +1,9 @@
 """LAMB (You et al. 2020, https://arxiv.org/abs/1904.00962): Adam's step, scaled to the norm of each layer's weight."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.optimizers.adafactor import Axes, inner_dimensions
@@ -23,11 +22,11 @@ class Lamb(Adam):
 
     epsilon: float = 1e-6
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
         return self.chain(axes, scale_by_trust_ratio(axes))
 
 
-def scale_by_trust_ratio(axes: Any) -> optax.GradientTransformation:
+def scale_by_trust_ratio(axes: PyTree) -> optax.GradientTransformation:
     """Multiply each layer's step by ``norm(weight) / norm(step)``; by 1 where one of them is 0.
 
     Args:
@@ -41,7 +40,7 @@ def scale_by_trust_ratio(axes: Any) -> optax.GradientTransformation:
         known = (norms[0] > 0) & (norms[1] > 0)
         return step * jnp.where(known, norms[0] / jnp.where(known, norms[1], 1.0), 1.0)
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
         return jax.tree.map(scaled, updates, params, decay_mask(axes), axes), state
 
     return optax.GradientTransformation(lambda _: optax.EmptyState(), update)  # pyright: ignore[reportArgumentType]

@@ -1,9 +1,10 @@
 """Lion (Chen et al. 2023, https://arxiv.org/abs/2302.06675): the sign of a momentum, and half of Adam's memory."""
 
 from dataclasses import field
-from typing import Any, cast
+from typing import cast
 
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.optimizers.optimizers import OptimizerConfig, check_fraction, decay_mask
@@ -35,7 +36,7 @@ class Lion(OptimizerConfig):
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.lion(
             cast(optax.Schedule, self.learning_rate),
             b1=self.beta1,

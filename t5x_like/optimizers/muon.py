@@ -1,10 +1,11 @@
 """Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): orthogonal updates of hidden matrices."""
 
 from dataclasses import field
-from typing import Any, cast
+from typing import cast
 
 import jax
 import optax
+from jaxtyping import PyTree
 from optax.contrib import MuonDimensionNumbers, muon
 
 from t5x_like.config_class import config_class
@@ -61,7 +62,7 @@ class Muon(OptimizerConfig):
         if self.num_iterations < 1:
             raise ValueError(f"num_iterations is {self.num_iterations}; give at least 1")
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
         return muon(
             cast(optax.Schedule, self.learning_rate),
             ns_steps=self.num_iterations,
@@ -76,7 +77,7 @@ class Muon(OptimizerConfig):
             consistent_rms=self.consistent_rms,
         )
 
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+    def state_axes(self, abstract_state: PyTree, axes: PyTree) -> PyTree:
         """See ``Optimizer.state_axes``; each part of the state lacks the weights of the other."""
         return axes_by_path(abstract_state, axes)
 

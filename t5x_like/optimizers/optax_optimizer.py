@@ -4,6 +4,8 @@ from typing import Any
 
 import jax
 import optax
+from jax.tree_util import KeyPath
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.function_names import name_function
@@ -40,7 +42,7 @@ class OptaxOptimizer:
             "learning_rate": self.learning_rate,
         }
 
-    def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
+    def build(self, axes: PyTree, factors: PyTree = None) -> optax.GradientTransformation:
         """See ``Optimizer.build``; all weights have the same rate.
 
         Raises:
@@ -48,7 +50,7 @@ class OptaxOptimizer:
         """
         del axes, factors
 
-        def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
             try:
                 return self.transformation.update(updates, state, params)
             except TypeError as error:
@@ -61,15 +63,15 @@ class OptaxOptimizer:
 
         return optax.GradientTransformation(self.transformation.init, update)
 
-    def rate_factors(self, params: Any) -> Any:
+    def rate_factors(self, params: PyTree) -> PyTree:
         """See ``Optimizer.rate_factors``; all factors are 1."""
         return rate_factors(params, None, ())
 
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+    def state_axes(self, abstract_state: PyTree, axes: PyTree) -> PyTree:
         return axes_by_path(abstract_state, axes)
 
 
-def axes_by_path(abstract_state: Any, axes: Any) -> Any:
+def axes_by_path(abstract_state: PyTree, axes: PyTree) -> PyTree:
     """Return the axis names of a weight for each statistic with its path and rank, and ``()`` for others.
 
     Args:
@@ -79,7 +81,7 @@ def axes_by_path(abstract_state: Any, axes: Any) -> Any:
     by_path = dict(jax.tree_util.tree_flatten_with_path(axes, is_leaf=is_axes)[0])
     lengths = sorted({len(path) for path in by_path}, reverse=True)
 
-    def named(path: Any, leaf: Any) -> Axes:
+    def named(path: KeyPath, leaf: jax.Array | jax.ShapeDtypeStruct) -> Axes:
         ends = (by_path.get(path[-length:]) for length in lengths)
         return next((names for names in ends if names is not None and len(names) == len(leaf.shape)), ())
 

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import field, fields
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.optimizers.adafactor import (
@@ -31,7 +32,7 @@ class Optimizer(Protocol):
         """Constant rate, or any function of the number of updates done; it is logged. ``None`` if it is unknown."""
         ...
 
-    def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
+    def build(self, axes: PyTree, factors: PyTree = None) -> optax.GradientTransformation:
         """Return the transformation for parameters with these axis names.
 
         Args:
@@ -40,11 +41,11 @@ class Optimizer(Protocol):
         """
         ...
 
-    def rate_factors(self, params: Any) -> Any:
+    def rate_factors(self, params: PyTree) -> PyTree:
         """Return the factor of each weight's learning rate, for a model's whole weights."""
         ...
 
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+    def state_axes(self, abstract_state: PyTree, axes: PyTree) -> PyTree:
         """Return axis names of every array of this optimizer's state, by which it is sharded.
 
         Args:
@@ -88,7 +89,7 @@ class OptimizerConfig:
                     "leave the weights out of Experiment.trainable to freeze them"
                 )
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:  # noqa: ARG002
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:  # noqa: ARG002
         """Return the rule that turns gradients into updates, the negative learning rate included.
 
         Args:
@@ -101,7 +102,7 @@ class OptimizerConfig:
             f"{type(self).__name__} has options and no update rule; choose AdamW, Adafactor, lamb.Lamb or lion.Lion"
         )
 
-    def build(self, axes: Any, factors: Any = None) -> optax.GradientTransformation:
+    def build(self, axes: PyTree, factors: PyTree = None) -> optax.GradientTransformation:
         rule = self.update_rule(axes)
         if self.layer_decay is not None or self.rates:
             rule = optax.chain(rule, scale_by_factors(self.rate_factors if factors is None else factors))
@@ -109,7 +110,7 @@ class OptimizerConfig:
             return rule
         return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), rule)
 
-    def rate_factors(self, params: Any) -> Any:
+    def rate_factors(self, params: PyTree) -> PyTree:
         """See ``Optimizer.rate_factors`` and ``parameter_groups.rate_factors``."""
         return rate_factors(params, self._layer_decay, self.rates)
 
@@ -118,7 +119,7 @@ class OptimizerConfig:
         decay = self.layer_decay
         return decay if isinstance(decay, LayerDecay | None) else LayerDecay(factor=decay)
 
-    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+    def state_axes(self, abstract_state: PyTree, axes: PyTree) -> PyTree:
         return state_axes(abstract_state, axes)
 
 
@@ -167,7 +168,7 @@ class Adafactor(OptimizerConfig):
             because = "multiply_by_parameter_scale=False"
             refuse_unused(self, "epsilon2", "max_parameter_scale", because=because)
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
         of_all = [each.name for each in fields(OptimizerConfig) if each.name != "learning_rate"]
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_all}
         return adafactor(axes=axes, **options)
@@ -200,7 +201,7 @@ class Adam(OptimizerConfig):
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
 
-    def chain(self, axes: Any, *last: optax.GradientTransformation) -> optax.GradientTransformation:
+    def chain(self, axes: PyTree, *last: optax.GradientTransformation) -> optax.GradientTransformation:
         """Return Adam's step, weight decay, further transformations and the learning rate, one after the other.
 
         Args:
@@ -220,7 +221,7 @@ class Adam(OptimizerConfig):
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101)."""
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
         return self.chain(axes)
 
 
@@ -228,14 +229,14 @@ def _scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.Gradie
     """Return Adam's step without bias correction; arguments and state are those of ``optax.scale_by_adam``."""
     adam = optax.scale_by_adam(b1=b1, b2=b2, eps=eps)
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
         _, state = adam.update(updates, state, params)
         return jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), state.mu, state.nu), state
 
     return optax.GradientTransformation(adam.init, update)
 
 
-def decay_mask(axes: Any) -> Any:
+def decay_mask(axes: PyTree) -> PyTree:
     """Return True for weights that decay: all but norm scales, biases and relative-position tables."""
 
     def decays(names: Axes) -> bool:
@@ -244,7 +245,7 @@ def decay_mask(axes: Any) -> Any:
     return jax.tree.map(decays, axes, is_leaf=is_axes)
 
 
-def state_axes(abstract_state: Any, axes: Any) -> Any:
+def state_axes(abstract_state: PyTree, axes: PyTree) -> PyTree:
     """Return axis names of every array of an optimizer's state: the same tree with tuples of names for leaves.
 
     Trees like the parameters' have the parameters' names, counters ``()``. To map over both trees, put the state
@@ -259,10 +260,10 @@ def state_axes(abstract_state: Any, axes: Any) -> Any:
     """
     like_params = jax.tree.structure(axes, is_leaf=is_axes)
 
-    def stops(part: Any) -> bool:
+    def stops(part: PyTree) -> bool:
         return isinstance(part, AdafactorState) or jax.tree.structure(part) == like_params
 
-    def named(part: Any) -> Any:
+    def named(part: PyTree) -> PyTree:
         if isinstance(part, AdafactorState):
             return adafactor_state_axes(part, axes)
         if jax.tree.structure(part) == like_params:

@@ -5,12 +5,12 @@ used to fine-tune ELECTRA and XLNet (Clark et al. 2020, appendix B, https://arxi
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import PyTree
 
 from t5x_like import weight_patterns
 from t5x_like.config_class import config_class
@@ -42,7 +42,9 @@ class LayerDecay:
             raise ValueError(f"last_layer_power is {self.last_layer_power}; give 0, 1, 2 or more")
 
 
-def rate_factors(params: Any, layer_decay: LayerDecay | None, rates: Sequence[tuple[str, float]]) -> Any:
+def rate_factors(
+    params: PyTree, layer_decay: LayerDecay | None, rates: Sequence[tuple[str, float]]
+) -> PyTree:
     """Return the factor of each weight's learning rate: arrays [1, …], or [N, 1, …] for stacked layers.
 
     Args:
@@ -64,21 +66,21 @@ def rate_factors(params: Any, layer_decay: LayerDecay | None, rates: Sequence[tu
         for path, rows in weight_patterns.select((pattern,), num_rows, option="rates").items():
             factors[path] *= np.where(rows, factor, 1.0)
 
-    def shaped(path: str, leaf: Any) -> np.ndarray:
+    def shaped(path: str, leaf: jax.Array | jax.ShapeDtypeStruct) -> np.ndarray:
         factor = factors[path].astype(np.float32)
         return factor.reshape(-1, *(1,) * (len(leaf.shape) - 1)) if leaf.shape else factor[0]
 
     return tree.unflatten([shaped(path, leaf) for path, leaf in flat.items()])
 
 
-def scale_by_factors(factors: Any) -> optax.GradientTransformation:
+def scale_by_factors(factors: PyTree) -> optax.GradientTransformation:
     """Multiply finished updates.
 
     Args:
       factors: Factors from ``rate_factors``, or the function that computes them from the updates.
     """
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
         del params
         tree = factors(updates) if callable(factors) else factors
         return jax.tree.map(jnp.multiply, updates, tree), state

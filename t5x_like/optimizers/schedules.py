@@ -13,7 +13,7 @@ from t5x_like.config_class import config_class, refuse_unused
 Step: TypeAlias = int | jax.Array
 
 
-def _check_rates(schedule: Any, *names: str) -> None:
+def _check_rates(schedule: object, *names: str) -> None:
     for name in names:
         rate = getattr(schedule, name)
         if not 0 <= rate < math.inf:
@@ -345,7 +345,7 @@ def as_schedule(rate: Schedule | float) -> Schedule:
     return rate
 
 
-def _check_function(schedule: Callable[[Step], Any]) -> None:
+def _check_function(schedule: Callable[[Step], object]) -> None:
     name = getattr(schedule, "__qualname__", repr(schedule))
     if inspect.isclass(schedule):
         raise ValueError(f"the learning rate is the class {name} itself; call it: {name}(…)")

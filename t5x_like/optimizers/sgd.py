@@ -1,8 +1,9 @@
 """Stochastic gradient descent, without momentum."""
 
-from typing import Any, cast
+from typing import cast
 
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.optimizers.optimizers import OptimizerConfig, decay_mask
@@ -21,7 +22,7 @@ class Sgd(OptimizerConfig):
 
     weight_decay_rate: float = 0.0
 
-    def update_rule(self, axes: Any) -> optax.GradientTransformation:
+    def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.chain(
             optax.add_decayed_weights(self.weight_decay_rate, decay_mask(axes)),
             optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),

@@ -146,7 +146,7 @@ def _divided_by(activations: jax.Array, *mesh_axes: str, axis: int = 0) -> bool:
     return not mesh_axes or (parts > 1 and activations.shape[axis] % parts == 0)
 
 
-def _constrain(activations: jax.Array, *rest: Any) -> jax.Array:
+def _constrain(activations: jax.Array, *rest: object) -> jax.Array:
     return jax.lax.with_sharding_constraint(activations, PartitionSpec(BATCH_MESH_AXES, *rest))
 
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from jax.tree_util import KeyPath
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch, DataField, token_axis
 from t5x_like.partitioning.mesh import shown_sizes
@@ -15,7 +17,7 @@ from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, Unsp
 Tree = TypeVar("Tree")
 
 
-def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
+def tree_shardings(axes_tree: PyTree, shapes_tree: PyTree, mesh: Mesh) -> PyTree:
     """Return a sharding for each leaf of ``shapes_tree``, in its structure.
 
     Args:
@@ -28,13 +30,15 @@ def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
       ValueError: An axis has no rule, or the names don't fit the shape; the leaf is named.
     """
 
-    def sharding(path: Any, leaf: Any, axes: tuple[str, ...] | None) -> NamedSharding:
+    def sharding(
+        path: KeyPath, leaf: jax.Array | jax.ShapeDtypeStruct, axes: tuple[str, ...] | None
+    ) -> NamedSharding:
         return NamedSharding(mesh, _spec_of_leaf(path, leaf, axes, mesh)[0])
 
     return jax.tree_util.tree_map_with_path(sharding, shapes_tree, axes_tree)
 
 
-def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
+def with_shardings(axes_tree: PyTree, shapes_tree: PyTree, mesh: Mesh) -> PyTree:
     """Return shapes as ``jax.ShapeDtypeStruct`` with shardings.
 
     Args:
@@ -49,7 +53,7 @@ def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
     )
 
 
-def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
+def sharding_notes(axes_tree: PyTree, shapes_tree: PyTree, mesh: Mesh) -> list[str]:
     """Return one line for each kind of dimension that the mesh does not divide.
 
     Args:
@@ -59,7 +63,7 @@ def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
     """
     leaves: dict[UnsplitDimension, list[str]] = defaultdict(list)
 
-    def collect(path: Any, leaf: Any, axes: tuple[str, ...] | None) -> None:
+    def collect(path: KeyPath, leaf: jax.Array | jax.ShapeDtypeStruct, axes: tuple[str, ...] | None) -> None:
         for drop in _spec_of_leaf(path, leaf, axes, mesh)[1]:
             leaves[drop].append(_name(path))
 
@@ -86,7 +90,7 @@ def batch_sharding(mesh: Mesh, *, axis: int = 0) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, BATCH_MESH_AXES))
 
 
-def batch_shardings(batch: Any, mesh: Mesh) -> Any:
+def batch_shardings(batch: PyTree, mesh: Mesh) -> PyTree:
     """Return the sharding of each array: rows as in ``batch_sharding``, tokens of a ``Batch`` along ``context``.
 
     Tokens that ``context`` doesn't divide stay whole, as those of other trees than a ``Batch`` do.
@@ -227,7 +231,7 @@ def row_groups(mesh: Mesh | AbstractMesh) -> int:
 
 
 def _spec_of_leaf(
-    path: Any, leaf: Any, axes: tuple[str, ...] | None, mesh: Mesh
+    path: KeyPath, leaf: jax.Array | jax.ShapeDtypeStruct, axes: tuple[str, ...] | None, mesh: Mesh
 ) -> tuple[PartitionSpec, list[UnsplitDimension]]:
     if not axes or math.prod(leaf.shape) <= 1:
         return PartitionSpec(), []
@@ -237,5 +241,5 @@ def _spec_of_leaf(
         raise ValueError(f"{_name(path)}: {error}") from error
 
 
-def _name(path: Any) -> str:
+def _name(path: KeyPath) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -12,6 +12,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
 from t5x_like.model.layers.stack import unrolled
 from t5x_like.model.layers.top_k import argmax
+from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import batch_sharding, check_batch_size, with_shardings
 from t5x_like.planning.device_program import DeviceProgram, compile_program
 from t5x_like.planning.step_plan import bytes_per_device, compilable, resolved
@@ -90,11 +91,11 @@ def plan_decoding(
     rows = batch_sharding(mesh)
     prompts = jax.ShapeDtypeStruct((num_rows, prompt_length), jnp.int32, sharding=rows)
 
-    def prefill(params: Any, prompts: jax.Array, mask: jax.Array) -> Any:
+    def prefill(params: Parameters, prompts: jax.Array, mask: jax.Array) -> Any:
         model = parameters.merge(graphdef, params)
         return model.prefill(prompts, mask, max_new_tokens=max_new_tokens, start_id=0)
 
-    def choose_token(params: Any, tokens: jax.Array, cache: Any) -> Any:
+    def choose_token(params: Parameters, tokens: jax.Array, cache: Any) -> object:
         logits, cache = parameters.merge(graphdef, params).decode_step(tokens, cache)
         return argmax(logits), cache
 

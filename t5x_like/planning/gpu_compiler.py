@@ -1,7 +1,7 @@
 """XLA's compiler for NVIDIA GPUs, which needs JAX's CUDA plugin and no GPU."""
 
 import importlib.util
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jax.experimental import topologies
@@ -47,7 +47,7 @@ def is_installed() -> bool:
     return any(importlib.util.find_spec(name) is not None for name in _PLUGINS)
 
 
-def absent_gpus(chip: Chip, number: int) -> list[Any]:
+def absent_gpus(chip: Chip, number: int) -> list[object]:
     """Return GPUs to compile for, which can't run anything.
 
     Args:

@@ -15,7 +15,7 @@ from t5x_like.planning.topology import Topology
 Origin = Literal["compiled", "counts", "shapes", "traced", "data sheet", "recipe"]
 
 
-def plan_json(plan: StepPlan) -> dict[str, Any]:
+def plan_json(plan: StepPlan) -> dict[str, object]:
     """Return a plan as JSON values; ``origin`` names where each section's numbers come from."""
     memory, counts, bounds = plan.memory, plan.counts, plan.roofline
     compiled = origin_of_counts(plan.topology)
@@ -55,7 +55,7 @@ def plan_json(plan: StepPlan) -> dict[str, Any]:
     return described
 
 
-def search_json(found: SearchResult) -> dict[str, Any]:
+def search_json(found: SearchResult) -> dict[str, object]:
     """Return the results of a search as JSON values."""
     return {
         "plans": [plan_json(plan) for _, plan in found.plans],
@@ -65,7 +65,7 @@ def search_json(found: SearchResult) -> dict[str, Any]:
     }
 
 
-def decode_json(plan: DecodePlan) -> dict[str, Any]:
+def decode_json(plan: DecodePlan) -> dict[str, object]:
     """Return a plan of generation as JSON values."""
     return {
         "topology": plan.topology.text,
@@ -102,7 +102,7 @@ def origin_of_counts(topology: Topology) -> Origin:
     return "compiled" if topology.is_compiled else "counts"
 
 
-def _program_json(program: DeviceProgram, topology: Topology) -> dict[str, Any]:
+def _program_json(program: DeviceProgram, topology: Topology) -> dict[str, object]:
     described: dict[str, Any] = {
         "peak_bytes": program.peak or None,
         "compile_seconds": round(program.compile_seconds, 1),
@@ -114,7 +114,7 @@ def _program_json(program: DeviceProgram, topology: Topology) -> dict[str, Any]:
     return described
 
 
-def _counts_json(counts: ProgramCounts, origin: str) -> dict[str, Any]:
+def _counts_json(counts: ProgramCounts, origin: str) -> dict[str, object]:
     return {
         "flops": counts.flops,
         "memory_bytes": counts.num_bytes,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
 from t5x_like.model.model_traits import traits_of
@@ -220,7 +221,7 @@ def remat_of(experiment: Experiment) -> str:
     return traits_of(experiment.model).remat
 
 
-def bytes_per_device(tree: Any) -> int:
+def bytes_per_device(tree: PyTree) -> int:
     """Return the bytes that each device holds of a tree of shapes with shardings."""
     return sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize

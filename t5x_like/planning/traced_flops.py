@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 
-def traced_flops(function: Callable[..., Any], *arguments: Any) -> float:
+def traced_flops(function: Callable[..., object], *arguments: object) -> float:
     """Return the FLOPs of all devices together; loops count as often as they run.
 
     Args:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import jax
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.inference.prompt_encoder import PromptEncoder
@@ -15,6 +16,7 @@ from t5x_like.model.families.ensemble import first_member
 from t5x_like.model.families.family import FamilyName
 from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
@@ -65,7 +67,12 @@ class Checkpoint:
 
     @classmethod
     def in_memory(
-        cls, model: Any, config: Any, fields: Mapping[str, Any] | None = None, *, mesh: Mesh | None = None
+        cls,
+        model: nnx.Module,
+        config: ModelConfig,
+        fields: Mapping[str, object] | None = None,
+        *,
+        mesh: Mesh | None = None,
     ) -> "Checkpoint":
         """Return the checkpoint that a model in memory would have; it has no tokenizer.
 

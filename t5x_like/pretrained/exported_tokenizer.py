@@ -2,7 +2,6 @@
 
 import json
 import warnings
-from typing import Any
 
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -89,13 +88,13 @@ def _reads_pairs(checkpoint: Checkpoint) -> bool:
     return checkpoint.answers_by_head or checkpoint.family in ("encoder", "two_stream")
 
 
-def _template_of_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, Any] | None:
+def _template_of_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, object] | None:
     joined = input_format_of(tokenizer, _NO_LIMIT, trained_with_framing(checkpoint.directory))
     between = [(number, 0) for number in joined.between]
     return template_of(tokenizer.piece, start=joined.start, between=between, end=joined.end)
 
 
-def _template_of_text(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, Any] | None:
+def _template_of_text(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, object] | None:
     start, end = checkpoint.prompt_encoder.prefix_ids, checkpoint.prompt_encoder.suffix_ids
     return template_of(tokenizer.piece, start=start, between=[(number, 0) for number in end], end=end)
 

@@ -1,16 +1,16 @@
 """Refusal of weights that are NaN or infinite."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+
+from t5x_like.model.parameters import Parameters
 
 
 class NotNumbersError(ValueError):
     """Weights that are NaN or infinite, as a training leaves that diverged."""
 
 
-def require_numbers(params: Any, name: str) -> None:
+def require_numbers(params: Parameters, name: str) -> None:
     """Check that all weights are finite.
 
     Args:

@@ -1,7 +1,7 @@
 """Heads, adapters, and embeddings of added tokens and positions that fine-tuning needs and a checkpoint lacks."""
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import draw_adapter
 from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import order_by_name
@@ -26,7 +27,9 @@ _CLASS_PROJECTIONS = (
 )
 
 
-def with_head(config: Any, kind: str, num_labels: int, problem_type: str | None = None, *, where: str) -> Any:
+def with_head(
+    config: CommonConfig, kind: str, num_labels: int, problem_type: str | None = None, *, where: str
+) -> Any:
     """Return the same configuration with another head.
 
     Args:
@@ -51,7 +54,7 @@ def with_head(config: Any, kind: str, num_labels: int, problem_type: str | None 
         ) from error
 
 
-def missing_heads(where: str, names: Sequence[str], config: Any, own: Any) -> str:
+def missing_heads(where: str, names: Sequence[str], config: CommonConfig, own: Any) -> str:
     """Return the message on heads that a checkpoint lacks.
 
     Args:
@@ -71,14 +74,14 @@ def missing_heads(where: str, names: Sequence[str], config: Any, own: Any) -> st
 
 
 def with_fresh_weights(
-    config: Any,
-    params: Any,
+    config: CommonConfig,
+    params: Parameters,
     *,
     heads: Collection[str],
     adapters: Collection[str],
     where: str,
     seed: int,
-    place: Callable[..., Any],
+    place: Callable[..., object],
 ) -> dict[str, Any]:
     """Add freshly initialized heads, with a warning, and a fresh adapter to weights.
 
@@ -109,14 +112,14 @@ def with_fresh_weights(
 
 
 def _with_placed(
-    params: parameters.Parameters, drawn: dict[str, Any], place: Callable[..., Any]
+    params: parameters.Parameters, drawn: Mapping[str, object], place: Callable[..., object]
 ) -> parameters.Parameters:
     placed = {path: place(path, array) for path, array in drawn.items()}
     return parameters.unflatten(parameters.flatten(params) | placed)
 
 
 def with_added_tokens(
-    config: Any, params: parameters.Parameters, num_known: int, *, seed: int, mesh: Mesh | None
+    config: CommonConfig, params: parameters.Parameters, num_known: int, *, seed: int, mesh: Mesh | None
 ) -> parameters.Parameters:
     """Add freshly drawn rows for further ids to the word embeddings and the output layer.
 

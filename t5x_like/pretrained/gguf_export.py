@@ -121,7 +121,7 @@ def write_gguf(
         temporary.unlink(missing_ok=True)
 
 
-def _add_metadata(writer: Any, name: str, value: Any) -> None:
+def _add_metadata(writer: Any, name: str, value: object) -> None:
     add = {
         bool: writer.add_bool,
         int: writer.add_uint32,
@@ -145,7 +145,7 @@ def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[st
         return {"tokenizer.ggml.model": "no_vocab"}
 
 
-def _metadata(config: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(config: Any, fields: Mapping[str, object]) -> dict[str, Any]:
     sizes = {name: fields[hf_name] for name, hf_name in _SIZES.items()}
     for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
         sizes[name] = config.resolved_head_dim
@@ -164,7 +164,7 @@ def _frequencies(config: Any) -> np.ndarray | None:
 
 def _require_expressible(
     config: Any,
-    metadata: Mapping[str, Any],
+    metadata: Mapping[str, object],
     shapes: Mapping[str, tuple[int, ...]],
     frequencies: np.ndarray | None,
     path: str,

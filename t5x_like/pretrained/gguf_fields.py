@@ -113,7 +113,7 @@ class GgufFields:
                 )
         return head_dim
 
-    def _scaling(self, theta: float, frequencies: np.ndarray | None) -> dict[str, Any] | None:
+    def _scaling(self, theta: float, frequencies: np.ndarray | None) -> dict[str, object] | None:
         kind = self._take("rope.scaling.type", "none")
         if kind not in ("none", "linear"):
             raise ValueError(f"{self._where}: rope.scaling.type is {kind!r}; none and linear can be read")
@@ -122,7 +122,7 @@ class GgufFields:
             return {"rope_type": "llama3", **self._llama3(theta, frequencies)}
         return {"type": "linear", "factor": factor} if kind == "linear" and factor != 1 else None
 
-    def _llama3(self, theta: float, frequencies: np.ndarray) -> dict[str, Any]:
+    def _llama3(self, theta: float, frequencies: np.ndarray) -> dict[str, object]:
         scaling = {"factor": float(frequencies.max()), **_LLAMA3}
         expected = llama3_divisors(theta, 2 * len(frequencies), **scaling)
         if np.allclose(frequencies, expected, rtol=1e-4):

@@ -17,7 +17,7 @@ from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceToke
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 
-def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
+def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, object]:
     """Return the metadata from which llama.cpp encodes and decodes as ``tokenizer`` does.
 
     llama.cpp adds a first and a last token if the other files of the tokenizer's folder say so, and else neither.
@@ -51,7 +51,7 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, Any]:
     return named | _chat_templates(tokenizer.chat_template)
 
 
-def _chat_templates(template: Any) -> dict[str, Any]:
+def _chat_templates(template: object) -> dict[str, object]:
     """Return the metadata of a chat template, or of a list of named ones."""
     if not isinstance(template, list):
         return {} if template is None else {"tokenizer.chat_template": template}
@@ -93,7 +93,7 @@ def _kind_of(piece: str, kind: int) -> int:
     return TokenKind.CONTROL if kind in ordinary and is_markup(piece) else kind
 
 
-def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
+def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, object]]:
     definition = tokenizer.definition
     model = definition["model"]
     if model["type"] == "Unigram":
@@ -136,7 +136,7 @@ def _of_unigram(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[
 
 def _with_byte_fallback(
     tokenizer: HuggingFaceTokenizer, merges: Sequence[tuple[str, ...]]
-) -> tuple[list[GgufToken], dict[str, Any]]:
+) -> tuple[list[GgufToken], dict[str, object]]:
     """Return what llama.cpp needs of a SentencePiece BPE in a tokenizer.json, such as Llama 2's."""
     definition = tokenizer.definition
     normalizers, pre_tokenizer = _parts(definition.get("normalizer")), definition.get("pre_tokenizer")
@@ -192,7 +192,7 @@ def _parts(step: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     return list(step.get("pretokenizers") or step.get("normalizers") or [step])
 
 
-def _of_type(step: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
+def _of_type(step: Mapping[str, object] | None, name: str) -> Mapping[str, object]:
     return next((part for part in _parts(step) if part["type"] == name), {})
 
 

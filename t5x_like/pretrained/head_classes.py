@@ -50,7 +50,7 @@ def classes_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
     return names
 
 
-def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
+def fields_of_classes(classes: Sequence[str]) -> dict[str, object]:
     """``id2label`` and ``label2id`` of a ``config.json``."""
     return {
         "id2label": {str(index): name for index, name in enumerate(classes)},

@@ -18,8 +18,10 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS, ModelTask, classes_for
 from t5x_like.model.zoo.weights import (
     Weight,
@@ -208,7 +210,9 @@ def configuration_of(directory: PathLike) -> Any:
         return _own_config(architecture, fields, names)
 
 
-def _own_config(architecture: Architecture, fields: Mapping[str, Any], names: Collection[str] | None) -> Any:
+def _own_config(
+    architecture: Architecture, fields: Mapping[str, object], names: Collection[str] | None
+) -> Any:
     """Return the configuration that fields and the names of stored arrays describe; ``None`` for no arrays."""
     config = architecture.from_hugging_face(fields)
     if names is None or architecture.as_stored is None:
@@ -216,28 +220,28 @@ def _own_config(architecture: Architecture, fields: Mapping[str, Any], names: Co
     return architecture.as_stored(config, names)
 
 
-def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple[int, ...]]:
+def _shapes_of_scores(table: tuple[Weight, ...], config: ModelConfig) -> dict[str, tuple[int, ...]]:
     rows = tuple(row for row in table if row.paths[0].startswith("heads/scores/"))
     return published_shapes(rows, parameters.abstract(config)[1]) if rows else {}
 
 
-def _names_of_other_heads(architecture: Architecture, config: Any) -> set[str]:
+def _names_of_other_heads(architecture: Architecture, config: CommonConfig) -> set[str]:
     """Name of the weights in files of the same model with other heads."""
     tables = (architecture.hugging_face_weights(replace(config, task=task)) for task in architecture.tasks)
     return {name for table in tables for row in table for name in (*published_names(row), *row.copies)}
 
 
 def write_hugging_face(
-    config: Any,
+    config: CommonConfig,
     params: parameters.Parameters,
     directory: PathLike,
     *,
-    fields: Mapping[str, Any] | None = None,
+    fields: Mapping[str, object] | None = None,
     special_ids: Mapping[str, int | None] | None = None,
     classes: Sequence[str] = (),
     companions: Mapping[str, bytes] | None = None,
     card: ModelCard | None = None,
-    json_files: Mapping[str, Any] | None = None,
+    json_files: Mapping[str, object] | None = None,
     dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:
@@ -298,7 +302,7 @@ def write_hugging_face(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _padded_by(pad: int | None, config: Any, params: Any) -> tuple[Any, Any]:
+def _padded_by(pad: int | None, config: Any, params: Parameters) -> tuple[Any, Any]:
     """Return a model whose table of positions begins after ``pad``, where it depends on the id of padding.
 
     transformers counts positions of the tokens that are not padding. With another id, real tokens would be left out.
@@ -316,7 +320,7 @@ def _padded_by(pad: int | None, config: Any, params: Any) -> tuple[Any, Any]:
     return moved, parameters.unflatten({**flat, _POSITIONS: np.concatenate([unused, table])})
 
 
-def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
+def _table_to_write(architecture: Architecture, config: CommonConfig) -> tuple[Weight, ...]:
     """Remove the prefix from names, as files of models without a head have them.
 
     transformers' classes have no output layer over the vocabulary next to another head, but for that of choices.
@@ -345,10 +349,10 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
 
 def _merged_fields(
     architecture: Architecture,
-    config: Any,
+    config: CommonConfig,
     source_fields: Mapping[str, Any],
     special_ids: Mapping[str, int | None] | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     fields = architecture.to_hugging_face(config)
     if special_ids is not None:
         ids = {f"{role}_token_id": number for role, number in special_ids.items()}
@@ -376,7 +380,7 @@ def _merged_fields(
     return {**others, **fields, **kept}
 
 
-def _ids_above(architecture: Architecture, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _ids_above(architecture: Architecture, fields: Mapping[str, Any]) -> dict[str, object]:
     """Return null for the usual special ids of an architecture that lie above the vocabulary.
 
     Args:

@@ -15,6 +15,8 @@ from t5x_like.model.layers.attention_implementations import AttentionImplementat
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
 from t5x_like.model.model_traits import learned_positions, traits_of
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial
@@ -102,7 +104,7 @@ class CheckpointModel:
         return config if head is None else with_head(config, *head, where=str(directory))
 
 
-def with_lm_head(config: Any, head: tuple[str, int, str | None] | None) -> Any:
+def with_lm_head(config: CommonConfig, head: tuple[str, int, str | None] | None) -> Any:
     """Return a decoder's configuration with its output layer over the vocabulary next to another head.
 
     Args:
@@ -157,7 +159,7 @@ def check_head(config: Any, head: tuple[str, int, str | None], *, what: str, add
     )
 
 
-def check_label_type(config: Any, problem_type: str | None, *, what: str) -> None:
+def check_label_type(config: ModelConfig, problem_type: str | None, *, what: str) -> None:
     """Check that a classifier's scores mean what ``what`` reads from them: one class of a row, or any number.
 
     Args:
@@ -178,7 +180,7 @@ def check_label_type(config: Any, problem_type: str | None, *, what: str) -> Non
     )
 
 
-def check_length(config: Any, length: int, *, what: str) -> None:
+def check_length(config: ModelConfig, length: int, *, what: str) -> None:
     """Check that a model has a learned position for each token; beyond them scores would be NaN.
 
     Args:
@@ -203,7 +205,7 @@ def check_length(config: Any, length: int, *, what: str) -> None:
 
 def initial_checkpoint(
     directory: PathLike,
-    config: Any,
+    config: CommonConfig,
     *,
     mesh: Mesh,
     seed: int,

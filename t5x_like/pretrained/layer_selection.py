@@ -15,12 +15,14 @@ from t5x_like.model.layers.relative_stack import RelativeStack
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.zoo.common_config import CommonConfig
 
 _STACKS = ("encoder", "decoder", "stack")  # attributes of models
 _SHOWN = 6  # layers in a message
 
 
-def every_nth(config: Any, step: int) -> dict[str, tuple[int, ...]]:
+def every_nth(config: CommonConfig, step: int) -> dict[str, tuple[int, ...]]:
     """Return evenly spaced layers of each stack of a model, from its first on; an argument of ``select_layers``.
 
     Args:
@@ -40,7 +42,7 @@ def num_layers_of(config: Any) -> dict[str, int]:
 
 def select_layers(
     config: Any, params: parameters.Parameters, layers: Mapping[str, Sequence[int]]
-) -> tuple[Any, parameters.Parameters]:
+) -> tuple[object, parameters.Parameters]:
     """Return a model of some layers of another one: its configuration and weights. All else is kept, heads too.
 
     Args:
@@ -75,7 +77,7 @@ def select_layers(
     return student, parameters.unflatten(flat)
 
 
-def _stacks_of(config: Any) -> dict[str, Any]:
+def _stacks_of(config: ModelConfig) -> dict[str, Any]:
     model = jax.eval_shape(config.build, jax.random.key(0))
     found = {name: vars(model)[name] for name in _STACKS if name in vars(model)}
     return {name: stack for name, stack in found.items() if isinstance(stack, Stack | RelativeStack)}
@@ -91,7 +93,7 @@ def _check_numbers(name: str, chosen: Sequence[int], size: int) -> None:
         )
 
 
-def _sizes(config: Any, sizes: Mapping[str, int]) -> dict[str, int]:
+def _sizes(config: CommonConfig, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the fields of a configuration that hold the numbers of layers."""
     changed, names = {}, {each.name for each in fields(config)}
     for name, size in sizes.items():
@@ -149,7 +151,9 @@ def _moves(
     }
 
 
-def _moved(flat: dict[str, Any], folder: str, moves: Mapping[str, list[tuple[str, int]]]) -> dict[str, Any]:
+def _moved(
+    flat: Mapping[str, object], folder: str, moves: Mapping[str, list[tuple[str, int]]]
+) -> dict[str, object]:
     """Return weights with those in ``folder`` replaced by the moved ones."""
     new = {path: leaf for path, leaf in flat.items() if not path.startswith(folder)}
     for slot, sources in moves.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.output_scale import scales_of_run
 from t5x_like.pretrained.run_weights import was_trained_here
@@ -61,7 +62,7 @@ class ModelCard:
     scores: tuple[RecordedScore, ...] = ()
     scales: Mapping[str, OutputScale] = field(default_factory=dict)
 
-    def render(self, config: Any, fields: Mapping[str, Any], num_parameters: int) -> str:
+    def render(self, config: CommonConfig, fields: Mapping[str, Any], num_parameters: int) -> str:
         """Return the text of ``README.md``.
 
         Args:

@@ -48,7 +48,7 @@ def read_model_config(directory: PathLike) -> Any:
         return _restored(None, {_MODEL_TYPE: model_type, **fields})
 
 
-def _fields_of(value: Any) -> Any:
+def _fields_of(value: object) -> Any:
     """Return dataclasses as dicts.
 
     Those that configure a model of an architecture have its ``model_type``, those of users the name of their class.
@@ -64,7 +64,7 @@ def _fields_of(value: Any) -> Any:
     return {_MODEL_TYPE: architecture_of(value).name, **fields}
 
 
-def _restored(kind: Any, value: Any) -> Any:
+def _restored(kind: object, value: object) -> Any:
     """Turn a field's JSON value into a dataclass or tuple again.
 
     A dataclass is recognized by its ``model_type``, a user's by its class, others by the names of their fields.

@@ -11,6 +11,8 @@ from jax.sharding import Mesh
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import Parameters
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.finite_weights import require_numbers
@@ -123,7 +125,7 @@ def open_checkpoint(
 def open_initial(
     directory: PathLike,
     *,
-    config: Any,
+    config: CommonConfig,
     mesh: Mesh | None,
     step: int | None = None,
     seed: int = 0,
@@ -189,7 +191,7 @@ def open_initial(
 
 
 def open_frozen(
-    directory: PathLike, config: Any, record: FrozenRecord | None, *, mesh: Mesh | None
+    directory: PathLike, config: CommonConfig, record: FrozenRecord | None, *, mesh: Mesh | None
 ) -> parameters.Parameters:
     """Open the frozen weights of a run, and check that they are those that it was trained with.
 
@@ -313,7 +315,7 @@ def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights | HuggingF
 
 def _checkpoint(
     found: RunWeights | HuggingFaceWeights,
-    params: Any,
+    params: Parameters,
     *,
     mesh: Mesh | None,
     step: int | None,

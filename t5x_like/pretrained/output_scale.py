@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.run_weights import was_trained_here
 from t5x_like.text.heads.head_format import UNSCALED, OutputScale
 
@@ -37,7 +37,7 @@ def scale_of_run(directory: PathLike) -> OutputScale:
 
 
 def common_scale(
-    scales: Mapping[str, OutputScale], config: Any, params: parameters.Parameters
+    scales: Mapping[str, OutputScale], config: ModelConfig, params: parameters.Parameters
 ) -> OutputScale | None:
     """Return the scale that a head's last layer can take over; None if it can't.
 
@@ -83,18 +83,18 @@ def in_scale(
     return parameters.unflatten(flat)
 
 
-def fields_of_scale(scale: OutputScale) -> dict[str, Any]:
+def fields_of_scale(scale: OutputScale) -> dict[str, object]:
     """Return the fields of a ``config.json`` that name the scale of the training before the export."""
     return {_FIELD: scale._asdict()}
 
 
-def has_plain_numbers(fields: Mapping[str, Any]) -> bool:
+def has_plain_numbers(fields: Mapping[str, object]) -> bool:
     """Return True for the fields of an export whose last layer has taken over the scale of its task."""
     return _FIELD in fields
 
 
 def params_in_scale(
-    params: parameters.Parameters, fields: Mapping[str, Any], scale: OutputScale
+    params: parameters.Parameters, fields: Mapping[str, object], scale: OutputScale
 ) -> parameters.Parameters:
     """Return the weights of an exported regression in the scale of a task; other weights as they are.
 

@@ -57,7 +57,7 @@ def is_peft(directory: PathLike) -> bool:
     )
 
 
-def read_peft(directory: PathLike, base: Any) -> PeftAdapter:
+def read_peft(directory: PathLike, base: object) -> PeftAdapter:
     """Read an adapter that PEFT saved.
 
     Args:

@@ -108,7 +108,9 @@ def _of_pattern(values: Mapping[str, Any], name: str, default: Any) -> Any:
     return next((value for key, value in values.items() if re.match(rf"(.*\.)?({key})$", name)), default)
 
 
-def write_lora(lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
+def write_lora(
+    lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]
+) -> tuple[dict[str, object], Arrays]:
     """Return fields and tensors of an adapter.
 
     Args:

@@ -34,7 +34,7 @@ class Method(NamedTuple):
     write: Callable[[Any, PublishedModel, Mapping[str, Any]], tuple[dict[str, Any], Arrays]]
 
 
-def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
+def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[object, Arrays]:
     fields.ignore("feedforward_modules", "init_ia3_weights")
     model, scales = tensors.model, tensors.pop("ia3_l")
     of_inputs = {name: scale.shape[0] == 1 for name, scale in scales.items()}

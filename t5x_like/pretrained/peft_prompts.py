@@ -11,6 +11,7 @@ from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.rotary import rotate
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.peft_contents import AdapterFields, AdapterTensors
 from t5x_like.pretrained.peft_weights import Arrays, PublishedModel, with_empty_adapter
 
@@ -67,7 +68,7 @@ def write_prompt(
     }, {"prompt_embeddings": vectors}
 
 
-def _refuse_classifying_prompt(config: Any, where: str) -> None:
+def _refuse_classifying_prompt(config: CommonConfig, where: str) -> None:
     """Refuse encoders that read a class from the first token, which with PEFT is a virtual one."""
     parts = config.parts
     if isinstance(parts, EncoderConfig) and parts.heads.pooler is not None:
@@ -169,7 +170,7 @@ class _PrefixedStack:
       ValueError: PEFT computes something else than we do with a prefix.
     """
 
-    def __init__(self, config: Any, where: str):
+    def __init__(self, config: CommonConfig, where: str):
         parts, name = config.parts, type(config).__name__
         advice = "LoRA and (IA)3 can be exchanged"
         if not isinstance(parts, EncoderConfig | DecoderConfig):

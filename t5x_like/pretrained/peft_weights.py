@@ -14,6 +14,7 @@ import numpy as np
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS
 from t5x_like.model.zoo.weights import (
     Weight,
@@ -59,7 +60,7 @@ class PublishedModel:
         stacks read is left out: in PyTorch these are two modules, and PEFT changes one of them.
     """
 
-    def __init__(self, config: Any):
+    def __init__(self, config: CommonConfig):
         architecture = architecture_of(config)
         self.config = config
         self.like: dict[str, Any] = parameters.flatten(parameters.abstract(config)[1])
@@ -202,7 +203,7 @@ class PublishedModel:
         found = read_weights(rows, like, source, place=lambda _, array: np.asarray(array))
         return parameters.flatten(found)
 
-    def saved_modules(self, params: Mapping[str, Any]) -> tuple[list[str], bool, Arrays]:
+    def saved_modules(self, params: Mapping[str, object]) -> tuple[list[str], bool, Arrays]:
         """Return what PEFT saves with an adapter: the ends of names of whole modules, and whether all biases.
 
         Args:
@@ -325,7 +326,7 @@ def shortest_endings(chosen: Collection[str], others: Collection[str], separator
     return sorted({next((end for end in endings(name) if end not in taken), name) for name in chosen})
 
 
-def with_empty_adapter(config: Any, adapter: Any) -> tuple[Any, Arrays]:
+def with_empty_adapter(config: CommonConfig, adapter: Any) -> tuple[Any, Arrays]:
     """Return the configuration with an adapter, and zeros for each of the adapter's weights.
 
     Args:
@@ -337,7 +338,7 @@ def with_empty_adapter(config: Any, adapter: Any) -> tuple[Any, Arrays]:
     return config, {path: np.zeros(like[path].shape, np.float32) for path in sorted(adapter_paths(config))}
 
 
-def patterns_of(paths: Collection[str], like: Mapping[str, Any]) -> tuple[str, ...]:
+def patterns_of(paths: Collection[str], like: Mapping[str, object]) -> tuple[str, ...]:
     """Return the shortest patterns that match some linear layers and embeddings, and no others.
 
     Args:

@@ -16,6 +16,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
@@ -129,7 +130,7 @@ class RunWeights:
         step, params = restore_step(self.directory, trained, step=self.step, part=self.part)
         return step, parameters.combine(frozen, params, selection)
 
-    def _abstract(self, config: Any, mesh: Mesh | None) -> Any:
+    def _abstract(self, config: CommonConfig, mesh: Mesh | None) -> Any:
         _, shapes, axes = parameters.abstract(config)
         return shapes if mesh is None else with_shardings(axes, shapes, mesh)
 
@@ -197,7 +198,7 @@ def was_trained_here(directory: PathLike) -> bool:
     return all((as_path(directory) / name).exists() for name in ("model.json", "config.json"))
 
 
-def write_source_fields(directory: PathLike, fields: Mapping[str, Any]) -> None:
+def write_source_fields(directory: PathLike, fields: Mapping[str, object]) -> None:
     """Write the ``config.json`` that a conversion was read from: special ids and what else the weights don't say.
 
     Args:

@@ -132,7 +132,7 @@ def _find(directory: epath.Path) -> tuple[epath.Path, epath.Path]:
     )
 
 
-def _target(file: epath.Path) -> dict[str, Any]:
+def _target(file: epath.Path) -> dict[str, object]:
     from flax.serialization import msgpack_restore
 
     content = file.read_bytes()
@@ -153,12 +153,12 @@ def _target(file: epath.Path) -> dict[str, Any]:
     return target
 
 
-def _leaves(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _leaves(tree: Mapping[str, object]) -> dict[str, object]:
     flat = traverse_util.flatten_dict(tree, is_leaf=lambda _, value: "driver" in value)
     return {"/".join(map(str, path)): leaf for path, leaf in flat.items() if leaf is not None}
 
 
-def _array(leaf: Any, name: str, folder: epath.Path) -> _Array:
+def _array(leaf: object, name: str, folder: epath.Path) -> _Array:
     match leaf:
         case {"kvstore": {"path": path}} | {"path": path}:
             return _stored(path, name, folder)
@@ -238,6 +238,6 @@ def _joined(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0], math.prod(shape[1:])) if name.endswith("/kernel") else shape
 
 
-def _num_layers(shapes: Mapping[str, Any], stack: str) -> int:
+def _num_layers(shapes: Mapping[str, object], stack: str) -> int:
     found = {int(match[1]) for name in shapes if (match := re.match(rf"{stack}/layers_(\d+)/", name))}
     return max(found, default=-1) + 1

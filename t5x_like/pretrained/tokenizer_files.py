@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.io.files import PathLike, as_path
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
 from t5x_like.model.zoo.config_fields import MAX_SIZE
@@ -70,8 +71,8 @@ def tokenizer_contents(directory: PathLike) -> dict[str, bytes]:
 
 def find_tokenizer(
     directory: PathLike,
-    config: Any,
-    fields: Mapping[str, Any],
+    config: ModelConfig,
+    fields: Mapping[str, object],
     *,
     vocabulary: str = "",
     num_sentinels: int | None = None,

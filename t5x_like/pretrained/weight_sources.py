@@ -186,7 +186,7 @@ def _format_or_none(directory: PathLike) -> Format | None:
     return "t5x" if is_t5x(directory) else None
 
 
-def _refuse_another_model(other: Any, own: Any, directory: PathLike) -> None:
+def _refuse_another_model(other: object, own: Any, directory: PathLike) -> None:
     """Refuse weights of a model that would compute something else."""
     if type(other) is not type(own):
         raise ValueError(

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.table import Column, UserTable
@@ -245,7 +245,7 @@ def _guess_separator(column: Column) -> str | None:
     return None
 
 
-def _recur(lists: Sequence[Sequence[Any]]) -> bool:
+def _recur(lists: Sequence[Sequence[object]]) -> bool:
     """Return whether the items of lists repeat as the names of classes do."""
     sizes = Counter(item for items in lists for item in items if isinstance(item, str))
     is_text = sizes.total() == sum(map(len, lists))

@@ -144,7 +144,7 @@ class FineTunedModel:
             table.column(column, "column of data")
         return table
 
-    def _row(self, row: Any, location: str) -> RawRow:
+    def _row(self, row: object, location: str) -> RawRow:
         if isinstance(row, Mapping):
             return RawRow(row, location)
         columns = self.kind.columns.texts
@@ -172,7 +172,7 @@ def fine_tune(
     group: str | None = None,
     task: Kind | None = None,
     directory: PathLike | None = None,
-    settings: Mapping[str, Any] = {},
+    settings: Mapping[str, object] = {},
 ) -> FineTunedModel:
     """Fine-tune a model on a table, with the guesses and the recipe of ``t5x-like new --data``.
 

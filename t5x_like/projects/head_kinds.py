@@ -170,7 +170,7 @@ class Answers(TaskKind):
         yield f"label: column {self.columns.label!r}, answers in the context{found}"
 
 
-def _answer_spans(cell: Any, start: Any, context: str) -> tuple[list[str], list[int]]:
+def _answer_spans(cell: Any, start: object, context: str) -> tuple[list[str], list[int]]:
     """Return texts and first characters of answers, from SQuAD's record, a list of records, or a text."""
     if cell is None or cell == []:
         return [], []

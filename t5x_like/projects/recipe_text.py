@@ -77,7 +77,7 @@ def recipe_text(
     return RecipeText(template=kind.template, values=values, lengths=choices.lengths)
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return a value in gin's syntax; long tuples are divided into lines."""
     text = repr(value)
     if not isinstance(value, tuple) or len(text) <= _LINE:

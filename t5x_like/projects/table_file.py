@@ -1,6 +1,6 @@
 """A user's file as a table: its format, separator, names of columns and encoding are found out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -189,7 +189,7 @@ def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -
     )
 
 
-def _filled(cells: dict[str, Any]) -> dict[str, Any]:
+def _filled(cells: Mapping[str, object]) -> dict[str, object]:
     return {
         name: cell
         for name, cell in cells.items()
@@ -213,10 +213,10 @@ def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:
     return rows
 
 
-def _may_be_parsed(cell: Any) -> bool:
+def _may_be_parsed(cell: object) -> bool:
     return not isinstance(cell, str) or (cell.strip()[:1] in "[{" and cell.strip()[-1:] in "]}")
 
 
-def _parsed(cell: Any) -> Any:
+def _parsed(cell: object) -> object:
     """Return the list or record that a cell is; None for other text."""
     return parsed_cell(cell) if isinstance(cell, str) else cell

@@ -86,7 +86,7 @@ class TaskKind(ABC):
     def _answer(self, row: TableRow) -> Any:
         """Return the label to write; see ``read``."""
 
-    def _strata(self, answer: Any) -> tuple[str, ...]:
+    def _strata(self, answer: object) -> tuple[str, ...]:
         """Return the labels whose shares both splits keep."""
         del answer
         return ()
@@ -147,7 +147,7 @@ class TaskKind(ABC):
             raise ValueError(f"{name!r} is no text but a {'list' if type(cell) is list else 'record'}")
         return cell
 
-    def _cell(self, row: TableRow, name: str) -> Any:
+    def _cell(self, row: TableRow, name: str) -> object:
         if name not in row.cells:
             raise ValueError(f"{name!r} is empty")
         return row.cells[name]
@@ -213,7 +213,7 @@ class Classification(TaskKind):
         return max(sizes) > _MANY_TIMES * min(sizes)
 
 
-def in_order(names: Mapping[str, Any]) -> list[str]:
+def in_order(names: Mapping[str, object]) -> list[str]:
     """Return names in their order: numbers by value, others by letters."""
     return sorted(names, key=lambda name: (0, float(name), name) if _is_decimal(name) else (1, 0.0, name))
 

@@ -222,7 +222,7 @@ def _fates(manifest: Manifest, samples: Iterable[Mapping[str, Any]]) -> list[dic
     ]
 
 
-def _sample(row: Mapping[str, Any], *, is_masked: bool) -> tuple[str, str]:
+def _sample(row: Mapping[str, object], *, is_masked: bool) -> tuple[str, str]:
     """Return a page's address and the start of its text; bad words are masked after their first letter."""
     url, text = str(row["url"]), str(row["text"])
     text = text[:_SAMPLE_CHARS] + (" …" if len(text) > _SAMPLE_CHARS else "")
@@ -256,7 +256,7 @@ def _by_bits(counts: Mapping[str, int]) -> dict[int, int]:
     return {int(bits): count for bits, count in counts.items()}
 
 
-def _histogram(read: Mapping[int, int], kept: Mapping[int, int]) -> dict[str, Any] | None:
+def _histogram(read: Mapping[int, int], kept: Mapping[int, int]) -> dict[str, object] | None:
     """Return bins of page lengths, as shares of all pages, with the grid's step and number of lines.
 
     Args:

@@ -31,7 +31,7 @@ def read_log(directory: PathLike) -> MetricsLog:
     return MetricsLog(whole, read.count(None))
 
 
-def _line(text: bytes) -> dict[str, Any] | None:
+def _line(text: bytes) -> dict[str, object] | None:
     try:
         line = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -43,7 +43,7 @@ def _line(text: bytes) -> dict[str, Any] | None:
     return {name: value for name, value in line.items() if name == "split" or _is_number(value)}
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     # Integers may have any length in JSON; no counter needs more than 63 bits.
     return type(value) is float or (type(value) is int and value.bit_length() < 64)
 

@@ -5,7 +5,7 @@ import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jinja2
 
@@ -33,7 +33,7 @@ class Tile(NamedTuple):
     good: bool
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, **values: object) -> str:
     """Render a template; values are escaped.
 
     Args:
@@ -105,7 +105,7 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
-def _fact(value: Any) -> str:
+def _fact(value: object) -> str:
     return number(value) if fits(value, float) else str(value)
 
 

@@ -55,7 +55,7 @@ def _parameters(run_directory: PathLike) -> str | None:
     )
 
 
-def _batch(config: Mapping[str, Any]) -> str | None:
+def _batch(config: Mapping[str, object]) -> str | None:
     names = ("train.batch_size", "train.inputs_length", "train.targets_length")
     if not all(name in config for name in names):
         return None

@@ -145,7 +145,7 @@ def _described(run: ReportedRun) -> dict[str, Any]:
         return _values_of(run)
 
 
-def _values_of(run: ReportedRun) -> dict[str, Any]:
+def _values_of(run: ReportedRun) -> dict[str, object]:
     curves = read_curves(run.directory)
     entropy = _comparable_entropy(run, curves)
     headline = None

@@ -182,7 +182,7 @@ def summarize_run(directory: PathLike, name: str | None = None) -> RunSummary:
     )
 
 
-def _record(path: epath.Path, notes: list[str]) -> dict[str, Any]:
+def _record(path: epath.Path, notes: list[str]) -> dict[str, object]:
     """Return the values of a JSON file; none, and a note, if it is damaged."""
     try:
         record = read_json(path) if path.exists() else {}

@@ -38,7 +38,7 @@ def runs_table(runs: Sequence[RunSummary]) -> str:
     return "\n".join([aligned(rows, left=2), *notes])
 
 
-def run_json(run: RunSummary) -> dict[str, Any]:
+def run_json(run: RunSummary) -> dict[str, object]:
     """Return a run's row of ``runs_table`` as JSON."""
     return {
         "name": run.name,
@@ -222,7 +222,7 @@ def _scores(run: RunSummary) -> str:
     return ", ".join(shown + more) or _NONE
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if not fits(value, float):
         return _NONE
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"

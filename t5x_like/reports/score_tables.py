@@ -71,7 +71,7 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def steps_table(steps: Mapping[int, Mapping[str, Any]]) -> str:
+def steps_table(steps: Mapping[int, Mapping[str, object]]) -> str:
     """Return a line for each step, with a column for each metric."""
     names = list(dict.fromkeys(name for found in steps.values() for name in flat_scores(found)))
     rows = [("step", *names)]

@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -166,7 +165,7 @@ def _guarded(handler: Handler, hosts: tuple[str, ...]) -> Handler:
     return guarded
 
 
-async def _read_json(request: Request, most: int, seconds: float) -> Any:
+async def _read_json(request: Request, most: int, seconds: float) -> object:
     """Return the body of a request.
 
     Raises:

@@ -26,7 +26,7 @@ _ERRORS = {
 }
 
 
-def openapi_document(name: str, fields: Mapping[str, Mapping[str, RequestField]]) -> dict[str, Any]:
+def openapi_document(name: str, fields: Mapping[str, Mapping[str, RequestField]]) -> dict[str, object]:
     """Return the description in OpenAPI 3.1.
 
     Args:

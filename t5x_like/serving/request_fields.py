@@ -178,7 +178,7 @@ def embedding_fields(limits: Limits) -> dict[str, RequestField]:
     }
 
 
-def read_fields(body: Any, fields: Mapping[str, RequestField]) -> dict[str, Any]:
+def read_fields(body: object, fields: Mapping[str, RequestField]) -> dict[str, object]:
     """Return the value of each field, defaults included.
 
     Args:
@@ -242,6 +242,6 @@ def _is_tokens(value: Any) -> bool:
     return fits(value, list[int]) and bool(value) and min(value) >= 0
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

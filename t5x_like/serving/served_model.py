@@ -1,7 +1,7 @@
 """A pretrained model behind the requests of a server: completions with log-probabilities, and embeddings."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -133,7 +133,7 @@ class ServedModel:
             vectors.append(self._pretrained.embed(padded, mask)[0])
         return vectors, sum(map(len, rows))
 
-    def _check(self, fields: dict[str, Any]) -> None:
+    def _check(self, fields: Mapping[str, object]) -> None:
         if fields["model"] not in (None, self.name):
             raise RequestError(
                 f"there is no model {fields['model']!r} here, only {self.name!r}", status=404, param="model"
@@ -291,7 +291,7 @@ class ServedModel:
 
     def _logprobs(
         self, ids: list[int], entries: Sequence[_TokenLogProbs | None], *, end: int | None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the lists of OpenAI's form, of tokens that begin before ``end`` in the text."""
         offsets = [len(self._text(ids[:index])) for index in range(len(ids))]
         count = sum(offset < end for offset in offsets) if end is not None else len(ids)
@@ -306,7 +306,7 @@ class ServedModel:
         """Return ids and mask, [1, L], padded on the right to a round length that the model can read."""
         return pad_prompts([ids], length=round_length(len(ids), self._max_positions))
 
-    def _count_program(self, *settings: Any) -> None:
+    def _count_program(self, *settings: object) -> None:
         self._programs.add(settings)
         if len(self._programs) > _MOST_PROGRAMS:
             jax.clear_caches()

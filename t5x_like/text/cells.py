@@ -27,7 +27,7 @@ def as_text(value: Any, errors: str = "strict") -> str:
     return value.decode("utf-8", errors) if isinstance(value, bytes) else str(value)
 
 
-def text_of(cells: Mapping[str, Any], column: str) -> str:
+def text_of(cells: Mapping[str, object], column: str) -> str:
     """Return a cell that is text.
 
     Args:
@@ -88,7 +88,7 @@ def joined_text_of(cells: Mapping[str, Cell], column: str) -> str:
     return "" if cell is None else text_of(cells, column)
 
 
-def parsed_cell(text: str) -> list[Any] | dict[str, Any] | None:
+def parsed_cell(text: str) -> list[object] | dict[str, object] | None:
     """Return the list or object that a cell of CSV or TSV holds, in JSON or as Python writes it.
 
     Args:
@@ -135,7 +135,7 @@ def references_of(cells: Mapping[str, Cell], column: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _squad_texts(cell: Cell) -> Any:
+def _squad_texts(cell: Cell) -> object:
     is_answers = isinstance(cell, dict) and cell.keys() == {"text", "answer_start"}
     return cell["text"] if is_answers else cell  # pyright: ignore[reportOptionalSubscript, reportCallIssue, reportArgumentType]
 

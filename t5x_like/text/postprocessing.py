@@ -23,7 +23,7 @@ _DETERMINERS = frozenset([
 _MULTIRC_ANSWERS = ("False", "True")
 
 
-def lower_text(text: str, **unused: Any) -> str:
+def lower_text(text: str, **unused: object) -> str:
     """Return the text in lower case.
 
     Args:
@@ -34,7 +34,7 @@ def lower_text(text: str, **unused: Any) -> str:
     return text.lower()
 
 
-def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
+def string_to_float(text: str, default: float = -1.0, **unused: object) -> float:
     """Return the number that a text represents.
 
     Args:
@@ -50,7 +50,7 @@ def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
 
 
 def string_label_to_class_id(
-    text: str, label_classes: Sequence[str], default: int = -1, **unused: Any
+    text: str, label_classes: Sequence[str], default: int = -1, **unused: object
 ) -> int:
     """Return the index of a label, which must match exactly.
 
@@ -103,7 +103,7 @@ def qa(text: str, example: Example | None = None, is_target: bool = False) -> st
     return texts_of(_of(example, "answers")) if is_target else text
 
 
-def span_qa(text: str, example: Example | None = None, is_target: bool = False) -> str | dict[str, Any]:
+def span_qa(text: str, example: Example | None = None, is_target: bool = False) -> str | dict[str, object]:
     """Return text such as ``start: 3 end: 5``; for targets the correct answers and the context.
 
     Args:
@@ -145,7 +145,7 @@ def rank_classification(
     example: Example | None = None,
     is_target: bool = False,
     passthrough_feature_keys: Sequence[str] | None = None,
-) -> float | tuple[Any, ...]:
+) -> float | tuple[object, ...]:
     """Return the score of an answer; for targets its index, correctness, weight and number of tokens.
 
     Args:
@@ -177,5 +177,5 @@ def texts_of(values: Any) -> list[str]:
     return [as_text(value) for value in values]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

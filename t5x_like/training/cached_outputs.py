@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch, DeclaredStreams
@@ -17,6 +18,7 @@ from t5x_like.io.files import as_path, read_json, write_bytes, write_json
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
 from t5x_like.model.families.segment_memory import ModelWithMemory
+from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import batch_sharding
 
 _FILE = "recorded.json"
@@ -60,7 +62,7 @@ class CachedOutputs:
         self,
         cache: OutputCache,
         name: str,
-        graphdef: Any,
+        graphdef: nnx.GraphDef,
         params: parameters.Parameters,
         identity: str,
         *,
@@ -90,7 +92,7 @@ class CachedOutputs:
             )
         write_json(path, facts)
 
-        def compute(params: Any, batch: Batch) -> Outputs:
+        def compute(params: Parameters, batch: Batch) -> Outputs:
             return cache.outputs(predict(parameters.merge(graphdef, params), batch), batch)
 
         self._compute = jax.jit(compute)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.io.damaged_files import refusing_damage
@@ -133,7 +134,12 @@ def open_companion(
 
 
 def open_companions(
-    sources: Mapping[str, CompanionSource], model: Any, *, mesh: Mesh, labels: LabelSpace, model_dir: str
+    sources: Mapping[str, CompanionSource],
+    model: nnx.Module,
+    *,
+    mesh: Mesh,
+    labels: LabelSpace,
+    model_dir: str,
 ) -> dict[str, Companion]:
     """Open all companions of a method, as ``open_companion`` does each.
 
@@ -190,7 +196,7 @@ def give_companions(
     cached = {name: each.outputs for name, each in companions.items() if each.outputs is not None}
     numbers = itertools.count(start_step)
 
-    def with_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def with_inputs(compiled: Callable[..., object]) -> Callable[..., object]:
         def step(state: Any, batch: Any) -> Any:
             number = next(numbers)
             outputs = {name: each.of_step(number, batch) for name, each in cached.items()}

@@ -1,5 +1,6 @@
 """Records of runs and names of fields that earlier versions wrote, in the form of this one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.config_class import renamed_fields
@@ -119,7 +120,7 @@ def current_name(name: str) -> str:
     return _MOVED_CLASSES.get(name, f"{_MOVED_MODULES.get(module, module)}:{path}")
 
 
-def described_in_parts(described: dict[str, Any]) -> dict[str, Any]:
+def described_in_parts(described: Mapping[str, object]) -> dict[str, object]:
     """Return the values of a ``config.json`` of an earlier version as ``experiment.describe`` names them.
 
     Args:

@@ -1,16 +1,17 @@
 """A step whose loss, gradients or update are not finite changes no weight and no optimizer state."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.training.metrics import Totals, add
 from t5x_like.training.state import State
 
 
-def keep_if_finite(before: State, after: State, totals: Totals, *, gradients: Any, updates: Any) -> State:
+def keep_if_finite(
+    before: State, after: State, totals: Totals, *, gradients: PyTree, updates: PyTree
+) -> State:
     """Return the state after a step, or the one before it with the step counted as skipped.
 
     Args:
@@ -26,7 +27,7 @@ def keep_if_finite(before: State, after: State, totals: Totals, *, gradients: An
         totals.loss + totals.sequence_loss + totals.gradient_norm + optax.tree.norm(updates)
     )
 
-    def choose(new: Any, old: Any) -> Any:
+    def choose(new: PyTree, old: PyTree) -> PyTree:
         return jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), new, old)
 
     counted = ("step", "frozen", "totals", "skipped")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from jaxtyping import PyTree
+
 from t5x_like.model import parameters
 from t5x_like.training.state import State, StateLayout
 from t5x_like.training.unfreezing import StagedOptimizer
@@ -36,7 +38,7 @@ class LearnedWeights:
         """
         return parameters.merge(self._graphdef, parameters.combine(trained, others, self._selection))
 
-    def update(self, gradients: Any, opt_state: Any, trained: Any) -> tuple[Any, Any]:
+    def update(self, gradients: PyTree, opt_state: PyTree, trained: PyTree) -> tuple[PyTree, PyTree]:
         """Return the updates and the new state of the optimizer.
 
         Args:

@@ -69,7 +69,7 @@ class Loop:
         total_steps: int,
         hooks: Sequence[Hook] = (),
         writers: Writers | None = None,
-        lines: Sequence[dict[str, Any]] = (),
+        lines: Sequence[dict[str, object]] = (),
         model_dir: str = "",
         config: Mapping[str, Any] = {},
     ):

@@ -1,10 +1,11 @@
 """Gradients of a batch that is too large for memory, summed over its parts."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
@@ -33,14 +34,14 @@ class Microbatch(NamedTuple):
 
 
 def accumulate(
-    gradient: Callable[[Any, Microbatch, jax.Array], Any],
-    trained: Any,
+    gradient: Callable[[PyTree, Microbatch, jax.Array], PyTree],
+    trained: PyTree,
     whole: Microbatch,
     dropout_key: jax.Array,
     *,
     num_parts: int,
     num_filled: jax.Array | None = None,
-) -> tuple[Any, Totals, Memories]:
+) -> tuple[PyTree, Totals, Memories]:
     """Return the gradients, the sums to log and the memories of ``whole``, computed in ``num_parts`` parts.
 
     Args:
@@ -64,7 +65,7 @@ def accumulate(
         array = jnp.moveaxis(parts, 0, axis + 1)
         return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
 
-    def body(sums: Any, part: tuple[Microbatch, jax.Array]) -> tuple[Any, Memories]:
+    def body(sums: PyTree, part: tuple[Microbatch, jax.Array]) -> tuple[PyTree, Memories]:
         gradients, (totals, memories) = gradient(trained, *part)
         return jax.tree.map(jnp.add, sums, (gradients, totals)), memories
 

@@ -1,7 +1,6 @@
 """Checks that a model can learn from the rows that pretraining objectives make."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from t5x_like.model.model_traits import traits_of
 from t5x_like.text.batches.loader import empty_row
@@ -57,7 +56,7 @@ def _check_memory(experiment: Experiment, tasks: TaskSet) -> None:
             )
 
 
-def _check_shown_targets(model: Any, tasks: TaskSet) -> None:
+def _check_shown_targets(model: object, tasks: TaskSet) -> None:
     """Check that a model which predicts tokens without reading them, and no other, has inputs that show its targets.
 
     Raises:
@@ -74,7 +73,7 @@ def _check_shown_targets(model: Any, tasks: TaskSet) -> None:
             )
 
 
-def _check_token_types(model: Any, task_sets: Iterable[TaskSet]) -> None:
+def _check_token_types(model: object, task_sets: Iterable[TaskSet]) -> None:
     """Check that the model has an embedding for each token type, in training and validation.
 
     Raises:

@@ -53,7 +53,7 @@ class Prefetcher:
             raise item
         return PrefetchedBatch(*item, waited_seconds=time.perf_counter() - start)
 
-    def _wait(self) -> tuple[Batch, dict[str, Any]] | BaseException:
+    def _wait(self) -> tuple[Batch, dict[str, object]] | BaseException:
         while True:
             try:
                 return self._ready.get(timeout=_SECONDS_BETWEEN_CALLS)
@@ -82,7 +82,7 @@ class Prefetcher:
         except BaseException as error:  # handed over to the thread that asks
             self._offer(error)
 
-    def _offer(self, item: tuple[Batch, dict[str, Any]] | BaseException) -> None:
+    def _offer(self, item: tuple[Batch, dict[str, object]] | BaseException) -> None:
         while not self._closed.is_set():
             try:
                 self._ready.put(item, timeout=0.1)

@@ -105,7 +105,7 @@ def read_recorded(directory: PathLike, name: str) -> Any:
 
 
 @config_function
-def recorded_value(directory: str, field: str) -> Any:
+def recorded_value(directory: str, field: str) -> object:
     """Return a value of a run's configuration; for gin files.
 
     Args:
@@ -124,7 +124,7 @@ def recorded_value(directory: str, field: str) -> Any:
     return value
 
 
-def to_data(value: Any) -> Any:
+def to_data(value: object) -> Any:
     """Return a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
     if json_number(value) is not value:
         return {_NUMBER: str(value)}
@@ -202,7 +202,7 @@ def _fields(directory: PathLike) -> dict[str, Any]:
     return with_parts({name: value for name, value in read_json(path, dict).items() if name != _CLASS})
 
 
-def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
+def _read(fields: dict[str, object], name: str, directory: PathLike) -> Any:
     try:
         with dropping_unused(as_path(directory) / _FILE):
             return from_data(fields[name])
@@ -240,7 +240,7 @@ def _names_of_fields(owner: type) -> set[str]:
     return {each.name for each in dataclasses.fields(owner)}
 
 
-def _build(owner: Any, values: dict[str, Any]) -> Any:
+def _build(owner: Any, values: dict[str, object]) -> Any:
     """Build a dataclass, with lists for the fields that want them."""
     annotations, values = parameter_types(owner), with_present_names(owner, values)
     try:

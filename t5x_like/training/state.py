@@ -6,11 +6,14 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from t5x_like.model import parameters
 from t5x_like.model.families.family import ModelWithMeasures
 from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
+from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.companions import Companion
@@ -169,7 +172,7 @@ def memory_entries(memories: Memories) -> State:
     }
 
 
-def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:
+def plan_memory(graphdef: nnx.GraphDef, params: Parameters, mesh: Mesh, *, num_rows: int) -> Memory | None:
     """Plan a segment memory that is sharded like the batch; ``None`` for a model without one.
 
     Args:
@@ -179,7 +182,7 @@ def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Mem
       num_rows: Rows of the batch.
     """
 
-    def begin(params: Any) -> Memory | None:
+    def begin(params: Parameters) -> Memory | None:
         model = parameters.merge(graphdef, params)
         return model.new_memory(num_rows) if isinstance(model, ModelWithMemory) else None
 
@@ -187,13 +190,13 @@ def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Mem
     if shapes is None:
         return None
 
-    def placed(leaf: Any, *, rows: int) -> Any:
+    def placed(leaf: Any, *, rows: int) -> PyTree:
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=batch_sharding(mesh, axis=rows))
 
     return Memory(states=placed(shapes.states, rows=1), real=placed(shapes.real, rows=0))
 
 
-def empty(abstract: Any) -> Any:
+def empty(abstract: PyTree) -> PyTree:
     """Return zeros of the given shapes and shardings."""
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding), abstract)
 
@@ -203,12 +206,12 @@ def saved_part(state: State) -> State:
     return {name: part for name, part in state.items() if name != "frozen"}
 
 
-def shardings_of(abstract: Any) -> Any:
+def shardings_of(abstract: PyTree) -> PyTree:
     """Return the shardings that a tree of shapes carries."""
     return jax.tree.map(lambda leaf: leaf.sharding, abstract)
 
 
-def new_state(plan: StateLayout, model_config: Any, *, seed: int) -> State:
+def new_state(plan: StateLayout, model_config: ModelConfig, *, seed: int) -> State:
     """Return the state at step 0 with fresh weights, each drawn on the devices that hold it.
 
     Args:
@@ -224,7 +227,7 @@ def new_state(plan: StateLayout, model_config: Any, *, seed: int) -> State:
     return jax.jit(initialize, out_shardings=shardings_of(plan.abstract))(jax.random.key(seed))
 
 
-def state_from_params(plan: StateLayout, params: Any) -> State:
+def state_from_params(plan: StateLayout, params: Parameters) -> State:
     """Return the state at step 0 with a model's whole weights and a fresh optimizer.
 
     Args:
@@ -245,7 +248,7 @@ def state_from_params(plan: StateLayout, params: Any) -> State:
     return state | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), rest)
 
 
-def fine_tuning_state(plan: StateLayout, params: Any, noise: NoisyTune | None = None) -> State:
+def fine_tuning_state(plan: StateLayout, params: Parameters, noise: NoisyTune | None = None) -> State:
     """Return ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start.
 
     Args:
@@ -254,7 +257,7 @@ def fine_tuning_state(plan: StateLayout, params: Any, noise: NoisyTune | None = 
       noise: Noise added to trained weights; ``None`` for none.
     """
 
-    def initialize(params: Any) -> State:
+    def initialize(params: Parameters) -> State:
         if noise is not None:
             trained, frozen = parameters.partition(params, plan.trained)
             trained = noise.perturb(trained, parameters.partition(plan.axes, plan.trained)[0])
@@ -264,6 +267,6 @@ def fine_tuning_state(plan: StateLayout, params: Any, noise: NoisyTune | None = 
     return jax.jit(initialize, out_shardings=shardings_of(plan.abstract))(params)
 
 
-def _measured(graphdef: Any, params: Any) -> tuple[str, ...]:
+def _measured(graphdef: nnx.GraphDef, params: Parameters) -> tuple[str, ...]:
     model = parameters.merge(graphdef, params)
     return model.measured if isinstance(model, ModelWithMeasures) else ()

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import optax
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import memory_for
@@ -63,7 +64,7 @@ def train_step(
             for name, each in companions.items()
         }
 
-        def objective(trained: Any, microbatch: Microbatch, dropout_key: jax.Array) -> Any:
+        def objective(trained: PyTree, microbatch: Microbatch, dropout_key: jax.Array) -> PyTree:
             model = learning.model(trained, others)
             if method.loss.logits_chunk_length is not None:
                 defer_logits(model)

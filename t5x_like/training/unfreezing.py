@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import optax
+from jaxtyping import PyTree
 
 from t5x_like import weight_patterns
 from t5x_like.config_class import config_class
@@ -167,8 +168,8 @@ class StagedOptimizer:
         self,
         optimizer: Optimizer,
         stages: Sequence[UnfreezingStage],
-        axes: Any,
-        factors: Any,
+        axes: PyTree,
+        factors: PyTree,
         trained: Selection,
     ) -> None:
         if not isinstance(optimizer, OptimizerConfig):
@@ -197,7 +198,7 @@ class StagedOptimizer:
             for index, (stage, rule) in enumerate(zip(self._stages, self._rules, strict=True))
         }
 
-    def state_axes(self, abstract_state: dict[str, Any]) -> dict[str, Any]:
+    def state_axes(self, abstract_state: Mapping[str, object]) -> dict[str, Any]:
         """Return axis names of every array of the state."""
         return {
             str(index): self._optimizer.state_axes(abstract_state[str(index)], axes)

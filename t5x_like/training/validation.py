@@ -14,6 +14,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory, memory_for
 from t5x_like.model.heads import defer_logits
+from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import LabelLoss
@@ -48,7 +49,7 @@ class Validator:
         self._step = jax.jit(validation_step(plan, loss, self._loader.label_loss))
         self._count = jax.jit(lambda batch: _count_targets(batch, vocab_size))
 
-    def measure(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    def measure(self, params: Parameters, after_batch: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """Average the loss over all target tokens of the split, in nats.
 
         ``unigram_entropy`` is a baseline: the loss of a model that only knows how frequent each target token of this
@@ -97,7 +98,7 @@ def validation_step(
     """
 
     def step(
-        params: Any, batch: Batch, totals: Totals, memory: Memory | None
+        params: Parameters, batch: Batch, totals: Totals, memory: Memory | None
     ) -> tuple[Totals, Memory | None]:
         batch = losses.with_targets(batch, loss)
         model = parameters.merge(plan.graphdef, params)

@@ -1,11 +1,13 @@
 """Averages of a run's weights: exponential moving, or uniform from a step on."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from t5x_like.config_class import config_class
+from t5x_like.model.parameters import Parameters
 
 
 @config_class
@@ -29,7 +31,7 @@ class ExponentialMovingAverage:
         if self.start_step < 0:
             raise ValueError(f"average: start_step is {self.start_step}; give 0 or a later step")
 
-    def update(self, average: Any, params: Any, step: jax.Array) -> Any:
+    def update(self, average: PyTree, params: Parameters, step: jax.Array) -> PyTree:
         """Return the average after a step.
 
         Args:
@@ -60,7 +62,7 @@ class UniformAverage:
         if self.start_step < 0:
             raise ValueError(f"average: start_step is {self.start_step}; give 0 or a later step")
 
-    def update(self, average: Any, params: Any, step: jax.Array) -> Any:
+    def update(self, average: PyTree, params: Parameters, step: jax.Array) -> PyTree:
         """Return the average after a step; see ``ExponentialMovingAverage.update``."""
         part = 1.0 / jnp.maximum(step - max(self.start_step, 1) + 1, 1)
         return jax.tree.map(lambda old, new: old + part * (new.astype(jnp.float32) - old), average, params)

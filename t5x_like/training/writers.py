@@ -160,7 +160,7 @@ class TerminalWriter:
         self._progress.close()
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -219,11 +219,11 @@ class Writers:
             if isinstance(writer, JsonLinesWriter):
                 self._attempt(writer, writer.flush)
 
-    def _show(self, method: Callable[..., None], *arguments: Any) -> None:
+    def _show(self, method: Callable[..., None], *arguments: object) -> None:
         if self._terminal is not None:
             self._attempt(self._terminal, method, self._terminal, *arguments)
 
-    def _attempt(self, writer: Any, method: Callable[..., None], *arguments: Any) -> None:
+    def _attempt(self, writer: object, method: Callable[..., None], *arguments: object) -> None:
         """Call a method of a writer; its first failure is a warning, and no failure ends the run."""
         try:
             method(*arguments)

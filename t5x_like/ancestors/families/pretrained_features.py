@@ -16,6 +16,7 @@ from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import check_rate, dropout, fold
+from t5x_like.model.parameters import ModelConfig
 
 FEATURES_MODEL = "features/model"  # folder of the pretrained model's weights
 
@@ -116,7 +117,7 @@ class PretrainedFeatures(nnx.Module):
         return Features(mixed.get("inputs"), mixed.get("outputs"), penalty)
 
 
-def _hidden_states(model: Any, batch: Batch) -> Float[Array, "N B L F"]:
+def _hidden_states(model: nnx.Module, batch: Batch) -> Float[Array, "N B L F"]:
     """Return the inputs and the outputs of a model's layers on the encoder stream of a batch."""
     inputs = Batch(
         encoder_input_tokens=batch.encoder_input_tokens,
@@ -131,7 +132,7 @@ def _hidden_states(model: Any, batch: Batch) -> Float[Array, "N B L F"]:
 
 
 @functools.lru_cache(maxsize=16)
-def _hidden_shape(config: Any) -> tuple[int, int]:
+def _hidden_shape(config: ModelConfig) -> tuple[int, int]:
     """Return the number of a model's hidden states and their width."""
 
     def run(key: Key[Array, ""], tokens: Any) -> Float[Array, "N B L F"]:

@@ -86,7 +86,7 @@ class ElmoConfig(RNNConfig):
         """Path of the table of characters of each word."""
         return (CHARACTER_TABLE,)
 
-    def weights_of_vocabulary(self, vocabulary: Any) -> Mapping[str, np.ndarray]:
+    def weights_of_vocabulary(self, vocabulary: object) -> Mapping[str, np.ndarray]:
         """Return the table of characters of each word."""
         return {CHARACTER_TABLE: character_table(vocabulary, self.vocab_size)}
 

@@ -1,7 +1,6 @@
 """Fields and checks that the configurations of recurrent models share."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class RNNWithFeaturesConfig(RNNConfig):
             return ()
         return tuple(f"{FEATURES_MODEL}/{path}" for path in traits_of(self.features.model).vocabulary_weights)
 
-    def weights_of_vocabulary(self, vocabulary: Any) -> Mapping[str, np.ndarray]:
+    def weights_of_vocabulary(self, vocabulary: object) -> Mapping[str, np.ndarray]:
         """Return the constant weights of the pretrained model."""
         if self.features is None:
             return {}

@@ -177,7 +177,7 @@ def _refuse_other(
         )
 
 
-def _is_laxer(name: str, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+def _is_laxer(name: str, stored: Mapping[str, object], requested: Mapping[str, object]) -> bool:
     """Return True if the request only adds permission to skip damage: finished tasks met none."""
     return name == "on damage" and (stored.get(name), requested.get(name)) == ("fail", "skip")
 

@@ -32,7 +32,7 @@ def first_duplicate_rule(plan: BuildPlan) -> int:
     return next(iter(plan.recipe.duplicate_rules), len(plan.recipe.steps))
 
 
-def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
+def clean(plan: BuildPlan, number: int, file: str) -> dict[str, object]:
     """Clean one input file and return counts.
 
     Args:
@@ -72,7 +72,7 @@ def _reporter(number: int, size: int) -> Callable[[int], None]:
     return on_read
 
 
-def _log_in_json(log: ReadLog) -> dict[str, Any]:
+def _log_in_json(log: ReadLog) -> dict[str, object]:
     return {"counts": log.counts, "examples": log.examples}
 
 

@@ -135,7 +135,7 @@ def _results(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> Any:
         yield result
 
 
-def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
+def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, object]]:
     steps = []
     for index, step in enumerate(plan.recipe.steps):
         dropped = tally.dropped[index]
@@ -155,7 +155,7 @@ def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
     return steps
 
 
-def _samples(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
+def _samples(plan: BuildPlan, tally: Tally) -> list[dict[str, object]]:
     names = [*(step.NAME for step in plan.recipe.steps), KEPT]
     return [
         {"step": names[number], "number": number + 1, "fate": outcome, "url": url, "text": text}

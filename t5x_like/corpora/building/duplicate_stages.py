@@ -73,7 +73,7 @@ def match(plan: BuildPlan, part: int, step: int) -> dict[str, Any]:
     return {"matched": len(matched)}
 
 
-def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> dict[str, Any]:
+def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> dict[str, object]:
     """Merge up to ``GATHERED`` files of a stage into one, so that later tasks open fewer files.
 
     Args:

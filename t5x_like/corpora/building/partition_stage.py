@@ -7,7 +7,6 @@ duplicates.
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
 from t5x_like.corpora.rules.rule import Dropped
 
 
-def compute_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, Any]:
+def compute_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, object]:
     """Write a partition's pages as they come to a rule for duplicates, and their keys; return counts.
 
     Args:

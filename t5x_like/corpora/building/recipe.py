@@ -119,14 +119,14 @@ def describe_step(step: Any) -> str:
     return f"{step!r}, version {step.VERSION}" + (f", {more}" if more else "")
 
 
-def is_duplicate_rule(step: Any) -> bool:
+def is_duplicate_rule(step: object) -> bool:
     """Return True if the step has the methods of a ``DuplicateRule``."""
     return all(
         callable(getattr(step, name, None)) for name in ("keys", "match", "resolve", "remove", "texts")
     )
 
 
-def _check_step(recipe: str, number: int, step: Any) -> None:
+def _check_step(recipe: str, number: int, step: object) -> None:
     kinds = (callable(getattr(step, "apply", None)), is_duplicate_rule(step), isinstance(step, UniqueUrls))
     if isinstance(step, type) or sum(kinds) != 1 or not hasattr(step, "NAME") or not hasattr(step, "VERSION"):
         hint = f"; write {step.__name__}()" if isinstance(step, type) else ""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.build_plan import BuildPlan
@@ -15,7 +14,7 @@ from t5x_like.io.worker_pool import report
 STAGE = "shards"
 
 
-def write_shard(plan: BuildPlan, number: int) -> dict[str, Any]:
+def write_shard(plan: BuildPlan, number: int) -> dict[str, object]:
     """Write one file of the corpus; return counts and the file's size and checksum.
 
     Args:

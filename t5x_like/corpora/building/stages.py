@@ -128,7 +128,7 @@ def run_task(task: Task) -> None:
         raise
 
 
-def _do(task: Task) -> dict[str, Any]:
+def _do(task: Task) -> dict[str, object]:
     plan, number, step = task.plan, task.number, task.step
     match task.stage.partition("-")[0]:
         case cleaning_stage.STAGE:

@@ -3,7 +3,6 @@
 import codecs
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.page_fields import Fields, page_of
@@ -38,7 +37,7 @@ def read_jsonl(
             yield LocatedPage(number, page)
 
 
-def _parsed(text: str, number: int, log: FileLog) -> dict[str, Any] | None:
+def _parsed(text: str, number: int, log: FileLog) -> dict[str, object] | None:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

@@ -126,7 +126,7 @@ def _text(content: bytes, location: str) -> str:
 
 
 @contextmanager
-def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Sequence[Any]]:
+def with_other_bad_words(steps: Sequence[object], file: str | None) -> Iterator[Sequence[Any]]:
     """Yield the steps with their bad words replaced by those of a file.
 
     Args:

@@ -139,7 +139,7 @@ class HarnessModel(TemplateLM):
         self,
         string: str,
         add_special_tokens: bool | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **kwargs: object,  # noqa: ARG002
     ) -> list[int]:
         """Return the ids of a text, by default with those that begin it and, for an encoder, end it.
 
@@ -155,7 +155,7 @@ class HarnessModel(TemplateLM):
         self,
         requests: Sequence[tuple[tuple[str, str], list[int], list[int]]],
         disable_tqdm: bool = False,
-        **_: Any,
+        **_: object,
     ) -> list[tuple[float, bool]]:
         end = self._loaded.end_ids[:1] if self._score_end else ()
         requested = [
@@ -223,7 +223,7 @@ class HarnessModel(TemplateLM):
                     texts[number] = text
         return texts
 
-    def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:  # noqa: ARG002
+    def apply_chat_template(self, chat_history: object, add_generation_prompt: bool = True) -> str:  # noqa: ARG002
         """Raise an error: chat templates are not supported.
 
         Args:
@@ -235,7 +235,7 @@ class HarnessModel(TemplateLM):
             "apply_chat_template out"
         )
 
-    def get_model_info(self) -> dict[str, Any]:
+    def get_model_info(self) -> dict[str, object]:
         """Return facts that the harness writes next to the scores."""
         step = self._loaded.step
         return {

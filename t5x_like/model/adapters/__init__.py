@@ -4,8 +4,9 @@ An adapter's configuration attaches its weights to a built model, inside the tre
 with an adapter has the paths of the model without, and some more.
 """
 
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
+import jax
 from flax import nnx
 
 from t5x_like.model.adapters.bottleneck import BottleneckAdapter
@@ -25,7 +26,7 @@ class Adapter(Protocol):
         """Patterns of the weights that train."""
         ...
 
-    def attach(self, model: nnx.Module, key: Any) -> nnx.Module:
+    def attach(self, model: nnx.Module, key: jax.Array) -> nnx.Module:
         """Give a built model the adapter's weights.
 
         Args:

@@ -11,6 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.contrastive import ContrastivePrefixes
 from t5x_like.model.adapters.prompt import PromptTuning
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
 
 # Heads that fine-tuning draws afresh, so that an adapter's training has to include them.
 _TASK_HEADS = ("heads/scores/*", "heads/pooler/*")
@@ -39,7 +40,7 @@ def adapter_paths(config: Any) -> frozenset[str]:
     return frozenset(with_it.keys() - without.keys())
 
 
-def num_virtual_tokens(config: Any) -> int:
+def num_virtual_tokens(config: ModelConfig) -> int:
     """Return the number of positions that prompt tuning takes; 0 for models without it."""
     adapter = adapter_of(config)
     return adapter.length if isinstance(adapter, PromptTuning) else 0

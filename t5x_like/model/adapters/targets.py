@@ -17,7 +17,7 @@ from t5x_like.weight_patterns import matches
 
 
 def targeted_linears(
-    model: Any, targets: Sequence[str], *, what: str, others: Sequence[str] = ()
+    model: nnx.Module, targets: Sequence[str], *, what: str, others: Sequence[str] = ()
 ) -> dict[str, Linear]:
     """Return the linear layers whose paths match a pattern, by path.
 
@@ -44,7 +44,7 @@ def targeted_linears(
     }
 
 
-def targeted_embeddings(model: Any, targets: Sequence[str]) -> dict[str, tuple[str, Embedding]]:
+def targeted_embeddings(model: nnx.Module, targets: Sequence[str]) -> dict[str, tuple[str, Embedding]]:
     """Return the embedding tables that patterns name, by path, each with its pattern.
 
     A pattern that matches linear layers means those alone: ``*`` leaves out embeddings, as PEFT's "all-linear" does.

@@ -104,7 +104,7 @@ class Ensemble(nnx.Module):
             member.reorder_cache(cache, origins) for member, cache in zip(self.members, caches, strict=True)
         ]
 
-    def keep_inputs(self, caches: list[Any], inputs: Int[Array, " C"], num_inputs: int) -> list[Any]:
+    def keep_inputs(self, caches: Sequence[object], inputs: Int[Array, " C"], num_inputs: int) -> list[Any]:
         """Return the caches of some of the inputs.
 
         Args:

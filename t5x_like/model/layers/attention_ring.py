@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from t5x_like.model.layers.attention_blocks import (
     Average,
@@ -147,7 +147,7 @@ def attend(
 
 def _forward(
     ring: Ring, inputs: Inputs, prefix: KeysOfPart | None, others: RingConstants
-) -> tuple[Float[Array, "B L G J K"], Any]:
+) -> tuple[Float[Array, "B L G J K"], PyTree]:
     """Return averages, and what the backward pass needs."""
     average = no_keys(ring.blocks, inputs.queries)
     if prefix is not None:
@@ -166,7 +166,7 @@ def _forward(
     return result, (inputs, prefix, others, average.largest, average.total, result)
 
 
-def _backward(ring: Ring, kept: Any, gradient: Array) -> tuple[Inputs, KeysOfPart | None, None]:
+def _backward(ring: Ring, kept: PyTree, gradient: Array) -> tuple[Inputs, KeysOfPart | None, None]:
     inputs, prefix, others, largest, total, result = kept
     gradient = gradient.astype(inputs.queries.dtype)
     common = jnp.einsum("blgjk,blgjk->bgjl", gradient, result, preferred_element_type=jnp.float32)
@@ -241,7 +241,7 @@ def _around(
             return branches[0](carry)
         return jax.lax.cond(own >= step, *branches, carry)
 
-    def later_step(pairs: RingStep, state: tuple[Carry, KeysOfPart], step: Array) -> tuple[Any, None]:
+    def later_step(pairs: RingStep, state: tuple[Carry, KeysOfPart], step: Array) -> tuple[PyTree, None]:
         carry, part = state
         return (later_steps(partial(run, pairs, step, part), carry), _pass_on(ring, part)), None
 

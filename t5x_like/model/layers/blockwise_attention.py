@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from t5x_like.model.layers.attention_blocks import BlockSizes, Inputs, MaskInputs, map_axes
 from t5x_like.model.layers.attention_ring import KeysOfPart, Ring, RingConstants, attend, steps_of_ring
@@ -101,7 +101,7 @@ def blockwise_attention(
     axes = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS, *([heads] if heads else []))
     specs = _specs(arrays, heads)
 
-    def vary(spec: PartitionSpec, arrays: Any) -> Any:
+    def vary(spec: PartitionSpec, arrays: PyTree) -> PyTree:
         # The gradient of what devices share is summed over them once, at the transpose of this line.
         missing = tuple(axis for axis in axes if axis not in jax.tree.leaves(tuple(spec)))
         return jax.lax.pcast(arrays, missing, to="varying")

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from t5x_like.model.layers.modules import is_weight
 
@@ -14,8 +15,12 @@ TRAINED_ROWS = "trained_rows"
 
 
 def scan_layers(
-    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, layers: Any, *, unroll: bool = False
-) -> tuple[Any, Any]:
+    body: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+    carry: PyTree,
+    layers: PyTree,
+    *,
+    unroll: bool = False,
+) -> tuple[PyTree, PyTree]:
     """Run ``jax.lax.scan`` over ``layers``, as one scan for each run of layers that train the same weights.
 
     JAX differentiates a scan only by what depends on trained weights, and by a stacked weight as a whole. So frozen
@@ -37,7 +42,7 @@ def scan_layers(
     return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
 
 
-def _edges(layers: Any) -> list[int]:
+def _edges(layers: PyTree) -> list[int]:
     """Return the layers at which other weights begin to train, from 0 to the number of layers."""
     edges = {0, jax.tree.leaves(layers)[0].shape[0]}
     for leaf in jax.tree.leaves(layers, is_leaf=is_weight):
@@ -47,8 +52,8 @@ def _edges(layers: Any) -> list[int]:
     return sorted(edges)
 
 
-def _rows(layers: Any, start: int, stop: int) -> Any:
-    def rows(leaf: Any) -> Any:
+def _rows(layers: PyTree, start: int, stop: int) -> PyTree:
+    def rows(leaf: Any) -> PyTree:
         trained = _trained_rows(leaf)
         is_frozen = trained is not None and not trained[start]
 

@@ -6,12 +6,11 @@ On other backends than TPU the kernels are interpreted: slow, and the same numbe
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from t5x_like.model.layers import pallas_kernels
 from t5x_like.model.layers.masks import AttentionMask
@@ -187,7 +186,7 @@ def _forward(
     values: Array,
     bias: Array | None,
     mask_inputs: KernelMaskInputs,
-) -> tuple[Array, Any]:
+) -> tuple[Array, PyTree]:
     """Return averages, and what the backward pass needs."""
     run = partial(_on_platform, partial(_run_forward, blocks))
     inputs = queries, keys, values, bias, mask_inputs
@@ -195,7 +194,7 @@ def _forward(
     return averages, (*inputs, averages, statistics)
 
 
-def _backward(blocks: AttentionBlocks, kept: Any, gradient: Array) -> tuple[Array | None, ...]:
+def _backward(blocks: AttentionBlocks, kept: PyTree, gradient: Array) -> tuple[Array | None, ...]:
     run = partial(_on_platform, partial(_run_backward, blocks))
     inputs, outputs = (*_INPUTS, _VECTORS, _NUMBERS, _VECTORS), (_VECTORS, _VECTORS, _VECTORS, _NUMBERS)
     *gradients, by_bias = map_heads(run, (*kept, gradient), inputs, outputs, sizes=gradient.shape[::2])
@@ -205,7 +204,7 @@ def _backward(blocks: AttentionBlocks, kept: Any, gradient: Array) -> tuple[Arra
 _attend.defvjp(_forward, _backward)
 
 
-def _on_platform(run: Callable[..., Any], *given: Any) -> Any:
+def _on_platform(run: Callable[..., object], *given: object) -> object:
     """Call ``run`` with ``interpret=False`` in a program for TPU, and with ``interpret=True`` in others."""
     compiled, interpreted = partial(run, interpret=False), partial(run, interpret=True)
     return jax.lax.platform_dependent(*given, tpu=compiled, default=interpreted)

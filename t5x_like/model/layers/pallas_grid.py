@@ -232,7 +232,7 @@ class Grid:
         return self._at(*indices, queries_of, keys_of)._replace(is_first=is_first, is_last=is_last)
 
     def _spec(
-        self, shape: tuple[int | None, ...], of: Callable[[KernelIndices], tuple[Any, ...]]
+        self, shape: tuple[int | None, ...], of: Callable[[KernelIndices], tuple[object, ...]]
     ) -> pl.BlockSpec:
         return pl.BlockSpec(shape, lambda *indices: of(self._at(*indices)))
 

@@ -1,13 +1,15 @@
 """Work on a few positions of each row at a time, for results that would take too much memory at once."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 
-def map_position_chunks(function: Callable[..., Any], arrays: tuple[jax.Array, ...], length: int) -> Any:
+def map_position_chunks(
+    function: Callable[..., PyTree], arrays: tuple[jax.Array, ...], length: int
+) -> PyTree:
     """Apply ``function`` to chunks of positions, one after the other, and join what it returns.
 
     Args:

@@ -35,7 +35,7 @@ _ALL_OUTPUTS = sorted(set(OUTPUT_NAMES.values()))
 _policies = jax.checkpoint_policies
 
 
-def _is_cudnn_attention(primitive: Any, *_: Any, **__: Any) -> bool:
+def _is_cudnn_attention(primitive: Any, *_: object, **__: object) -> bool:
     """Return True for attention by cuDNN: its outputs are small, and take long to compute again."""
     return primitive.name == FORWARD_PRIMITIVE
 

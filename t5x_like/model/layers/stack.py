@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
@@ -370,5 +370,5 @@ def unrolled(model: Model) -> Model:
     return model
 
 
-def _first(tree: Any) -> Any:
+def _first(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda array: array[0], tree)

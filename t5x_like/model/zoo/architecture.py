@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.config_fields import ConfigFields, Field
 from t5x_like.model.zoo.model_tasks import ModelTask, class_of, label_fields, read_labels, task_of
 from t5x_like.model.zoo.weights import Weight
@@ -85,7 +86,7 @@ class FieldTable:
 
 def published(
     name: str,
-    config_class: type[Any],
+    config_class: type[object],
     classes: Mapping[str, ModelTask],
     table: FieldTable,
     *,
@@ -106,7 +107,7 @@ def published(
     """
     model_types = model_types or (name,)
 
-    def from_hugging_face(config: Mapping[str, Any]) -> Any:
+    def from_hugging_face(config: Mapping[str, object]) -> Any:
         fields = ConfigFields(config)
         for field_name, value in {**table.fixed, **table.required}.items():
             fields.must_be(field_name, value)
@@ -117,7 +118,7 @@ def published(
         fields.finish()
         return config_class(**values)
 
-    def to_hugging_face(config: Any) -> dict[str, Any]:
+    def to_hugging_face(config: CommonConfig) -> dict[str, Any]:
         return {
             "architectures": [class_of(config.task, classes)],
             "model_type": model_types[0],
@@ -141,7 +142,7 @@ def published(
     )
 
 
-def unpublished(name: str, config_class: type[Any], reason: str) -> Architecture:
+def unpublished(name: str, config_class: type[object], reason: str) -> Architecture:
     """Return the record of an architecture that transformers lacks.
 
     Args:
@@ -150,7 +151,7 @@ def unpublished(name: str, config_class: type[Any], reason: str) -> Architecture
       reason: Message of the ``ValueError`` that conversion raises.
     """
 
-    def refuse(_: Any) -> NoReturn:
+    def refuse(_: object) -> NoReturn:
         raise ValueError(f"{config_class.__name__}: {reason}")
 
     return Architecture(

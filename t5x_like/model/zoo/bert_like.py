@@ -173,7 +173,7 @@ def bert_like(
     weights: Callable[[Any], tuple[Weight, ...]],
     activation: str = "gelu",
     dropout_rate: float = 0.1,
-    **others: Any,
+    **others: object,
 ) -> Architecture:
     """Return the record of a member of the family whose ``config.json`` has BERT's names.
 
@@ -214,7 +214,7 @@ def bert_like(
     return published(name, config_class, classes, table, weights=weights, **{**defaults, **others})
 
 
-def pooled_as_stored(config: Any, names: Collection[str]) -> Any:
+def pooled_as_stored(config: BertLikeConfig, names: Collection[str]) -> BertLikeConfig:
     """Return the configuration of a model without a pooler if its files have none, as of many sentence encoders.
 
     Args:
@@ -225,7 +225,7 @@ def pooled_as_stored(config: Any, names: Collection[str]) -> Any:
     return replace(config, task="encoding") if lacks_pooler and _is_pooled_base(config) else config
 
 
-def _is_pooled_base(config: Any) -> bool:
+def _is_pooled_base(config: BertLikeConfig) -> bool:
     return config.task == "base" and config.heads.pooler is not None
 
 

@@ -83,7 +83,7 @@ class CommonConfig(ModelTraits):
                 check_rate(field.name, value)
         _ = self.parts  # whose own checks refuse sizes that don't fit together
 
-    def embeddings_of(self, **options: Any) -> EmbeddingsConfig:
+    def embeddings_of(self, **options: object) -> EmbeddingsConfig:
         """Return word embeddings of these sizes; ``options`` are further fields of ``EmbeddingsConfig``."""
         return EmbeddingsConfig(
             **{

@@ -124,7 +124,7 @@ class ConfigFields:
             check_size(f"config.json: {name}", value)
         return float(value) if wanted is float else value
 
-    def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
+    def take_name(self, name: str, names: Mapping[str, str], default: object = _REQUIRED) -> Any:
         """Return our name for a field's value.
 
         Args:
@@ -147,7 +147,7 @@ class ConfigFields:
         """Count fields as read that don't change what this ``model_type`` computes."""
         self._left -= set(names)
 
-    def must_be(self, name: str, value: Any) -> None:
+    def must_be(self, name: str, value: object) -> None:
         """Refuse any other value of a field that we can't vary.
 
         Args:

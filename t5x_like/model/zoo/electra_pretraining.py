@@ -5,7 +5,6 @@ Its published files are the discriminator's: ``zoo/electra.py`` reads them, and 
 
 import warnings
 from dataclasses import fields, replace
-from typing import Any
 
 import jax
 
@@ -140,7 +139,7 @@ def generator_params(params: Parameters) -> Parameters:
     return {"embedding": tables, "encoder": params["generator"], "heads": params["generator_heads"]}
 
 
-def _to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, Any]:
+def _to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, object]:
     warnings.warn(
         "written as ElectraForPreTraining, without the generator: Hugging Face keeps each in files of its own; to "
         "continue pretraining, keep the run's own checkpoints",

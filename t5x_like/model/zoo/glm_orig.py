@@ -48,7 +48,7 @@ def blank_settings(
     places: Int[Array, " B"],
     *,
     max_new_tokens: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return arguments of ``start_cache`` for prompts with one blank to fill each.
 
     Args:

@@ -63,7 +63,7 @@ def llama_like(
     plain = {**_FIELDS, **{name: name for name in own_fields}}
     activation_field = Field(activation, ACTIVATION_NAMES.hf_name(defaults["activation"]), ACTIVATION_NAMES)
 
-    def read_all(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+    def read_all(fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
         common = _read(fields, values, defaults, num_kv_heads)
         return {**common, **read(fields, values | common)}
 

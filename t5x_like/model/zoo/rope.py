@@ -108,7 +108,7 @@ def _positive(fields: ConfigFields, name: str, default: float = 0.0) -> float:
     )
 
 
-def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[str, Any]:
+def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[str, object]:
     """Return the fields in the older form, which all versions of transformers read.
 
     Args:
@@ -121,7 +121,7 @@ def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[s
     }
 
 
-def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
+def _scaling_fields(scaling: RotaryScaling) -> dict[str, object]:
     match scaling:
         case LinearScaling():
             return {"type": "linear", "factor": scaling.factor}

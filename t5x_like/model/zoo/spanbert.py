@@ -6,7 +6,6 @@ Its published files are BERT's: ``zoo/bert.py`` reads them, and export leaves ou
 import dataclasses
 import warnings
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
@@ -50,7 +49,7 @@ class SpanBertConfig(bert.BertConfig):
         return replace(super().encoder, span_boundary=spans)
 
 
-def _to_hugging_face(config: SpanBertConfig) -> dict[str, Any]:
+def _to_hugging_face(config: SpanBertConfig) -> dict[str, object]:
     if config.encoder.span_boundary is not None:
         warnings.warn(
             "written as BertForMaskedLM, without the span-boundary head: Hugging Face's files have no place for it; "

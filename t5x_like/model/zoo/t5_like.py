@@ -194,11 +194,11 @@ T5_IGNORED = ("initializer_factor", "classifier_dropout", "n_positions", "output
 
 def read_t5(
     fields: ConfigFields,
-    values: Mapping[str, Any],
+    values: Mapping[str, object],
     *,
     tie_word_embeddings: bool,
     feed_forward: str,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return values of the fields that depend on each other.
 
     Args:
@@ -242,7 +242,7 @@ def _read_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
     )
 
 
-def write_t5(config: Any) -> dict[str, Any]:
+def write_t5(config: Any) -> dict[str, object]:
     """Return the fields that ``read_t5`` reads."""
     gated = config.feed_forward == "gated_gelu"
     return {
@@ -256,7 +256,7 @@ def write_t5(config: Any) -> dict[str, Any]:
     }
 
 
-def tied_as_stored(config: Any, names: Collection[str]) -> Any:
+def tied_as_stored(config: T5LikeConfig, names: Collection[str]) -> T5LikeConfig:
     """Return a configuration whose output layer is that of the stored arrays.
 
     transformers 5 writes ``tie_word_embeddings = true`` into every file. Google's LongT5 has false, and stores no

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.block import BlockConfig
@@ -44,7 +44,7 @@ class TransformerConfig(BartLikeConfig):
         return replace(super()._block(stack), init=FanIn())
 
 
-def _shares_its_table(fields: ConfigFields, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _shares_its_table(fields: ConfigFields, values: Mapping[str, object]) -> Mapping[str, object]:
     fields.must_be("decoder_vocab_size", values["vocab_size"])
     return {}
 

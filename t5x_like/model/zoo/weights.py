@@ -196,7 +196,7 @@ def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tup
         yield from _written(weight, leaves)
 
 
-def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+def _written(weight: Weight, leaves: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
     arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
     layers = [arrays] if weight.layers is None else zip(*arrays, strict=True)
     for name, parts in zip(published_names(weight), layers, strict=True):

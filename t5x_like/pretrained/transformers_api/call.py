@@ -10,6 +10,7 @@ import numpy as np
 from t5x_like.model.families.family import FamilyName
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.named_activations import HIDDEN_STATES
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
@@ -80,7 +81,7 @@ def read_ids(arguments: dict[str, Any], names: dict[str, int], read: dict[str, A
             read[name] = rows
 
 
-def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
+def read_mask(mask: object, ids: np.ndarray) -> dict[str, np.ndarray]:
     """Read ``attention_mask``.
 
     Args:
@@ -105,7 +106,7 @@ def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def hidden_states(
-    captured: Mapping[str, jax.Array], family: FamilyName, config: Any
+    captured: Mapping[str, jax.Array], family: FamilyName, config: ModelConfig
 ) -> dict[str, tuple[jax.Array, ...]]:
     """Return captured hidden states as transformers' tuples, by its names.
 
@@ -137,12 +138,12 @@ class Outputs(dict[str, Any]):
         raise AttributeError(f"no {name!r} here; there are {', '.join(self)}")
 
 
-def to_outputs(computed: Mapping[str, Any]) -> Outputs:
+def to_outputs(computed: Mapping[str, object]) -> Outputs:
     """Return arrays, or tuples of them, from any device as float32 numpy arrays."""
     return Outputs({name: _to_numpy(value) for name, value in computed.items()})
 
 
-def _to_numpy(value: Any) -> Any:
+def _to_numpy(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(_to_numpy(part) for part in value)
     return np.asarray(value, np.float32)

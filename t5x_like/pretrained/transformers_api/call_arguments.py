@@ -13,7 +13,7 @@ from t5x_like.nested_values import one_or_several
 from t5x_like.value_types import fits
 
 
-def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
+def token_rows(ids: object, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
     """Return ids as int32 [B, L].
 
     Args:
@@ -47,7 +47,7 @@ def is_text(arguments: Any) -> bool:
     return bool(texts) and all(isinstance(each, str) for each in texts)
 
 
-def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
+def mask_rows(mask: object, name: str, ids: np.ndarray) -> np.ndarray | None:
     """Return a mask as int32 of 0 and 1.
 
     Args:
@@ -110,7 +110,7 @@ def check_generation(
     do_sample: bool,
     temperature: float,
     top_k: int | None,
-    early_stopping: Any,
+    early_stopping: object,
 ) -> None:
     """Refuse settings out of their range, and those that exclude each other.
 
@@ -139,7 +139,7 @@ def check_generation(
         raise ValueError(f'early_stopping is {early_stopping!r}; give True, False or "never"')
 
 
-def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+def argument_names(function: Callable[..., object]) -> tuple[str, ...]:
     """Return the names of a function's arguments."""
     parameters = inspect.signature(function).parameters.values()
     return tuple(known.name for known in parameters if known.kind is not inspect.Parameter.VAR_KEYWORD)

@@ -60,7 +60,7 @@ def _prefix(lengths: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return (np.arange(ids.shape[1])[None] < lengths[:, None]).astype(np.int32)
 
 
-def _positions(positions: Any, ids: np.ndarray, config: Any) -> dict[str, np.ndarray]:
+def _positions(positions: object, ids: np.ndarray, config: Any) -> dict[str, np.ndarray]:
     if positions is None:
         return {}
     positions = numbers(positions, "position_ids").astype(np.int32)

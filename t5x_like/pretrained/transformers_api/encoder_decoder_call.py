@@ -70,7 +70,7 @@ def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     return inputs | read_labels(arguments, context.config, outputs.shape)
 
 
-def _read_to_classify(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+def _read_to_classify(arguments: dict[str, Any], context: Context) -> dict[str, object]:
     """Read for classification: the decoder reads the input again; its state at the last end of sequence is scored."""
     special = context.special_ids
     arguments, num_choices = choices_as_rows(arguments, context.config)
@@ -101,7 +101,7 @@ def _shifted(labels: np.ndarray, context: Context) -> np.ndarray:
     return shift_right(labels, start=special.decoder_start, pad=special.fill)
 
 
-def _encoded(encoded: Any) -> np.ndarray:
+def _encoded(encoded: object) -> np.ndarray:
     states = encoded
     if isinstance(encoded, dict):
         states = encoded.get("encoder_last_hidden_state", encoded.get("last_hidden_state"))

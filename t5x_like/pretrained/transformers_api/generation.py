@@ -89,8 +89,8 @@ class Prompts(NamedTuple):
 
 
 def read_prompts(
-    input_ids: Any,
-    attention_mask: Any,
+    input_ids: object,
+    attention_mask: object,
     config: Any,
     special: SpecialTokenIds,
     eos_ids: tuple[int, ...],

@@ -44,7 +44,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 }
 
 
-def read_generation_file(directory: PathLike, fields: Mapping[str, Any]) -> dict[str, Any]:
+def read_generation_file(directory: PathLike, fields: Mapping[str, object]) -> dict[str, object]:
     """Return the settings of a model: of ``generation_config.json``, or of an old ``config.json`` without that file.
 
     Args:
@@ -58,7 +58,9 @@ def read_generation_file(directory: PathLike, fields: Mapping[str, Any]) -> dict
         return read_json(path, dict)
 
 
-def with_defaults(arguments: Mapping[str, Any], settings: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+def with_defaults(
+    arguments: Mapping[str, object], settings: Mapping[str, object], *, where: str
+) -> dict[str, Any]:
     """Return the arguments of ``generate``; those that are ``None`` take the model's settings, then transformers'.
 
     Settings that ``generate`` lacks are named in a warning.

@@ -1,6 +1,6 @@
 """Outputs of a model's heads, and the losses that transformers' classes return with them: the same for all families."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from t5x_like.index_checks import IGNORED
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context
 
@@ -112,7 +113,7 @@ def choices_as_rows(arguments: dict[str, Any], config: Any) -> tuple[dict[str, A
     return arguments | rows, {"num_choices": np.zeros(shape[1])}
 
 
-def one_choice(input_ids: Any, arguments: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+def one_choice(input_ids: Any, arguments: dict[str, object]) -> tuple[np.ndarray, dict[str, object]]:
     """Return rows [B, L] as examples of one choice each, [B, 1, L].
 
     Args:
@@ -164,7 +165,7 @@ def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str,
 
 
 def scores_of(
-    config: Any,
+    config: CommonConfig,
     logits: Any,
     heads: dict[str, Any] | None,
     inputs: dict[str, Any],
@@ -224,6 +225,6 @@ def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     return outputs | {"loss": loss}
 
 
-def _with_loss(logits: Any, inputs: dict[str, Any], loss: Loss) -> dict[str, Any]:
+def _with_loss(logits: object, inputs: Mapping[str, object], loss: Loss) -> dict[str, Any]:
     outputs = {"logits": logits}
     return outputs | {"loss": loss(logits, inputs["labels"])} if "labels" in inputs else outputs

@@ -191,7 +191,7 @@ class OpenModel:
             )
         return {"input_ids": ids}
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: object) -> Any:
         """Return the text of token ids [L], or the list of texts of rows [B, L], up to the end of each.
 
         Raises:

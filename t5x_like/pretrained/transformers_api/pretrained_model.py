@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import jax
 import numpy as np
+from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.inference.beam_search import EarlyStopping
@@ -16,6 +17,7 @@ from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
 from t5x_like.model.named_activations import HIDDEN_STATES, Edits, as_arguments, record
+from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.nested_values import one_or_several
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype
@@ -117,7 +119,7 @@ class Pretrained(OpenModel):
         self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
 
     def __call__(
-        self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any
+        self, input_ids: object = None, *, output_hidden_states: bool = False, **arguments: object
     ) -> Outputs:
         """Compute what a transformers model of this class computes: arrays in, float32 arrays out, by its names.
 
@@ -196,7 +198,7 @@ class Pretrained(OpenModel):
     def embed(
         self,
         input_ids: Any,
-        attention_mask: Any = None,
+        attention_mask: object = None,
         *,
         pooling: Pooling | None = None,
         normalized: bool | None = None,
@@ -378,14 +380,14 @@ class Pretrained(OpenModel):
     def _generation_file(self) -> dict[str, Any]:
         return read_generation_file(self._opened.directory, self.fields)
 
-    def _decoder_start(self, input_ids: Any) -> dict[str, Any]:
+    def _decoder_start(self, input_ids: Any) -> dict[str, object]:
         """Return the shortest input of a decoder that reads an encoder's output, as an argument of a call."""
         if "decoder_input_ids" not in self._call.ARGUMENTS:
             return {}
         return {"decoder_input_ids": np.full((len(input_ids), 1), self.special_ids.decoder_start, np.int32)}
 
     def _run(
-        self, arguments: dict[str, Any], capture: tuple[str, ...]
+        self, arguments: dict[str, object], capture: tuple[str, ...]
     ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
         """Return outputs of a call by transformers' names, and captured activations."""
         refuse_unknown(
@@ -399,7 +401,13 @@ class Pretrained(OpenModel):
             return self._forward(params, inputs, self._edits, graphdef=graphdef, capture=capture)
 
     def _compute(
-        self, params: Any, inputs: dict[str, Any], edits: Edits, *, graphdef: Any, capture: tuple[str, ...]
+        self,
+        params: Parameters,
+        inputs: dict[str, Any],
+        edits: Edits,
+        *,
+        graphdef: nnx.GraphDef,
+        capture: tuple[str, ...],
     ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
         with record(capture, edits) as captured:
             outputs = self._call.compute(parameters.merge(graphdef, params), self.config, inputs)
@@ -407,15 +415,15 @@ class Pretrained(OpenModel):
 
     def _continue(
         self,
-        params: Any,
+        params: Parameters,
         ids: Any,
         mask: Any,
-        key: Any,
+        key: jax.Array,
         edits: Edits,
         *,
-        graphdef: Any,
+        graphdef: nnx.GraphDef,
         settings: tuple[tuple[str, Any], ...],
-    ) -> Any:
+    ) -> object:
         model = parameters.merge(graphdef, params)
         start = self.special_ids.decoder_start
         with record(edits=edits):

@@ -11,6 +11,7 @@ import numpy as np
 from t5x_like.io.files import PathLike, as_path, write_bytes, write_json
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.safetensors_files import write_safetensors
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.encoder_call import count_positions
@@ -76,7 +77,7 @@ def export_stablehlo(
     weights = parameters.flatten(params)
     shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in weights.items()}
 
-    def forward(weights: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def forward(weights: dict[str, object], inputs: Mapping[str, Any]) -> dict[str, Any]:
         return _compute(pretrained, parameters.merge(graphdef, parameters.unflatten(weights)), inputs)
 
     with pretrained.matmul_precision():
@@ -119,14 +120,14 @@ def _input_lengths(pretrained: Pretrained, length: int, decoder_length: int) -> 
     return {_INPUTS[name]: array.shape[1] for name, array in read.items() if name in _INPUTS}
 
 
-def _counts_positions(config: Any) -> bool:
+def _counts_positions(config: ModelConfig) -> bool:
     """Return whether positions count real tokens only, as RoBERTa's do."""
     traits = traits_of(config)
     learned = None if traits.embeddings is None else traits.embeddings.positions
     return learned is not None and learned.offset > 0 and traits.pad_token_id is not None
 
 
-def _compute(pretrained: Pretrained, model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _compute(pretrained: Pretrained, model: object, inputs: Mapping[str, Any]) -> dict[str, Any]:
     config, family = pretrained.config, pretrained.checkpoint.family
     read = {name: inputs[hf_name] for name, hf_name in _INPUTS.items() if hf_name in inputs}
     if family == "encoder" and _counts_positions(config):

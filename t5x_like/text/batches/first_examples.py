@@ -46,7 +46,7 @@ class TaskExample(NamedTuple):
 
 
 def first_task_examples(
-    task: FileTask[Any], split: str, *, num_examples: int, inputs_length: int, targets_length: int
+    task: FileTask[object], split: str, *, num_examples: int, inputs_length: int, targets_length: int
 ) -> list[TaskExample]:
     """Return the first examples of a task, in the order of its files.
 
@@ -115,7 +115,7 @@ def text_of(ids: list[int], eos: int | None, decode: Callable[[list[int]], str],
     )
 
 
-def _shown(task: FileTask[Any], example: Example, row: Any) -> TaskExample:
+def _shown(task: FileTask[object], example: Example, row: object) -> TaskExample:
     tokenizer = task.tokenizer
     eos = tokenizer.special.eos
     streams = {"inputs": _ids(example.inputs), "targets": _ids(example.targets)}

@@ -200,7 +200,9 @@ def first_examples(
     return _built(builders)
 
 
-def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
+def load_in_memory(
+    definition: FileTask[object], split: str, *, max_tokens_in_memory: int
+) -> InMemoryExamples:
     """Tokenize a split.
 
     Args:
@@ -223,7 +225,7 @@ def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memor
 
 
 def load_first_rows(
-    definition: FileTask[Any], split: str, *, num_rows: int | None = None, num_tokens: int = sys.maxsize
+    definition: FileTask[object], split: str, *, num_rows: int | None = None, num_tokens: int = sys.maxsize
 ) -> InMemoryExamples:
     """Tokenize the first rows of a split.
 
@@ -241,7 +243,7 @@ def load_first_rows(
 
 
 def _tokenized(
-    definition: FileTask[Any], split: str, rows: Iterator[Any], *, at_once: int, num_tokens: int
+    definition: FileTask[object], split: str, rows: Iterator[object], *, at_once: int, num_tokens: int
 ) -> dict[str, RaggedArrayBuilder]:
     """Return the features of rows, which are read until they have more than ``num_tokens``."""
     builders = _builders(definition.features(), definition.tokenizer.vocab_size)

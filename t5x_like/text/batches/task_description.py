@@ -33,7 +33,7 @@ class TaskDescription(NamedTuple):
     definition: Definition | None
 
 
-def describe_task(task: FileTask[Any]) -> TaskDescription:
+def describe_task(task: FileTask[object]) -> TaskDescription:
     """Describe a task; its files are read to count their rows.
 
     Raises:

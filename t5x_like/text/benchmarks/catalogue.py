@@ -128,7 +128,7 @@ def benchmark_tasks(
     max_examples: int | None = None,
     left_out: Sequence[str] = (),
     others: Sequence[FileTask[Any] | Mixture] = (),
-) -> tuple[FileTask[Any] | Mixture, ...]:
+) -> tuple[FileTask[object] | Mixture, ...]:
     """Return the tasks of benchmarks and mixtures by name: a recipe's ``TASKS``. A mixture comes with its tasks.
 
     Args:

@@ -55,7 +55,7 @@ SWAG = Benchmark(
 )
 
 
-def _hellaswag_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _hellaswag_row(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     context = record["ctx"] if "ctx" in record else record["context"]
     yield {
         "activity_label": record["activity_label"],

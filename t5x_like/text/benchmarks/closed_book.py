@@ -24,7 +24,7 @@ def word_nq(row: RowValues) -> list[WordedRow]:
     return [{"inputs": f"nq question: {row['question']}", "targets": targets, "answers": answers}]
 
 
-def _nq_record(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _nq_record(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     answers = list(record["answer"])
     if not answers:
         raise ValueError("the question has no answer")

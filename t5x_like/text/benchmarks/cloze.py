@@ -26,7 +26,7 @@ def last_word(row: RowValues) -> list[WordedRow]:
     return [{"inputs": before, "targets": word}]
 
 
-def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
+def first_word(text: str, example: Mapping[str, object] | None = None, is_target: bool = False) -> str:
     """Return the first word of a continuation, without punctuation around it.
 
     Args:

@@ -66,7 +66,7 @@ def _book_row(sentences: list[str], question: str, answer: str, options: list[st
     }
 
 
-def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's rows."""
     yield _book_row(
         list(record["sentences"]), record["question"], record["answer"].strip(), list(record["options"])

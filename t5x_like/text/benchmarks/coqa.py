@@ -79,7 +79,7 @@ def turns_of(
     ]
 
 
-def _hub_turns(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _hub_turns(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's stories, which have one person's answers and no id."""
     answers = list(record["answers"]["input_text"])
     yield from turns_of(str(record.get("id", "")), record["story"], list(record["questions"]), [answers])

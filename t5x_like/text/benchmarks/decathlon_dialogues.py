@@ -40,7 +40,7 @@ def _turns(index: int, dialogue: RawRow) -> Iterator[RawRow]:
 
 def _turn(
     said: Mapping[str, Any], known: Sequence[Sequence[str]]
-) -> tuple[dict[str, Any], Sequence[Sequence[str]]]:
+) -> tuple[dict[str, object], Sequence[Sequence[str]]]:
     """Return a turn's row, and the slots with values that are known after it."""
     beliefs = [
         (belief["act"], [str(part) for part in slot])

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.postprocessing import Postprocess, string_label_to_class_id
@@ -109,7 +108,7 @@ def _same_for_all(answers: Mapping[str, str], row: RowValues) -> Mapping[str, st
     return answers
 
 
-def _with_labels(postprocess: Postprocess | None, labels: tuple[str, ...]) -> Any:
+def _with_labels(postprocess: Postprocess | None, labels: tuple[str, ...]) -> object:
     """Return the class id of a text among ``labels`` where the other task has that of its own labels."""
     if isinstance(postprocess, partial) and postprocess.func is string_label_to_class_id:
         return partial(string_label_to_class_id, label_classes=labels)

@@ -110,7 +110,7 @@ def word_coreference(row: RowValues) -> list[WordedRow]:
 
 
 def read_clusters(
-    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
+    text: str, example: Mapping[str, object] | None = None, is_target: bool = False
 ) -> list[list[tuple[int, int]]]:
     """Return the clusters of a written or generated document: first words and words after the last.
 

@@ -186,7 +186,7 @@ def _mentions(sentence: _Sentence, offset: int) -> list[tuple[int, int, int]]:
 
 def coreference_row(
     name: str, sentences: Sequence[Sequence[str]], speakers: Sequence[str], mentions: Sequence[Sequence[int]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a row of the task.
 
     Args:
@@ -207,7 +207,7 @@ def coreference_row(
     }
 
 
-def hub_names(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def hub_names(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's documents to rows of names, a sentence each."""
     for sentence in [] if str(record["document_id"]).startswith("pt/") else record["sentences"]:
         words, tags = list(sentence["words"]), list(sentence["named_entities"])
@@ -218,7 +218,7 @@ def hub_names(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"tokens": words, "ner": tags}
 
 
-def hub_coreference(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def hub_coreference(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's documents to rows of coreference, a part each. Its ends are last words."""
     parts: dict[int, list[Mapping[str, Any]]] = {}
     for sentence in record["sentences"]:

@@ -113,7 +113,7 @@ def _read_trees(file: str, split: str) -> Iterator[RawRow | BadRow]:
     return convert(lines, lambda line: RawRow(_tree(line.text.strip()), line.location))
 
 
-def _tree(text: str) -> dict[str, Any]:
+def _tree(text: str) -> dict[str, object]:
     words: list[str] = []
     depth = position = 0
     while position < len(text) and (depth or not position):
@@ -133,7 +133,7 @@ def _tree(text: str) -> dict[str, Any]:
     return {"sentence": " ".join(plain), "label": int(text[1])}
 
 
-def _hub_sentence(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _hub_sentence(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's rows, whose label is a share of 1, to one of five classes.
 
     Classes are cut at 0.2, 0.4, 0.6 and 0.8, which belong to the lower class, as the treebank's README says.

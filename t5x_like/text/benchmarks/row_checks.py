@@ -3,7 +3,6 @@
 import difflib
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from t5x_like.text.benchmarks.source import Columns, Kind
 from t5x_like.text.templates import RowValues
@@ -48,13 +47,13 @@ def find_fault(row: RowValues, columns: Columns) -> str | None:
     return None
 
 
-def _has_type(value: Any, kind: Kind) -> bool:
+def _has_type(value: object, kind: Kind) -> bool:
     if kind in _LISTS:
         return isinstance(value, list | tuple) and all(_has_type(each, _LISTS[kind]) for each in value)
     return type(value) in _TYPES[kind] and (type(value) is not float or math.isfinite(value))
 
 
-def _has_surrogate(value: Any) -> bool:
+def _has_surrogate(value: object) -> bool:
     """Return True if a text has lone surrogates, which JSON can write but no vocabulary can encode."""
     if isinstance(value, list | tuple):
         return any(map(_has_surrogate, value))
@@ -63,7 +62,7 @@ def _has_surrogate(value: Any) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 

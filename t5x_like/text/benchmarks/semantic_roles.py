@@ -196,7 +196,9 @@ def _arguments(tags: Sequence[str]) -> list[LabeledSpan]:
     return [span for span in spans if span.label != "V"]
 
 
-def read_arguments(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> list[str]:
+def read_arguments(
+    text: str, example: Mapping[str, object] | None = None, is_target: bool = False
+) -> list[str]:
     """Return the tags of a written or generated sentence, one for each of the example's words.
 
     Of arguments that overlap, the first that ends counts. Unknown roles are left out.

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import logging
-from typing import Any
 
 from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.task import T5_VOCABULARY
@@ -15,7 +14,7 @@ _log = logging.getLogger(__name__)
 SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
 
 
-def with_vocabulary_in_reach(task: FileTask[Any]) -> FileTask[Any]:
+def with_vocabulary_in_reach(task: FileTask[object]) -> FileTask[object]:
     """Return a task with its own vocabulary, or with the shipped one if its own is T5's and can't be reached.
 
     So tasks can be inspected without a network. A warning says so, because pretrained weights are useless with another

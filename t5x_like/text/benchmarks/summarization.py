@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
@@ -214,7 +213,7 @@ def tldr(text: str, summary: str) -> Wording:
 
 
 def first_sentences(
-    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False, *, count: int
+    text: str, example: Mapping[str, object] | None = None, is_target: bool = False, *, count: int
 ) -> str:
     """Return the first sentences of a continuation, one per line, as highlights are; a target as it is.
 

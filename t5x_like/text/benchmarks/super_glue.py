@@ -4,7 +4,6 @@ Defines WiC and WSC; the other tasks are in ``super_glue_inference`` and ``super
 """
 
 from functools import partial
-from typing import Any
 
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import dpr, super_glue_json
@@ -65,7 +64,7 @@ _WSC = super_glue_source(
 )
 
 
-def _wsc_row(span: str, index: int, label: int) -> dict[str, Any]:
+def _wsc_row(span: str, index: int, label: int) -> dict[str, object]:
     row = {"text": "Ann told Bo that he won .", "span2_text": "he", "span2_index": 4, "idx": 0}
     return {**row, "span1_text": span, "span1_index": index, "label": label}
 

@@ -33,7 +33,7 @@ class JsonLines:
 
         return parse_records(read_raw_rows(file, "jsonl"), rows)
 
-    def _finish(self, row: dict[str, Any], location: str, seen: dict[str, str], *, is_test: bool) -> None:
+    def _finish(self, row: dict[str, object], location: str, seen: dict[str, str], *, is_test: bool) -> None:
         """Convert the label to its class id, and check that the index is new.
 
         Raises:
@@ -113,7 +113,7 @@ def record(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def wsc_fixed(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def wsc_fixed(line: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """Yield a row whose spans occur in its text, as in TFDS's ``wsc.fixed``.
 
     Raises:

@@ -147,7 +147,7 @@ class BenchmarkTask(PairsTask):
             )
         return super().head_format()
 
-    def line_columns(self, line: str) -> Mapping[str, Any]:
+    def line_columns(self, line: str) -> Mapping[str, object]:
         """Parse a JSON object with the row's columns; see ``PairsTask``."""
         try:
             return json_object(line)
@@ -183,7 +183,7 @@ class BenchmarkTask(PairsTask):
         """Columns of the texts; see ``PairsTask``."""
         return tuple(self._text_columns)
 
-    def word_row(self, values: Mapping[str, Any]) -> str:
+    def word_row(self, values: Mapping[str, object]) -> str:
         """Word a row with the benchmark's columns; see ``PairsTask``."""
         columns = self.benchmark.source.columns
         for name in self._text_columns:
@@ -194,7 +194,7 @@ class BenchmarkTask(PairsTask):
             raise ValueError(fault)
         return self._inputs_of(row)
 
-    def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def row_columns(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """Return a row without its label; see ``PairsTask``."""
         columns, labels = self.benchmark.source.columns, self.head_format().label_columns
         row = {name: _nothing(kind) for name, kind in columns.items()}
@@ -203,7 +203,7 @@ class BenchmarkTask(PairsTask):
             raise ValueError(fault)
         return row
 
-    def _inputs_of(self, row: Mapping[str, Any]) -> str:
+    def _inputs_of(self, row: Mapping[str, object]) -> str:
         # Some wordings leave out unlabeled rows, and questions are unlabeled.
         row = dict(row)
         return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
@@ -230,7 +230,7 @@ class BenchmarkTask(PairsTask):
         return partial(BenchmarkTask, benchmark=self.benchmark, **given), ()
 
 
-def _nothing(kind: Any) -> Any:
+def _nothing(kind: Any) -> object:
     if isinstance(kind, Mapping):
         return {name: _nothing(inner) for name, inner in kind.items()}
     return {"int": -1, "float": -1.0, "text": ""}.get(kind, [])

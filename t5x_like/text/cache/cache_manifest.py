@@ -49,7 +49,7 @@ class CacheContents:
     remaining_steps: tuple[str, ...] = ()
     sharding: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return JSON for everything except ``ids.starts_word``, which has a file of its own."""
         starts_word = self.ids.starts_word
         ids = {
@@ -261,7 +261,7 @@ def _fingerprint_differences(stored: Mapping[str, Any], requested: Mapping[str, 
 
 
 def refuse_other(
-    directory: str, stored: Mapping[str, Any], requested: Mapping[str, Any], *, what_to_do: str
+    directory: str, stored: Mapping[str, object], requested: Mapping[str, object], *, what_to_do: str
 ) -> None:
     """Compare fingerprints.
 

@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1024
 _CHARACTERS_AT_ONCE = 1_000_000
 
 
-def cache_contents(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> CacheContents:
+def cache_contents(definition: FileTask[object], split: str, fingerprint: dict[str, str]) -> CacheContents:
     """Return the contents of a split's cache.
 
     Args:
@@ -43,7 +43,7 @@ def cache_contents(definition: FileTask[Any], split: str, fingerprint: dict[str,
     )
 
 
-def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
+def features_of(definition: FileTask[object]) -> tuple[Feature, ...]:
     """Return the stored arrays of each example."""
     vocab_size = definition.tokenizer.vocab_size
     return sort_features([each.stored(vocab_size) for each in definition.features()])
@@ -139,7 +139,7 @@ class FileUnit:
             return writer.finish(num_skipped=policy.num_skipped)
 
 
-def file_units(definition: FileTask[Any], split: str) -> list[FileUnit]:
+def file_units(definition: FileTask[object], split: str) -> list[FileUnit]:
     """Return one unit of work for each file of a split.
 
     Args:

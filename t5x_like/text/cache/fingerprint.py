@@ -5,7 +5,6 @@ The objective isn't included, because it is applied to cached tokens.
 
 import functools
 import os
-from typing import Any
 
 import google_crc32c
 
@@ -18,7 +17,7 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 _CHUNK_BYTES = 8 * 2**20
 
 
-def task_fingerprint(task: FileTask[Any], split: str, *, with_files: bool = True) -> dict[str, str]:
+def task_fingerprint(task: FileTask[object], split: str, *, with_files: bool = True) -> dict[str, str]:
     """Return the lines of a task's split.
 
     A cache is compared only by the lines that are given.
@@ -38,7 +37,7 @@ def task_fingerprint(task: FileTask[Any], split: str, *, with_files: bool = True
     return lines | (_of_files(task, split) if with_files else {})
 
 
-def _of_files(task: FileTask[Any], split: str) -> dict[str, str]:
+def _of_files(task: FileTask[object], split: str) -> dict[str, str]:
     found = find_files(task.files[split])
     stats = [as_path(file).stat() for file in found]
     lines = {"files": str(len(found))}

@@ -43,7 +43,7 @@ def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -
     return EncodedRecords(records, lengths)
 
 
-def _as_stored(values: Any, feature: Feature) -> np.ndarray:
+def _as_stored(values: object, feature: Feature) -> np.ndarray:
     dtype = np.dtype(feature.dtype)
     array = np.asarray(values)
     if not array.size:

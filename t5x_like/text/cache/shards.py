@@ -113,7 +113,7 @@ class ShardWriter:
     def __enter__(self) -> "ShardWriter":
         return self
 
-    def __exit__(self, error: Any, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
         if error is not None:
             self.discard()
 

@@ -55,7 +55,7 @@ SHARD_BYTES = 512 * 2**20  # most work that a kill can cost; a corpus of T5's si
 
 
 def cache_split(
-    task: FileTask[Any],
+    task: FileTask[object],
     split: str,
     output: str,
     *,
@@ -132,7 +132,7 @@ def _directory(output: str, contents: CacheContents) -> Iterator[str]:
         yield directory
 
 
-def _sharding(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Sharding:
+def _sharding(task: FileTask[object], split: str, num_shards: int | None, shard_bytes: int) -> Sharding:
     if num_shards is None:
         return ShardingBySize(num_bytes=shard_bytes)
     num_examples = _count_rows(task, split)

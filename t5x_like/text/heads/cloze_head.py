@@ -13,6 +13,7 @@ from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.framing import require_ids
 from t5x_like.text.objectives.objective import Example, ExampleSpec, LabelLoss
 from t5x_like.text.templates import RowValues
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds, ids_of
 
 BLANK = "[MASK]"
@@ -35,7 +36,7 @@ class Cloze(HeadFormat):
     has_choices: ClassVar[bool] = True
     label_loss: ClassVar[LabelLoss | None] = "multiple_choice"
 
-    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+    def input_format(self, tokenizer: Tokenizer, limit: int, framing: InputFraming | None) -> InputFormat:
         """Return cls before the text, the mask in the blank, and the id that starts the blank's tokens.
 
         Raises:
@@ -45,7 +46,9 @@ class Cloze(HeadFormat):
         start = ids.bos if self.special.start is None else self.special.start
         return _special_ids(limit, cls=ids.cls, mask=mask, start=start)
 
-    def _ids_and_mask(self, tokenizer: Any, framing: InputFraming | None) -> tuple[VocabularyIds, int | None]:
+    def _ids_and_mask(
+        self, tokenizer: Tokenizer, framing: InputFraming | None
+    ) -> tuple[VocabularyIds, int | None]:
         if framing is not None:
             raise ValueError("a cloze has the form of its pretraining; leave out the task's InputFraming")
         ids = ids_of(tokenizer)
@@ -145,7 +148,7 @@ class MaskedCloze(Cloze):
     3.1, https://arxiv.org/abs/1905.06290).
     """
 
-    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+    def input_format(self, tokenizer: Tokenizer, limit: int, framing: InputFraming | None) -> InputFormat:
         """Return cls before the text, the mask in the blank, and sep after the text.
 
         Raises:

@@ -15,6 +15,7 @@ from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics, users_metric
 from t5x_like.text.objectives.objective import LABEL_FIELDS, Example, ExampleSpec, LabelLoss
 from t5x_like.text.templates import RowValues
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Names as in Hugging Face's classes.
 HeadKind = Literal[
@@ -259,7 +260,7 @@ class HeadFormat(ABC):
                 ],
             )
 
-    def input_format(self, tokenizer: Any, limit: int, framing: InputFraming | None) -> InputFormat:
+    def input_format(self, tokenizer: Tokenizer, limit: int, framing: InputFraming | None) -> InputFormat:
         """Return special ids and maximum length of input rows.
 
         Args:
@@ -406,7 +407,7 @@ class HeadFormat(ABC):
         """
         return labels[answer] if labels and isinstance(answer, int) else answer
 
-    def written_target(self, row: LabeledRow, labels: Sequence[str]) -> Any:
+    def written_target(self, row: LabeledRow, labels: Sequence[str]) -> object:
         """Return the true label as text.
 
         Args:

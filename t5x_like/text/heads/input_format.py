@@ -3,11 +3,12 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import astuple
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from t5x_like.config_class import config_class
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 # RoBERTa and similar models separate texts by two </s>, and have no token types (Liu et al. 2019,
@@ -120,7 +121,7 @@ class InputFormat(NamedTuple):
         return types * self.has_types
 
 
-def input_format_of(tokenizer: Any, limit: int, framing: InputFraming | None = None) -> InputFormat:
+def input_format_of(tokenizer: Tokenizer, limit: int, framing: InputFraming | None = None) -> InputFormat:
     """Return the format of a framing, or that which the vocabulary's special ids imply.
 
     Vocabularies of decoders and encoder-decoders, which have neither cls nor sep, end each text with their end of
@@ -140,7 +141,7 @@ def input_format_of(tokenizer: Any, limit: int, framing: InputFraming | None = N
     return input_format
 
 
-def _framed(tokenizer: Any, limit: int, framing: InputFraming) -> InputFormat:
+def _framed(tokenizer: Tokenizer, limit: int, framing: InputFraming) -> InputFormat:
     pieces = astuple(framing)[:3]
     known = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
     ids = {piece: known.index(piece) for piece in pieces if piece in known}
@@ -156,7 +157,7 @@ def _framed(tokenizer: Any, limit: int, framing: InputFraming) -> InputFormat:
     return InputFormat(limit, start, delimiter, extract, class_last=True, both_orders=framing.both_orders)
 
 
-def _by_vocabulary(tokenizer: Any, limit: int) -> InputFormat:
+def _by_vocabulary(tokenizer: Tokenizer, limit: int) -> InputFormat:
     ids = ids_of(tokenizer)
     if ids.cls is None or ids.sep is None:
         if ids.eos is None:
@@ -194,7 +195,7 @@ def fit(sizes: Sequence[int], max_tokens: int) -> list[int]:
     return [max_tokens - max_tokens // 2, max_tokens // 2]
 
 
-def num_input_ids(tokenizer: Any, input_format: InputFormat) -> int:
+def num_input_ids(tokenizer: Tokenizer, input_format: InputFormat) -> int:
     """Return the number of embeddings that inputs of heads need: of the sentinels only those of the format.
 
     Args:

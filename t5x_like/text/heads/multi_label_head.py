@@ -68,7 +68,7 @@ class MultiLabelClassification(SequenceClassification):
         texts = tuple(filled(text, values) for text in self.texts)
         return LabeledRow(texts=(texts,), classes=self._classes_of(values.get(self.label)))
 
-    def _classes_of(self, cell: Any) -> tuple[int, ...] | None:
+    def _classes_of(self, cell: object) -> tuple[int, ...] | None:
         """Return the sorted numbers of a cell's classes; None for an unlabeled row."""
         if cell is None:
             return None
@@ -145,7 +145,7 @@ class MultiLabelClassification(SequenceClassification):
         return self.target(row)
 
 
-def labels_of(cell: Any, separator: str | None) -> list[Any]:
+def labels_of(cell: object, separator: str | None) -> list[object]:
     """Return the labels of a cell: the items of a list, or the parts of a text; an empty text has none.
 
     Args:

@@ -210,7 +210,7 @@ def _words(value: Any, column: str) -> tuple[str, ...]:
     return tuple(map(as_text, words))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{json.dumps(value, ensure_ascii=False, default=str):.60}"
 
 

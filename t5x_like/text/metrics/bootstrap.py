@@ -112,7 +112,7 @@ def _resampler(
 def _score(
     metric: Metric,
     targets: Sequence[Any],
-    predictions: Sequence[Any],
+    predictions: Sequence[object],
     units: list[list[int]],
     draw: Iterable[int],
 ) -> Scores:
@@ -191,7 +191,7 @@ def _draws(num_units: int, resamples: int, seed: int) -> np.ndarray:
     return ((raw >> np.uint64(32)) * np.uint64(num_units) >> np.uint64(32)).reshape(resamples, num_units)
 
 
-def _seed(targets: Sequence[Any], predictions: Sequence[Any]) -> int:
+def _seed(targets: Sequence[object], predictions: Sequence[object]) -> int:
     digest = hashlib.sha256()
     for pair in zip(targets, predictions, strict=False):
         digest.update(repr(pair).encode())

@@ -25,7 +25,7 @@ def is_over_groups(metric: Metric) -> bool:
     return metric in _OVER_GROUPS
 
 
-def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
+def accuracy(targets: Sequence[object], predictions: Sequence[object]) -> Scores:
     """Compute the share of predictions that equal their target, of any type; arrays as a whole.
 
     Args:
@@ -52,7 +52,7 @@ def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) ->
     return {"f1": 100.0 * f1_of(truth == 1, guess == 1)}
 
 
-def f1_of(truth: Any, guess: Any, **settings: Any) -> float:
+def f1_of(truth: object, guess: object, **settings: object) -> float:
     """Compute F1 with scikit-learn, 0 to 1.
 
     Args:
@@ -202,7 +202,7 @@ def _name_of(metric_fn: Metric) -> str:
 
 def _by_group(
     targets: Sequence[Mapping], predictions: Sequence[Mapping], group_key: str, value_key: str
-) -> dict[Any, tuple[list[Any], list[Any]]]:
+) -> dict[object, tuple[list[object], list[object]]]:
     """Collect targets and predictions of each group, groups in the order of their first rows."""
     require_as_many(targets, predictions)
     groups: dict[Any, tuple[list[Any], list[Any]]] = {}
@@ -213,11 +213,11 @@ def _by_group(
     return groups
 
 
-def _hashable(group: Any) -> Any:
+def _hashable(group: object) -> object:
     return tuple(_hashable(part) for part in group) if isinstance(group, (list, tuple, np.ndarray)) else group
 
 
-def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
+def require_as_many(targets: Sequence[object], predictions: Sequence[object]) -> None:
     """Check that there is one prediction for each target.
 
     Args:
@@ -233,7 +233,7 @@ def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
         )
 
 
-def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
+def require_pairs(targets: Sequence[object], predictions: Sequence[object]) -> None:
     """Check that there is one prediction for each target, and at least one.
 
     Args:

@@ -72,7 +72,7 @@ def scores_from_coreference(counts: np.ndarray) -> Scores:
     return {**scores, "conll_f1": sum(scores[f"{name}_f1"] for name in _METRICS) / len(_METRICS)}
 
 
-def _hashed(cluster: Sequence[Any]) -> frozenset[Hashable]:
+def _hashed(cluster: Sequence[object]) -> frozenset[Hashable]:
     return frozenset(tuple(mention) if isinstance(mention, list) else mention for mention in cluster)
 
 

@@ -70,7 +70,7 @@ def rouge(
     targets: Sequence[str | Sequence[str]],
     predictions: Sequence[str],
     score_keys: Sequence[str] = _ROUGE,
-    **settings: Any,
+    **settings: object,
 ) -> Scores:
     """Compute ROUGE as T5 reports it: the median of 1,000 means over rows drawn with replacement.
 

@@ -17,8 +17,8 @@ def sklearn_metrics_wrapper(
     metric_str: str,
     metric_dict_str: str | None = None,
     metric_post_process_fn: Callable[[Any], Any] | None = None,
-    **metric_fn_kwargs: Any,
-) -> Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]:
+    **metric_fn_kwargs: object,
+) -> Callable[[Sequence[object], Sequence[object]], dict[str, object]]:
     """Make a metric from a function of ``sklearn.metrics``.
 
     >>> sklearn_metrics_wrapper("f1_score", "f1", lambda score: 100 * score)([1, 0], [1, 1])["f1"].round(1)
@@ -39,7 +39,7 @@ def sklearn_metrics_wrapper(
     if function is None:
         raise ValueError(f"sklearn.metrics does not have: {metric_str}")
 
-    def of_scikit_learn(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Any]:
+    def of_scikit_learn(targets: Sequence[object], predictions: Sequence[object]) -> dict[str, object]:
         score = function(targets, predictions, **metric_fn_kwargs)
         return {
             metric_dict_str or metric_str: metric_post_process_fn(score) if metric_post_process_fn else score

@@ -107,7 +107,7 @@ def seqio_codec(task: str) -> SeqioCodec:
     return SeqioCodec(registration.get_task(task).output_features["targets"].vocabulary)
 
 
-def _pipeline(task: seqio.Task, split: str, lengths: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _pipeline(task: seqio.Task, split: str, lengths: Mapping[str, int]) -> Iterator[dict[str, object]]:
     limits = {key: length for key, length in lengths.items() if key in task.output_features}
     return token_examples(task, task.get_dataset(limits, split, shuffle=False, seed=0))
 

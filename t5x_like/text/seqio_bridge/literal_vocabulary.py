@@ -1,7 +1,6 @@
 """seqio vocabulary over any tokenizer; special tokens written in a text are read literally."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import seqio
@@ -71,7 +70,7 @@ class LiteralVocabulary(seqio.Vocabulary):
     def _decode(self, ids: Iterable[int]) -> str:
         return self.core.decode(ids)
 
-    def _encode_tf(self, s: tf.Tensor) -> Any:
+    def _encode_tf(self, s: tf.Tensor) -> object:
         operation = _operation(self.core)
         return _in_python(self.core, s) if operation is None else operation(s)
 
@@ -91,7 +90,7 @@ class LiteralVocabulary(seqio.Vocabulary):
     def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
         return self.decode_tf(ids)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, LiteralVocabulary) and self.core == other.core
 
     def __hash__(self) -> int:
@@ -114,7 +113,7 @@ def encode_all(vocabulary: seqio.Vocabulary, texts: Sequence[str]) -> list[list[
     return [list(vocabulary.encode(text)) for text in texts]
 
 
-def _operation(core: Tokenizer) -> Callable[[tf.Tensor], Any] | None:
+def _operation(core: Tokenizer) -> Callable[[tf.Tensor], object] | None:
     """Return the TensorFlow operation that encodes as ``core`` does, if there is one."""
     if isinstance(core, SentencePieceTokenizer) and not core.normalizes:
         return tensorflow_text.SentencepieceTokenizer(model=core.literal_model).tokenize
@@ -123,7 +122,7 @@ def _operation(core: Tokenizer) -> Callable[[tf.Tensor], Any] | None:
     return None
 
 
-def _in_python(core: Tokenizer, text: tf.Tensor) -> Any:
+def _in_python(core: Tokenizer, text: tf.Tensor) -> object:
     """Encode one text to int32 [N], or a vector of texts to ragged [B, (N)]."""
 
     def encode(texts: np.ndarray | bytes) -> tuple[np.ndarray, np.ndarray]:

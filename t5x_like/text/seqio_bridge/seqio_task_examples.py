@@ -49,13 +49,13 @@ def first_seqio_examples(
     ]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _shown(task: seqio.Task, example: dict[str, Any], raw: dict[str, Any] | None) -> TaskExample:
+def _shown(task: seqio.Task, example: dict[str, Any], raw: dict[str, object] | None) -> TaskExample:
     ids = {key: [int(number) for number in example.get(key, ())] for key in ("inputs", "targets")}
     vocabularies = {key: feature.vocabulary for key, feature in task.output_features.items()}
     texts, pieces = {}, {}

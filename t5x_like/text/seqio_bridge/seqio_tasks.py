@@ -89,7 +89,7 @@ class T5Vocabulary(seqio.SentencePieceVocabulary):
     with another vocabulary. Training from a recipe refuses instead.
     """
 
-    def _model_context(self) -> Any:
+    def _model_context(self) -> object:
         if self._model is None:
             path = str(self._sentencepiece_model_file)
             try:

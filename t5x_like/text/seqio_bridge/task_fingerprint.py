@@ -77,7 +77,7 @@ def _source(source: seqio.DataSource, split: str) -> str:
     return f"{name} {_describe(vars(source))}"
 
 
-def _describe(value: Any, depth: int = 0) -> str:
+def _describe(value: object, depth: int = 0) -> str:
     """Describe a value by text that is the same in every process."""
     if value is None or isinstance(value, bool | int | float | str):
         return _short(repr(value))

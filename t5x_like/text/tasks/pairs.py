@@ -76,7 +76,7 @@ class PairsTask(FileTask[TextPair]):
         """Return the line of ``streams`` in the fingerprint; none without streams."""
         return {"streams": repr(dict(sorted(self.streams.items())))} if self.streams else {}
 
-    def _declared(self, values: Mapping[str, Any]) -> dict[str, float]:
+    def _declared(self, values: Mapping[str, object]) -> dict[str, float]:
         """Return a row's numbers for ``streams``.
 
         Raises:
@@ -156,7 +156,7 @@ class PairsTask(FileTask[TextPair]):
         """Yield the rows of one file as ``head_format`` reads them, good and bad."""
 
     @abstractmethod
-    def line_columns(self, line: str) -> Mapping[str, Any]:
+    def line_columns(self, line: str) -> Mapping[str, object]:
         """Return a user's line as columns for ``head_format``.
 
         Raises:
@@ -169,7 +169,7 @@ class PairsTask(FileTask[TextPair]):
         """Columns that the input is made of, in order; empty if rows can't have them under other names."""
 
     @abstractmethod
-    def word_row(self, values: Mapping[str, Any]) -> str:
+    def word_row(self, values: Mapping[str, object]) -> str:
         """Return a row, with or without a label, as input for a model that writes.
 
         Raises:
@@ -177,7 +177,7 @@ class PairsTask(FileTask[TextPair]):
         """
 
     @abstractmethod
-    def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def row_columns(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """Return a row without its label as columns for ``head_format``.
 
         Raises:
@@ -233,14 +233,14 @@ class PairsTask(FileTask[TextPair]):
         return dict(row.row)
 
 
-def _values_at(values: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
+def _values_at(values: Mapping[str, Any], columns: Sequence[str]) -> tuple[object, ...]:
     """Return the values of columns; ``idx/question`` is the field "question" of the column "idx"."""
     return tuple(
         functools.reduce(lambda value, part: value[part], name.split("/"), values) for name in columns
     )
 
 
-def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str, Any]:
+def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str, object]:
     """Parse a user's line, a JSON object with the columns of a task's input.
 
     Args:

@@ -223,7 +223,7 @@ def _parsed(line: Line) -> RawRow:
         raise ValueError(describe_invalid_json(error) + hint) from None
 
 
-def cells_of(value: Mapping[str, Any], location: str) -> Row:
+def cells_of(value: Mapping[str, object], location: str) -> Row:
     """Convert numbers and other single values of JSON and parquet to text; null, lists and objects stay.
 
     NaN becomes null: pandas writes a missing value so.
@@ -250,7 +250,7 @@ def cells_of(value: Mapping[str, Any], location: str) -> Row:
     return Row(cells, location)
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     if value is None or isinstance(value, str | list | dict):
         return value
     if isinstance(value, bool | int | float):

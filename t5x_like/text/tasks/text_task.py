@@ -170,14 +170,14 @@ class TextTask(PairsTask):
             return self.head.input_columns
         return tuple(dict.fromkeys(Template(self.input_template).fields))
 
-    def word_row(self, values: Mapping[str, Any]) -> str:
+    def word_row(self, values: Mapping[str, object]) -> str:
         template = Template(self.input_template)
         if missing := template.missing(values):
             raise ValueError(missing)
         cells = _cells(values)
         return template.fill({column: text_of(cells, column) for column in template.fields})
 
-    def row_columns(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def row_columns(self, values: Mapping[str, object]) -> Mapping[str, object]:
         if self.head is None:
             return {"inputs": self.word_row(values)}
         labels = self.head.label_columns
@@ -222,7 +222,7 @@ class TextTask(PairsTask):
 
         return convert(self._rows(file), raw)
 
-    def line_columns(self, line: str) -> dict[str, Any]:
+    def line_columns(self, line: str) -> dict[str, object]:
         """Implement ``PairsTask``; a single column may be a line that is no JSON object."""
         if self.head is not None:
             columns = Template(self.input_template).fields
@@ -321,7 +321,7 @@ class TextTask(PairsTask):
 
 def _postprocess(
     function: Postprocess, text: str, *, example: Example | None = None, is_target: bool = False
-) -> Any:
+) -> object:
     """Return the value of a text, and of a target with several references a list of their values."""
     references = (example or {}).get("references", ()) if is_target else ()
     if len(references):
@@ -329,7 +329,7 @@ def _postprocess(
     return function(text, example=example, is_target=is_target)
 
 
-def _cells(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _cells(values: Mapping[str, object]) -> Mapping[str, object]:
     """Return cells as a file of them is read for training.
 
     Raises:

@@ -57,7 +57,7 @@ def ordinary_contents(
     ]
 
 
-def _special_contents(configuration: Mapping[str, Any]) -> Iterator[str]:
+def _special_contents(configuration: Mapping[str, object]) -> Iterator[str]:
     for name, value in configuration.items():
         values = value if isinstance(value, list) else [value]
         if name.endswith(("_token", "_special_tokens")):

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any
 
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.training_corpus import Corpus
@@ -49,7 +48,7 @@ class Measures:
         """Fraction of tokens that are unknown and can't be decoded."""
         return self.num_unknown / self.num_tokens if self.num_tokens else 0.0
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """Return counts and rates as JSON values."""
         rates = {name: getattr(self, name) for name in ("fertility", "bytes_per_token", "unknown_rate")}
         return asdict(self) | rates

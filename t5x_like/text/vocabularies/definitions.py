@@ -201,7 +201,7 @@ def is_lower_case(pieces: Sequence[str]) -> bool:
     return all(piece == piece.lower() or piece[:1] in "[<" for piece in pieces)
 
 
-def byte_pair_model(numbers: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def byte_pair_model(numbers: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[str, object]:
     """Return the ``model`` of byte pairs, without options.
 
     Args:
@@ -222,5 +222,5 @@ def byte_pair_model(numbers: Mapping[str, int], merges: Sequence[tuple[str, str]
     }
 
 
-def _content(token: Any) -> Any:
+def _content(token: object) -> object:
     return token.get("content") if isinstance(token, Mapping) else token

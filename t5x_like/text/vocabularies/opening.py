@@ -117,7 +117,7 @@ def vocabulary_contents(path_or_name: str | os.PathLike[str]) -> dict[str, bytes
     return contents
 
 
-def contents_of(vocabulary: Any) -> dict[str, bytes]:
+def contents_of(vocabulary: object) -> dict[str, bytes]:
     """Return the files of a tokenizer or of seqio's own vocabulary; see ``vocabulary_contents``.
 
     Of seqio's own vocabularies only SentencePiece models can be opened again.

@@ -31,7 +31,7 @@ def is_markup(piece: str) -> bool:
 
 
 def find_special(
-    find: Finder, *, configuration: Mapping[str, Any] | None = None, **known: int | None
+    find: Finder, *, configuration: Mapping[str, object] | None = None, **known: int | None
 ) -> SpecialTokenIds:
     """Return the special ids of a vocabulary.
 

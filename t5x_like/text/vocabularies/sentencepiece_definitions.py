@@ -87,7 +87,7 @@ def sentencepiece_unigram(
     return _definition(model, normalizer, _decoder(has_bytes=has_bytes, prefix_space=prefix_space))
 
 
-def _definition(model: Mapping[str, Any], normalizer: Any, decoder: Any) -> Definition:
+def _definition(model: Mapping[str, object], normalizer: object, decoder: object) -> Definition:
     return {
         "version": "1.0",
         "added_tokens": [],
@@ -98,7 +98,7 @@ def _definition(model: Mapping[str, Any], normalizer: Any, decoder: Any) -> Defi
     }
 
 
-def _normalizer(charsmap: bytes, *, squeeze: bool, prefix_space: bool) -> dict[str, Any]:
+def _normalizer(charsmap: bytes, *, squeeze: bool, prefix_space: bool) -> dict[str, object]:
     compiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
     squeezed = [_replace({"Regex": "^ +| +$"}, ""), _replace({"Regex": " {2,}"}, " ")]
     prefix = [{"type": "Prepend", "prepend": SPACE}] if prefix_space else []
@@ -106,7 +106,7 @@ def _normalizer(charsmap: bytes, *, squeeze: bool, prefix_space: bool) -> dict[s
     return {"type": "Sequence", "normalizers": [*steps, _replace(" ", SPACE)]}
 
 
-def _decoder(*, has_bytes: bool, prefix_space: bool) -> dict[str, Any]:
+def _decoder(*, has_bytes: bool, prefix_space: bool) -> dict[str, object]:
     bytes_back = [{"type": "ByteFallback"}] if has_bytes else []
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix_space else []
     return {"type": "Sequence", "decoders": [_replace(SPACE, " "), *bytes_back, {"type": "Fuse"}, *strip]}

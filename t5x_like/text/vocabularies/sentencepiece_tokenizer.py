@@ -178,7 +178,7 @@ def _processor(model: bytes) -> "SentencePieceProcessor":
     return processor
 
 
-def _normalization(configuration: Mapping[str, Any]) -> dict[str, bool]:
+def _normalization(configuration: Mapping[str, object]) -> dict[str, bool]:
     name = str(configuration.get("tokenizer_class", "")).removesuffix("Fast")
     family = next((family for family in _NORMALIZED if name == f"{family}Tokenizer"), None)
     if family is None:

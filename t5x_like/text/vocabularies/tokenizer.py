@@ -164,7 +164,7 @@ class Tokenizer(abc.ABC):
             start = end + (found and self._space_is_dropped)
         yield text[start:]
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint
 
     def __hash__(self) -> int:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -181,7 +181,7 @@ def learn_words(
     return len(pieces)
 
 
-def _train(definition: dict[str, Any], corpus: Corpus, trainer: Any) -> dict[str, Any]:
+def _train(definition: Mapping[str, object], corpus: Corpus, trainer: Any) -> dict[str, Any]:
     from tokenizers import Tokenizer as Engine
 
     engine: tokenizers.Tokenizer = Engine.from_str(json.dumps(definition))
@@ -196,7 +196,9 @@ def _train(definition: dict[str, Any], corpus: Corpus, trainer: Any) -> dict[str
     return trained
 
 
-def _alphabet(definition: dict[str, Any], corpus: Corpus, marked_part: Callable[[str], str]) -> Alphabet:
+def _alphabet(
+    definition: Mapping[str, object], corpus: Corpus, marked_part: Callable[[str], str]
+) -> Alphabet:
     from tokenizers import Tokenizer as Engine
 
     engine: tokenizers.Tokenizer = Engine.from_str(json.dumps(definition))
@@ -225,7 +227,7 @@ def _require(pieces: Sequence[str] | dict[str, int], size: int, corpus: Corpus) 
     )
 
 
-def _refuse_another(path: Any, configuration: dict[str, Any]) -> None:
+def _refuse_another(path: Any, configuration: dict[str, object]) -> None:
     if path.exists() and read_json(path, dict) != configuration:
         raise ValueError(f"{path} belongs to another vocabulary; write to a directory of its own")
 

@@ -30,7 +30,7 @@ class VocabularyIds(SpecialTokenIds):
     starts_word: np.ndarray | None = None
 
 
-def ids_of(tokenizer: Any) -> VocabularyIds:
+def ids_of(tokenizer: object) -> VocabularyIds:
     """Return the ids of a tokenizer (``open_tokenizer``), a vocabulary (``load_vocabulary``), or a seqio vocabulary.
 
     T5's vocabularies have no mask, cls, sep and bos. Each absent one is replaced by one of the last sentinels, whose

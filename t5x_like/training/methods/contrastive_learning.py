@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Measure, predict
 from t5x_like.model.multiple_choice import flatten_choices, num_choices
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.method import LossContext, TrainingMethod
@@ -49,7 +50,7 @@ class Contrastive(TrainingMethod):
         """Return the stream of weights, if there is one."""
         return () if self.weight is None else (self.weight,)
 
-    def check(self, model: Any, loader: Any, train: LoaderConfig) -> None:
+    def check(self, model: ModelConfig, loader: Any, train: LoaderConfig) -> None:
         """Check that each example has at least two texts."""
         if loader.head is None or loader.head[0] != "multiple_choice":
             raise ValueError(

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.model.families.family import ExtraLoss, Predictions, predict
 from t5x_like.model.multiple_choice import flatten_choices
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.cached_outputs import OutputCache
 from t5x_like.training.companions import CompanionSource
@@ -108,7 +109,7 @@ class Distillation(TrainingMethod):
         cache = OutputCache(self.logits_dir, "logits_dir", settings, outputs)
         return {TEACHER: CompanionSource(self.teacher, self.teacher_step, cache)}
 
-    def check(self, model: Any, loader: Any, train: LoaderConfig) -> None:
+    def check(self, model: ModelConfig, loader: object, train: LoaderConfig) -> None:
         """Check that the teacher's predictions can be compared with the student's."""
         check_teacher(
             self.teacher,

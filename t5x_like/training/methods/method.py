@@ -8,6 +8,7 @@ import jax
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Predictions, predict
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training import losses
@@ -62,7 +63,7 @@ class TrainingMethod:
         """Return the names of streams that the loss reads and tasks declare; see ``PairsTask.streams``."""
         return ()
 
-    def check(self, model: Any, loader: Any, train: LoaderConfig) -> None:
+    def check(self, model: ModelConfig, loader: object, train: LoaderConfig) -> None:
         """Check that the model, the data and the frozen models fit each other; no weights are read.
 
         Args:

@@ -77,7 +77,7 @@ def _check_family(teacher: Checkpoint, model: Any) -> None:
         )
 
 
-def _check_task(teacher: Checkpoint, model: Any) -> None:
+def _check_task(teacher: Checkpoint, model: object) -> None:
     theirs, ours = teacher.config.task, traits_of(model).task
     if theirs == ours or any({theirs, ours} <= tasks for tasks in _SAME_WORDS):
         return

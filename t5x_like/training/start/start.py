@@ -59,7 +59,7 @@ class Start:
         """Checkpoint whose model takes the place of a ``CheckpointModel``; ``None`` for none."""
         return None
 
-    def resolve(self, model: Any, head: tuple[str, int, str | None] | None) -> Any:
+    def resolve(self, model: object, head: tuple[str, int, str | None] | None) -> Any:
         """Return the configuration of the model to train.
 
         Args:
@@ -74,7 +74,7 @@ class Start:
         refuse_head_options(model)
         return model
 
-    def check(self, loader: Any) -> None:
+    def check(self, loader: object) -> None:
         """Check that what the run starts from reads the data's vocabulary; no weights are read.
 
         Args:
@@ -84,7 +84,7 @@ class Start:
           ValueError: It reads another.
         """
 
-    def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
+    def check_weights(self, model: object, tokenizer: Tokenizer | None) -> list[str]:
         """Check that the weights are there and those of this model, and return notes; they are not read.
 
         Args:
