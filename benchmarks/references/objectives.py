@@ -26,9 +26,7 @@ from t5x_like.text.seqio_bridge import preprocessors
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 FIRST_SENTINEL = 32_099
-IDS = VocabularyIds(
-    vocab_size=32_100, pad=0, eos=1, unknown=2, first_sentinel=FIRST_SENTINEL, num_sentinels=100
-)
+IDS = VocabularyIds(vocab_size=32_100, pad=0, eos=1, unk=2, first_sentinel=FIRST_SENTINEL, num_sentinels=100)
 WIDE = Lengths(2000, 2000)
 _LENGTH = 568  # tokens of the sequences whose statistics are recorded
 

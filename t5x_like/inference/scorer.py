@@ -169,13 +169,11 @@ def _decoder_batch(
     length: int,
 ) -> Batch:
     """Return rows of inputs and targets; targets from ``starts`` on have weight 1."""
-    tokens, expected, real = (np.zeros((batch_size, length), np.int32) for _ in range(3))
+    tokens, real = pad_prompts(inputs, length=length, batch_size=batch_size)
+    expected, _ = pad_prompts(targets, length=length, batch_size=batch_size)
     weights = np.zeros((batch_size, length), np.float32)
-    real[:, 0] = 1  # a row with nothing real in it would give no number
-    for row, (read, target, start) in enumerate(zip(inputs, targets, starts, strict=True)):
-        number = len(read)
-        tokens[row, :number], expected[row, :number], real[row, :number] = read, target, 1
-        weights[row, start:number] = 1.0
+    for row, (read, start) in enumerate(zip(inputs, starts, strict=True)):
+        weights[row, start : len(read)] = 1.0
     return Batch(
         decoder_input_tokens=tokens,
         decoder_segment_ids=real,

@@ -42,7 +42,7 @@ def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
         return files
     template = _template_of_pairs if _reads_pairs(checkpoint) else _template_of_text
     definition["post_processor"] = template(checkpoint, tokenizer)
-    ids = {**_trained_ids(checkpoint, tokenizer), "unk": tokenizer.special.unknown}
+    ids = {**_trained_ids(checkpoint, tokenizer), "unk": tokenizer.special.unk}
     configuration |= {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,

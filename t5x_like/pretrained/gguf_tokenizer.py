@@ -45,8 +45,8 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_rows: int) -> dict[str, object]
         "token_type": [int(token.kind) for token in tokens],
     }
     metadata |= {"add_bos_token": bool(tokenizer.adds_bos), "add_eos_token": bool(tokenizer.adds_eos)}
-    if tokenizer.special.unknown is not None:
-        metadata["unknown_token_id"] = tokenizer.special.unknown
+    if tokenizer.special.unk is not None:
+        metadata["unknown_token_id"] = tokenizer.special.unk
     named = {f"tokenizer.ggml.{name}": value for name, value in metadata.items()}
     return named | _chat_templates(tokenizer.chat_template)
 
@@ -158,7 +158,7 @@ def _tokens(tokenizer: HuggingFaceTokenizer, scores: Mapping[str, float]) -> lis
     has_unknown = has_bytes or tokenizer.definition["model"]["type"] == "Unigram"
 
     def kind(number: int, piece: str) -> int:
-        if number == tokenizer.special.unknown and has_unknown:
+        if number == tokenizer.special.unk and has_unknown:
             return TokenKind.UNKNOWN
         if tokenizer.is_sentinel(number) or is_markup(piece) or added.get(number, {}).get("special"):
             return TokenKind.CONTROL

@@ -42,7 +42,7 @@ def test_learning_comparing_and_showing_follow_each_other(text, tmp_path, capsys
     assert run("show", words, "--num_sentinels", 10, "--text", "the zebra") == 0
     shown = capsys.readouterr().out
     assert "ids          22; tables of models have 128 rows" in shown
-    assert "special      pad 0, eos 1, unknown 2" in shown
+    assert "special      pad 0, eos 1, unk 2" in shown
     assert "lent         mask 12, cls 13, sep 14, bos 15" in shown
     assert "<unk>:2" in shown
     assert "reads back as: the <unk>" in shown

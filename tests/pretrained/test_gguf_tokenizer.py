@@ -228,7 +228,7 @@ def test_an_exported_tokenizer_is_read_back_with_the_same_ids(vocabularies, tmp_
     assert read.encode_all(ODD_TEXTS) == tokenizer.encode_all(ODD_TEXTS)
     write_gguf(config, params, tmp_path / "again.gguf", tokenizer=read)
     assert open_tokenizer(tmp_path / "again.gguf").encode_all(ODD_TEXTS) == read.encode_all(ODD_TEXTS)
-    known = [ids for ids in tokenizer.encode_all(ODD_TEXTS) if tokenizer.special.unknown not in ids]
+    known = [ids for ids in tokenizer.encode_all(ODD_TEXTS) if tokenizer.special.unk not in ids]
     assert [read.decode(ids) for ids in known] == [tokenizer.decode(ids) for ids in known]
 
 
@@ -298,7 +298,7 @@ def test_llama_cpp_reads_and_writes_the_same(vocabularies, tmp_path, kind):
     ]
     texts += ["日本語 🙂", "a\ttab\nand a line", "<extra_id_0> </s> <pad>"]
     encoded = [tokenizer.encode(text) for text in texts]
-    known = [numbers for numbers in encoded if tokenizer.special.unknown not in numbers]
+    known = [numbers for numbers in encoded if tokenizer.special.unk not in numbers]
     prompt = encoded[0][:8]
     cases = json.dumps({"texts": texts, "known": known, "prompt": prompt})
     command = [sys.executable, "-c", READ_BY_LLAMA_CPP, str(tmp_path / "m.gguf")]

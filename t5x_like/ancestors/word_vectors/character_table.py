@@ -67,9 +67,9 @@ def character_table(vocabulary: Any, vocab_size: int) -> np.ndarray:
     table = np.zeros((vocab_size, CHARACTERS_PER_WORD), np.int32)
     for number, word in words.items():
         table[number] = character_ids(word)
-    if special.unknown is not None:
+    if special.unk is not None:
         tokenizer = getattr(vocabulary, "core", vocabulary)
-        table[special.unknown] = character_ids(tokenizer.piece(special.unknown))
+        table[special.unk] = character_ids(tokenizer.piece(special.unk))
     for begins, numbers in ((True, (special.bos, special.cls)), (False, (special.eos, special.sep))):
         for number in numbers:
             if number is not None:

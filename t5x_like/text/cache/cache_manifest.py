@@ -54,7 +54,7 @@ class CacheContents:
         starts_word = self.ids.starts_word
         ids = {
             "vocab_size": self.ids.vocab_size,
-            **self.ids.by_role,
+            **{"unknown" if role == "unk" else role: number for role, number in self.ids.by_role.items()},
             "first_sentinel": self.ids.first_sentinel,
             "num_sentinels": self.ids.num_sentinels,
             "starts_word": None if starts_word is None else checksum_of(array_bytes(starts_word)),
@@ -195,6 +195,7 @@ def read_manifest(directory: str) -> Manifest:
 
 def _contents(directory: str, value: Mapping[str, Any]) -> CacheContents:
     ids = dict(value["ids"])
+    ids["unk"] = ids.pop("unknown")
     if ids["starts_word"] is not None:
         ids["starts_word"] = read_array(directory, STARTS_WORD, ids["starts_word"])
     return CacheContents(

@@ -90,7 +90,7 @@ class TokenClassification(HeadFormat):
     ) -> Iterator[LabeledExample]:
         """Yield rows whose words have their class at the first token (Devlin et al. 2019, §5.3)."""
         del stride
-        unknown = ids_of(tokenizer).unknown
+        unknown = ids_of(tokenizer).unk
         word_ids = encode_words(tokenizer, [row.words for row in rows], 0 if unknown is None else unknown)
         for origin, (row, words) in enumerate(zip(rows, word_ids, strict=True), start=first):
             joined = input_format.join([[number for word in words for number in word]])

@@ -88,8 +88,8 @@ def special_ids(ids: VocabularyIds) -> np.ndarray:
 def ordinary_ids(ids: VocabularyIds) -> np.ndarray:
     """Return the ids that may replace a token, int32 [R]: neither special nor unknown."""
     is_ordinary = ~special_ids(ids)
-    if ids.unknown is not None:
-        is_ordinary[ids.unknown] = False
+    if ids.unk is not None:
+        is_ordinary[ids.unk] = False
     return np.flatnonzero(is_ordinary).astype(np.int32)
 
 

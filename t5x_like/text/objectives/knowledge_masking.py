@@ -58,7 +58,7 @@ class KnowledgeMasking(WordMasking):
         if self.word_list is None or self.vocabulary is None:
             return
         own = ids_of(open_tokenizer(self.vocabulary, ids.num_sentinels))
-        same = [getattr(own, name) == getattr(ids, name) for name in ("pad", "eos", "unknown")]
+        same = [getattr(own, name) == getattr(ids, name) for name in ("pad", "eos", "unk")]
         size = min(own.vocab_size, ids.vocab_size) - ids.num_sentinels
         if ids.starts_word is not None and own.starts_word is not None:
             same.append(np.array_equal(own.starts_word[:size], ids.starts_word[:size]))

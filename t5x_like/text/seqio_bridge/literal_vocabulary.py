@@ -36,7 +36,7 @@ class LiteralVocabulary(seqio.Vocabulary):
     @property
     def unk_id(self) -> int | None:
         """Id of unknown pieces, or ``None``."""
-        return self.core.special.unknown
+        return self.core.special.unk
 
     @property
     def bos_id(self) -> int:

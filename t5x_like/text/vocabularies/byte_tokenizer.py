@@ -21,7 +21,7 @@ class ByteTokenizer(Tokenizer):
         super().__init__(
             "bytes",
             num_own=_FIRST + 256,
-            special=SpecialTokenIds(pad=0, eos=1, unknown=2),
+            special=SpecialTokenIds(pad=0, eos=1, unk=2),
             num_sentinels=num_sentinels,
         )
 

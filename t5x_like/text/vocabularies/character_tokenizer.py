@@ -25,13 +25,13 @@ class CharacterTokenizer(Tokenizer):
         if wrong or len(set(characters)) < len(characters):
             problem = f"{wrong[0][:20]!r} among its characters" if wrong else "a character twice"
             raise ValueError(f"{name!r} has {problem}; each entry must be one character, once")
-        special = SpecialTokenIds(pad=0, eos=1, unknown=2)
+        special = SpecialTokenIds(pad=0, eos=1, unk=2)
         super().__init__(name, num_own=_FIRST + len(characters), special=special, num_sentinels=num_sentinels)
         self.characters = "".join(characters)
 
     @functools.cached_property
     def _engine(self) -> np.ndarray:
-        table = np.full(0x110000, self.special.unknown, np.int32)
+        table = np.full(0x110000, self.special.unk, np.int32)
         table[_code_points(self.characters)] = np.arange(_FIRST, _FIRST + len(self.characters))
         return table
 
@@ -42,7 +42,7 @@ class CharacterTokenizer(Tokenizer):
         return "".join(self._written(number) for number in ids)
 
     def _written(self, number: int) -> str:
-        if number >= self.vocab_size or number == self.special.unknown:
+        if number >= self.vocab_size or number == self.special.unk:
             return "\N{REPLACEMENT CHARACTER}"
         return self.piece(number) if number >= _FIRST else ""
 

@@ -86,9 +86,7 @@ def measure_texts(tokenizers: Sequence[Tokenizer], texts: Iterable[str]) -> list
         for count, tokenizer in zip(counts, tokenizers, strict=True):
             for ids in tokenizer.encode_all(part):
                 count[0] += len(ids)
-                count[1] += (
-                    ids.count(tokenizer.special.unknown) if tokenizer.special.unknown is not None else 0
-                )
+                count[1] += ids.count(tokenizer.special.unk) if tokenizer.special.unk is not None else 0
     return [
         Measures(
             name=tokenizer.name,

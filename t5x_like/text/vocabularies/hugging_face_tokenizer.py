@@ -57,7 +57,7 @@ class HuggingFaceTokenizer(Tokenizer):
             special=find_special(
                 numbers.get,
                 configuration=configuration,
-                unknown=_unknown(self.definition["model"], numbers),
+                unk=_unknown(self.definition["model"], numbers),
             ),
             num_sentinels=own or num_sentinels,
             has_sentinels=own > 0,
@@ -105,7 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return [each.ids for each in self._engine.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _decode(self, ids: list[int]) -> str:
-        unknown = self.special.unknown
+        unknown = self.special.unk
         known = [self._known(number, unknown) for number in visible(ids, self.special)]
         with refusing_damage(self.name):
             tokens = self._engine_for_decoding
@@ -127,8 +127,8 @@ class HuggingFaceTokenizer(Tokenizer):
             return None
         special = {number for number in self.special.by_role.values() if number is not None}
         begins[[n for n in range(self.vocab_size) if self.is_sentinel(n) or n in special]] = True
-        if self.special.unknown is not None and self.definition["model"].get("type") in ("BPE", "Unigram"):
-            begins[self.special.unknown] = False  # it may be inside a word
+        if self.special.unk is not None and self.definition["model"].get("type") in ("BPE", "Unigram"):
+            begins[self.special.unk] = False  # it may be inside a word
         return begins
 
     def _contents(self) -> Iterable[bytes]:

@@ -10,13 +10,10 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
     "eos": ("</s>", "<eos>", "[EOS]", "<|end_of_text|>", "<|endoftext|>"),
     "bos": ("<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>"),
-    "unknown": ("<unk>", "[UNK]", "<|unk|>"),
+    "unk": ("<unk>", "[UNK]", "<|unk|>"),
     "cls": ("[CLS]", "<cls>"),
     "sep": ("[SEP]", "<sep>"),
     "mask": ("[MASK]", "<mask>", "<|mask|>"),
-}
-_IN_CONFIGURATION = {"unknown": "unk_token"} | {
-    name: f"{name}_token" for name in ("pad", "eos", "bos", "cls", "sep", "mask")
 }
 _SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
 _MARKUP = re.compile(r"<\|.*\|>|<(eod|eop|start_of_turn|end_of_turn|unused\d+)>|\[@BOS@\]|▁?<extra_id_\d+>")
@@ -46,7 +43,7 @@ def find_special(
     ids: dict[str, Any] = {}
     for role, names in _NAMES.items():
         ids[role] = known.get(role)
-        named = (configuration or {}).get(_IN_CONFIGURATION[role])
+        named = (configuration or {}).get(f"{role}_token")
         named = named.get("content") if isinstance(named, Mapping) else named
         for name in ([named] if isinstance(named, str) else []) + list(names):
             if ids[role] is None:

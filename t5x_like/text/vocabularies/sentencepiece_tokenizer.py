@@ -65,7 +65,7 @@ class SentencePieceTokenizer(Tokenizer):
             special=find_special(
                 numbers.get,
                 configuration=configuration,
-                unknown=next((number for number, kind in kinds.items() if kind == unknown), None),
+                unk=next((number for number, kind in kinds.items() if kind == unknown), None),
                 **{role: n if kinds.get(n) == control else None for role, n in known.items()},
             ),
             num_sentinels=own or num_sentinels,
@@ -119,7 +119,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self._engine.Encode(texts, num_threads=min(_THREADS, len(texts)))
 
     def _decode(self, ids: list[int]) -> str:
-        unknown = self.special.unknown or 0
+        unknown = self.special.unk or 0
         return self._engine_for_decoding.DecodeIds(
             [number if number < self.vocab_size else unknown for number in ids]
         )
@@ -136,8 +136,8 @@ class SentencePieceTokenizer(Tokenizer):
             piece.piece.startswith("▁") or piece.type == proto.SentencePiece.CONTROL or is_markup(piece.piece)
             for piece in proto.pieces
         ]
-        if self.special.unknown is not None:
-            begins[self.special.unknown] = False  # it may be inside a word
+        if self.special.unk is not None:
+            begins[self.special.unk] = False  # it may be inside a word
         return np.array(begins, bool)
 
     def _contents(self) -> Iterable[bytes]:

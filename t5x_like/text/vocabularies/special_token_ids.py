@@ -11,7 +11,7 @@ class SpecialTokenIds:
       pad: Padding.
       eos: End of sequence.
       bos: Beginning of sequence.
-      unknown: Unknown piece.
+      unk: Unknown piece.
       cls: Classification.
       sep: Separation.
       mask: Mask.
@@ -22,7 +22,7 @@ class SpecialTokenIds:
     pad: int | None = None
     eos: int | None = None
     bos: int | None = None
-    unknown: int | None = None
+    unk: int | None = None
     cls: int | None = None
     sep: int | None = None
     mask: int | None = None
@@ -32,7 +32,7 @@ class SpecialTokenIds:
     @property
     def by_role(self) -> dict[str, int | None]:
         """Ids of the roles that pieces of a vocabulary have, in a fixed order."""
-        roles = ("pad", "eos", "bos", "unknown", "cls", "sep", "mask")
+        roles = ("pad", "eos", "bos", "unk", "cls", "sep", "mask")
         return {role: getattr(self, role) for role in roles}
 
     @property

@@ -240,7 +240,7 @@ def visible(ids: Sequence[int], special: SpecialTokenIds) -> list[int]:
       ids: Token ids.
       special: Special ids of the vocabulary.
     """
-    invisible = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unknown}
+    invisible = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unk}
     return [number for number in ids if number not in invisible]
 
 

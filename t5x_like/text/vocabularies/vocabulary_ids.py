@@ -74,7 +74,7 @@ def _of_seqio(vocabulary: Any) -> tuple[SpecialTokenIds, int, int, np.ndarray | 
         pad=vocabulary.pad_id,
         eos=vocabulary.eos_id,
         bos=bos if bos is not None and bos >= 0 else None,
-        unknown=getattr(vocabulary, "unk_id", None),
+        unk=getattr(vocabulary, "unk_id", None),
     )
     pieces = getattr(vocabulary, "tokenizer", None)
     if pieces is None or not hasattr(pieces, "IdToPiece"):

@@ -22,9 +22,7 @@ from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS = 1
-IDS = VocabularyIds(
-    vocab_size=5000, pad=0, eos=EOS, bos=4000, unknown=2, first_sentinel=4999, num_sentinels=90
-)
+IDS = VocabularyIds(vocab_size=5000, pad=0, eos=EOS, bos=4000, unk=2, first_sentinel=4999, num_sentinels=90)
 
 
 def held(lengths):

@@ -17,7 +17,7 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, BOS = 1, 259
-IDS = VocabularyIds(vocab_size=359, pad=0, eos=EOS, bos=BOS, unknown=2, first_sentinel=358, num_sentinels=90)
+IDS = VocabularyIds(vocab_size=359, pad=0, eos=EOS, bos=BOS, unk=2, first_sentinel=358, num_sentinels=90)
 SEEDS = np.zeros((1000, 2), np.uint64)
 
 

@@ -112,7 +112,7 @@ def test_bert_style_gives_a_tenth_of_the_noise_random_words():
 
 
 def test_random_words_are_any_but_special_ids():
-    ids = replace(IDS, vocab_size=20, first_sentinel=19, num_sentinels=3, unknown=None, eos=5, cls=9, mask=16)
+    ids = replace(IDS, vocab_size=20, first_sentinel=19, num_sentinels=3, unk=None, eos=5, cls=9, mask=16)
     objective = Denoising(noise=IidNoise(noise_density=1.0), inputs="random", targets="text")
     example = make_one(objective, np.full(1900, 3), WIDE, ids)
     assert sorted(set(example.inputs[:-1].tolist())) == [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 14, 15]

@@ -19,7 +19,7 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP = 5002, 5003
 IDS = VocabularyIds(
-    vocab_size=5101, pad=0, eos=1, unknown=2, cls=CLS, sep=SEP, first_sentinel=5100, num_sentinels=90
+    vocab_size=5101, pad=0, eos=1, unk=2, cls=CLS, sep=SEP, first_sentinel=5100, num_sentinels=90
 )
 LENGTHS = Lengths(512, 2)
 

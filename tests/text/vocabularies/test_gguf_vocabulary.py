@@ -103,7 +103,7 @@ def test_texts_come_back_from_their_ids(name, tmp_path):
 def test_special_ids_are_those_of_the_file():
     tokenizer = open_tokenizer(FOLDER / "smollm.gguf", 0)
     special = tokenizer.special
-    assert (special.bos, special.eos, special.pad, special.unknown) == (1, 2, 2, 0)
+    assert (special.bos, special.eos, special.pad, special.unk) == (1, 2, 2, 0)
     assert tokenizer.piece(1) == "<|im_start|>"
     assert (tokenizer.adds_bos, tokenizer.adds_eos) == (False, False)
 
@@ -153,7 +153,7 @@ def test_texts_begin_and_end_as_llama_cpp_lets_them_where_the_file_is_silent(nam
 
 def test_bert_has_its_own_special_ids_and_its_case(tmp_path):
     special = open_tokenizer(FOLDER / "bert.gguf", 0).special
-    assert (special.pad, special.unknown, special.cls, special.sep, special.mask) == (0, 1, 2, 3, 4)
+    assert (special.pad, special.unk, special.cls, special.sep, special.mask) == (0, 1, 2, 3, 4)
     path = write(tmp_path / "cased.gguf", "bert", others={"tokenizer.ggml.normalizer.lowercase": False})
     assert open_tokenizer(path, 0).encode("The") != open_tokenizer(FOLDER / "bert.gguf", 0).encode("The")
 
@@ -161,7 +161,7 @@ def test_bert_has_its_own_special_ids_and_its_case(tmp_path):
 def test_ids_that_a_sentencepiece_file_does_not_name_are_the_usual_ones(tmp_path):
     nameless = {f"{name}_token_id": None for name in ("bos", "eos", "unknown", "padding")}
     special = open_tokenizer(write(tmp_path / "m.gguf", "llama", **nameless), 0).special
-    assert (special.unknown, special.bos, special.eos) == (0, 1, 2)
+    assert (special.unk, special.bos, special.eos) == (0, 1, 2)
 
 
 def test_rows_that_only_fill_the_table_are_no_tokens():

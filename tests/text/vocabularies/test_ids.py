@@ -15,7 +15,7 @@ def without_starts(ids: VocabularyIds) -> VocabularyIds:
 
 def test_bytes_lend_their_last_sentinels_to_mask_cls_sep_and_bos():
     ids = ids_of(open_tokenizer("bytes", 100))
-    assert (ids.vocab_size, ids.pad, ids.eos, ids.unknown) == (359, 0, 1, 2)
+    assert (ids.vocab_size, ids.pad, ids.eos, ids.unk) == (359, 0, 1, 2)
     assert (ids.mask, ids.cls, ids.sep, ids.bos) == (259, 260, 261, 262)
     assert (ids.first_sentinel, ids.num_sentinels) == (358, 96)
     assert ids.starts_word is not None
@@ -25,7 +25,7 @@ def test_bytes_lend_their_last_sentinels_to_mask_cls_sep_and_bos():
 def test_own_special_ids_are_not_replaced_by_sentinels(every_kind):
     tokenizer = open_tokenizer(every_kind["wordpiece"], 10)
     ids = ids_of(tokenizer)
-    assert (ids.pad, ids.unknown, ids.cls, ids.sep, ids.mask) == (0, 1, 2, 3, 4)
+    assert (ids.pad, ids.unk, ids.cls, ids.sep, ids.mask) == (0, 1, 2, 3, 4)
     assert ids.bos == ids.vocab_size - 10
     assert ids.num_sentinels == 9
 
@@ -43,7 +43,7 @@ def test_too_few_sentinels_replace_the_first_ids_in_order(num_sentinels, replace
 def test_replaced_ids_and_remaining_sentinels_are_disjoint(path_of_kind):
     ids = ids_of(open_tokenizer(path_of_kind, 10))
     left = {ids.first_sentinel - place for place in range(ids.num_sentinels)}
-    others = [ids.mask, ids.cls, ids.sep, ids.bos, ids.pad, ids.eos, ids.unknown]
+    others = [ids.mask, ids.cls, ids.sep, ids.bos, ids.pad, ids.eos, ids.unk]
     assert not left.intersection(number for number in others if number is not None)
     assert all(number is None or 0 <= number < ids.vocab_size for number in others)
 

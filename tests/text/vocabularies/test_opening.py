@@ -45,7 +45,7 @@ def test_a_configuration_file_decides_and_an_argument_overrides_it(tmp_path):
 def test_berts_special_ids_and_the_sentinels_after_them(tmp_path):
     tokenizer = open_tokenizer(write_word_pieces(tmp_path / "a") / "vocab.txt", 7)
     special = tokenizer.special
-    assert (special.pad, special.unknown, special.cls, special.sep, special.mask) == (0, 1, 2, 3, 4)
+    assert (special.pad, special.unk, special.cls, special.sep, special.mask) == (0, 1, 2, 3, 4)
     assert special.eos == special.sep
     assert tokenizer.vocab_size == len(WORD_PIECES) + 7
 

@@ -24,7 +24,7 @@ def tokenizer(path_of_kind):
 def reserved(tokenizer):
     """Return the ids that no text may have: special ones except the unknown, and sentinels."""
     special = {number for number in tokenizer.special.by_role.values() if number is not None} - {
-        tokenizer.special.unknown
+        tokenizer.special.unk
     }
     return special | set(range(tokenizer.vocab_size - tokenizer.num_sentinels, tokenizer.vocab_size))
 

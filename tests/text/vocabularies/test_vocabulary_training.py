@@ -123,7 +123,7 @@ def test_text_with_special_strings_teaches_no_special_piece(tmp_path):
         learn(tmp_path / "a.txt", output, kind=kind, size=size)
         tokenizer = open_tokenizer(output, 0)
         reserved = {number for number in tokenizer.special.by_role.values() if number is not None} - {
-            tokenizer.special.unknown
+            tokenizer.special.unk
         }
         assert not reserved.intersection(tokenizer.encode("</s> <pad> [MASK] </s></s>"))
 
