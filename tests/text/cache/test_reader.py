@@ -2,6 +2,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_it_holds_the_vocabularys_ids(cached):
     examples = CachedExamples.open(cached)
     tokenizer = open_tokenizer("bytes", 100)
     expected = ids_of(tokenizer)
-    assert examples.ids[:-1] == expected[:-1]
+    assert replace(examples.ids, starts_word=None) == replace(expected, starts_word=None)
     assert expected.starts_word is not None
     assert np.array_equal(examples.ids.starts_word, expected.starts_word)  # pyright: ignore
     assert examples.vocabulary_fingerprint == tokenizer.fingerprint
