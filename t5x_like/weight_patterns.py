@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 # Modules whose name was another one in earlier versions, as checkpoints, records and users' patterns have it.
-_PRESENT, _EARLIER = "heads/lm_head", "heads/words"
+_EARLIER = {"heads/lm_head": "heads/words", "generator_heads/lm_head": "generator_heads/words"}
+_PRESENT = {earlier: present for present, earlier in _EARLIER.items()}
 
 # Whether each weight is selected, by path; for only some rows of a stacked weight, a bool for each.
 Selection = Mapping[str, bool | tuple[bool, ...]]
@@ -29,16 +30,19 @@ def earlier_path(path: str) -> str:
     >>> earlier_path("params/heads/lm_head/bias")
     'params/heads/words/bias'
     """
-    return _with_module(path, _PRESENT, _EARLIER)
+    return _with_modules(path, _EARLIER)
 
 
 def present_path(path: str) -> str:
     """Return the path that a weight or module of an earlier version has now."""
-    return _with_module(path, _EARLIER, _PRESENT)
+    return _with_modules(path, _PRESENT)
 
 
-def _with_module(path: str, before: str, after: str) -> str:
-    return f"/{path}/".replace(f"/{before}/", f"/{after}/")[1:-1]
+def _with_modules(path: str, names: Mapping[str, str]) -> str:
+    path = f"/{path}/"
+    for before, after in names.items():
+        path = path.replace(f"/{before}/", f"/{after}/")
+    return path[1:-1]
 
 
 def matches(path: str, pattern: str) -> bool:

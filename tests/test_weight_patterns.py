@@ -150,4 +150,5 @@ def test_patterns_with_an_output_layers_earlier_name_select_it():
     for pattern in ("heads/words/*", "heads/lm_head/*", "heads/words/bias"):
         assert chosen(pattern, rows=rows) == {"heads/lm_head/bias": True}
     assert present_path("params/heads/words/bias") == "params/heads/lm_head/bias"
+    assert present_path("generator_heads/words/bias") == "generator_heads/lm_head/bias"
     assert present_path("my_heads/words/bias") == "my_heads/words/bias"

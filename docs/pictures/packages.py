@@ -34,6 +34,7 @@ WORDS = {
     "credentials": "no passwords",
     "index_checks": "ids and labels in range",
     "message_sentences": "sentences of messages",
+    "nested_values": "values inside of others",
     "shapes": "dimension letters",
     "value_types": "values against annotations",
 }

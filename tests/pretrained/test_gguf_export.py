@@ -63,7 +63,7 @@ def test_a_written_file_is_read_back_equal(tmp_path, config):
     read = parameters.flatten(found.read())
     for path, leaf in parameters.flatten(params).items():
         rows = found.config.vocab_size if "tokens/table" in path else None
-        columns = found.config.vocab_size if "words/projection" in path else None
+        columns = found.config.vocab_size if "lm_head/projection" in path else None
         index = (slice(rows), slice(columns))[: leaf.ndim] if leaf.ndim == 2 else ()
         np.testing.assert_array_equal(np.asarray(read[path])[index], np.asarray(leaf)[index], err_msg=path)
     assert [file.name for file in tmp_path.iterdir()] == ["m.gguf"]

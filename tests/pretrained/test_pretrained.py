@@ -32,8 +32,8 @@ def directory(tmp_path_factory):
     """A model without opinions: all logits are equal, so greedy decoding writes id 0, again and again."""
     graphdef, _, _ = parameters.abstract(CONFIG)
     params = jax.jit(lambda key: parameters.split(CONFIG.build(key))[1])(jax.random.key(0))
-    words = params["heads"]["words"]["projection"]
-    words["kernel"] = jnp.zeros_like(words["kernel"])
+    lm_head = params["heads"]["lm_head"]["projection"]
+    lm_head["kernel"] = jnp.zeros_like(lm_head["kernel"])
     directory = tmp_path_factory.mktemp("exported") / "model"
     t5x_like.export_hugging_face(parameters.merge(graphdef, params), directory, config=CONFIG)
     return directory

@@ -102,4 +102,4 @@ def test_fields_that_say_the_same_are_equal() -> None:
         said = T5Config(**sizes, tie_word_embeddings=tied, scale_decoder_outputs=tied)
         assert said == T5Config(**sizes, tie_word_embeddings=tied)
     tied_unscaled = T5Config(**sizes, tie_word_embeddings=True, scale_decoder_outputs=False)
-    assert tied_unscaled.words.scale == 1.0
+    assert tied_unscaled.lm_head.scale == 1.0

@@ -54,6 +54,7 @@ def run(
     method = distillation or Supervised(loss=DISTILLATION.loss)
     companions = distillation and {"teacher": teacher_of(teacher_config or config, mesh, distillation)}
     rows = batches(0).target_tokens.shape[0]
+    label_loss = None if batches(0).sequence_labels is None else "sentence_pairs"
     plan = plan_state(
         config,
         AdamW(learning_rate=Constant(value=0.01)),
@@ -64,7 +65,7 @@ def run(
         companions=companions or {},
     )
     step = jax.jit(
-        train_step(plan, method, seed=1, companions=companions or {}, **options),
+        train_step(plan, method, seed=1, companions=companions or {}, label_loss=label_loss, **options),
         donate_argnums=0,
         out_shardings=shardings_of(plan.abstract),
     )

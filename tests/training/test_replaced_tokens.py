@@ -72,8 +72,8 @@ def trained(
     )
     state = new_state(plan, model, seed=0)
     if determined:
-        bias = state["params"]["generator_heads"]["words"]["bias"]
-        state["params"]["generator_heads"]["words"]["bias"] = bias.at[5].set(1e4)
+        bias = state["params"]["generator_heads"]["lm_head"]["bias"]
+        state["params"]["generator_heads"]["lm_head"]["bias"] = bias.at[5].set(1e4)
     with jax.set_mesh(built):
         for number in range(steps):
             if number == steps - last:

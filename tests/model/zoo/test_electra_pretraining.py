@@ -64,7 +64,7 @@ def built(*, determined: bool = False) -> tuple[Any, dict[str, Any]]:
     graphdef, params = parameters.split(CONFIG.build(jax.random.key(0)))
     params = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.normal(jax.random.key(1), leaf.shape), params)
     if determined:
-        words = params["generator_heads"]["words"]
+        words = params["generator_heads"]["lm_head"]
         words["bias"] = words["bias"].at[ALWAYS].set(1e4)
     return graphdef, params
 
@@ -117,7 +117,7 @@ def test_words_are_drawn_as_the_generator_scores_them() -> None:
         loss_weights=np.tile(IS_TARGET[:1], (400, 1)).astype(np.float32),
     )
     graphdef, params = built()
-    words = params["generator_heads"]["words"]
+    words = params["generator_heads"]["lm_head"]
     words["bias"] = words["bias"].at[30].add(3.0)
     found = run(parameters.merge(graphdef, params), batch, None)
     expected = 1 - np.asarray(jax.nn.softmax(found.logits[0], axis=-1))[IS_TARGET[0], 30].mean()

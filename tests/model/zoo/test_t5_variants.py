@@ -39,7 +39,7 @@ def shared_params() -> parameters.Parameters:
 
 def test_shared_stacks_are_the_decoders(shared_params: parameters.Parameters) -> None:
     """An encoder with a copy of the decoder's weights, but for cross-attention, makes the same of everything."""
-    decoder = parameters.flatten(shared_params["decoder"], "encoder/")
+    decoder = parameters.flatten({"encoder": shared_params["decoder"]})
     copied = {path: array for path, array in decoder.items() if "cross_attention" not in path}
     unshared = parameters.unflatten(parameters.flatten(shared_params) | copied)
     batch = Batch(encoder_input_tokens=random_tokens(2, 6), decoder_input_tokens=random_tokens(2, 5, seed=1))

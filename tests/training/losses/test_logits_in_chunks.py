@@ -50,9 +50,11 @@ def gradient_of(config, batch, loss, *, mesh=None):
         model = parameters.merge(graphdef, params)
         if loss.logits_chunk_length is not None:
             defer_logits(model)
-        weights, normalizers = losses.normalize(batch, loss)
+        label_loss = None if batch.sequence_labels is None else "sentence_pairs"
+        weights, normalizers = losses.normalize(batch, loss, label_loss)
+        options = {"weights": weights, "normalizers": normalizers, "num_tasks": 1, "label_loss": label_loss}
         predictions = predict(model, batch, dropout_key=jax.random.key(1))
-        return losses.total(predictions, batch, loss, weights=weights, normalizers=normalizers, num_tasks=1)
+        return losses.total(predictions, batch, loss, **options)
 
     # ELMo's table of characters has no gradient.
     compute = jax.jit(jax.value_and_grad(objective, has_aux=True, allow_int=True))
