@@ -159,6 +159,7 @@ def test_features_are_the_translators_outputs_and_only_the_rest_is_trained(folde
     assert features.outputs is None
 
 
+@pytest.mark.slow
 def test_the_configuration_with_the_pretrained_model_in_it_is_read_back(folder):
     train(classification(folder))
     config = read_model_config(folder / "classifier")
@@ -186,6 +187,7 @@ def test_features_change_predictions_and_may_be_trained_too(folder):
     assert not np.array_equal(tuned[f"features/model/{kernel}"], before[kernel])
 
 
+@pytest.mark.slow
 def test_word_vectors_go_into_the_models_own_table_and_not_into_that_of_the_features(folder):
     vectors = WordVectors(WORDS, np.full((6, 8), 0.5, np.float32))
     write_vectors(folder / "vectors.txt", vectors)

@@ -65,15 +65,10 @@ def check_embeddings(run: Path, width: int) -> None:
     assert np.abs(both[0] - both[1]).max() > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        pytest.param(
-            {"RNNSeq2SeqConfig.attention": None, "RNNSeq2SeqConfig.input_feeding": "none"},
-            marks=pytest.mark.slow,
-        ),
-    ],
+    [{}, {"RNNSeq2SeqConfig.attention": None, "RNNSeq2SeqConfig.input_feeding": "none"}],
     ids=["attention", "last state"],
 )
 def test_a_sequence_to_sequence_model_writes_by_beams_and_greedily(

@@ -173,6 +173,7 @@ def test_generation_by_a_model_that_only_reads_is_refused(capsys: pytest.Capture
     assert "leave --decode out" in refusal(capsys, *T5, "--topology", "cpu:8", "--decode", "4", "--search")
 
 
+@pytest.mark.slow
 def test_a_search_ranks_what_it_compiled_and_names_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, *GPT, "--search", "--max_programs", "2")
     found = plan["search"]

@@ -72,7 +72,8 @@ def test_the_t5_example_is_the_quickstarts_recipe():
     assert own.data.tasks[0].objective == theirs.objective
 
 
-@pytest.mark.parametrize("head_only", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("head_only", [False, True])
 def test_bert_is_fine_tuned(tmp_path, head_only):
     config = BertConfig(
         vocab_size=len(PIECES),

@@ -43,6 +43,7 @@ def test_a_schedule_of_optax_is_logged_and_checked_when_the_run_continues(run, c
         run(AdamW(learning_rate=optax.linear_schedule(1e-3, 0.0, 20)), total_steps=4)
 
 
+@pytest.mark.slow
 def test_a_bare_transformation_trains_and_is_recorded_by_name(run):
     home = run(optax.inject_hyperparams(optax.sgd)(learning_rate=optax.linear_schedule(1e-2, 0.0, 10)))
     assert rates(home) == pytest.approx([1e-2, 9e-3])

@@ -98,6 +98,7 @@ def test_a_module_of_seqio_tasks_ends_a_command_with_2_and_one_message(tmp_path:
     assert not (tmp_path / "caches").exists()
 
 
+@pytest.mark.slow
 def test_tasks_of_our_own_are_listed_and_shown(tmp_path: Path):
     listed = run_without_seqio(VERBS, "tasks", "list", folder=tmp_path)
     assert listed.returncode == 0, listed.stderr

@@ -86,11 +86,8 @@ def test_chunks_give_the_loss_and_gradients_of_whole_logits(name):
     assert_same(gradient_of(config, batch, replace(LOSS, logits_chunk_length=5)), expected)  # 12 = 5 + 5 + 2
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [{"fsdp": 2}, pytest.param({"context": 2}, marks=pytest.mark.slow)],
-    ids=["fsdp", "context"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [{"fsdp": 2}, {"context": 2}], ids=["fsdp", "context"])
 def test_chunks_on_a_mesh_give_the_same(sizes):
     batch = batch_for(TINY["t5_1_0"], 0)
     mesh = MeshConfig(data=2, model=2, **sizes).build()
