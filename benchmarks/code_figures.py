@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from benchmarks.code_structure import PACKAGE, CodeStructure, measure
 from benchmarks.machine import about
+from benchmarks.public_docstrings import public_names, without_args, without_docstring
 from t5x_like.io.files import write_json
 
 _REGISTRY = f"{PACKAGE}.text.registry"
@@ -64,9 +65,13 @@ def figures(root: Path) -> dict[str, float]:
     lookups = {each.name: registry_lookups(each) for each in modules if each.name != _REGISTRY}
     signatures = [shows_any for each in modules for shows_any in any_in_signatures(each)]
     classes = [node.name for each in modules for node in each.nodes(ast.ClassDef)]
+    names = public_names(root)
     return {
         "package files": len(modules),
         "package lines": sum(each.num_lines for each in modules),
+        "lines of docstrings": sum(map(num_docstring_lines, modules)),
+        "public functions of two or more parameters without Args": len(without_args(names)),
+        "public names without docstring": len(without_docstring(names)),
         "gin files": sum(1 for _ in (root / "gin").rglob("*.gin")),
         "lookups in the registry of tasks": sum(map(len, lookups.values())),
         "files that look up in the registry": sum(map(bool, lookups.values())),
@@ -84,6 +89,18 @@ def figures(root: Path) -> dict[str, float]:
             modules, structure
         ),
     }
+
+
+def num_docstring_lines(module: SourceFile) -> int:
+    """Return the number of lines of a module that are docstrings."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    strings = [
+        node.body[0]
+        for kind in owners
+        for node in module.nodes(kind)
+        if ast.get_docstring(node, clean=False) is not None
+    ]
+    return sum((each.end_lineno or each.lineno) - each.lineno + 1 for each in strings)
 
 
 def registry_lookups(module: SourceFile) -> list[int]:

@@ -17,7 +17,7 @@ from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.inference.length_batches import length_batches
 from t5x_like.model.parameters import Parameters
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
-from t5x_like.text.heads.head_format import LabeledRow
+from t5x_like.text.heads.labeled_rows import LabeledRow
 from t5x_like.text.tasks.pairs import PairsTask
 
 _BATCHES_AT_ONCE = 8  # batches whose predictions are written together
@@ -80,10 +80,10 @@ class HeadEvaluator(TaskEvaluator):
         scores = self.predictor.scores(params, part)
         if self.refuses_nan:
             self._require_numbers(part, scores)
-        found = part.rows(*head_predictions(part, self.order.applied(scores), self.spans))
+        predicted = part.rows(*head_predictions(part, self.order.applied(scores), self.spans))
         return [
             {"task": part.task, "number": each.number, **row, "cut": int(index in part.examples.cut)}
-            for index, (each, row) in enumerate(zip(part.read, found, strict=True))
+            for index, (each, row) in enumerate(zip(part.read, predicted, strict=True))
         ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:

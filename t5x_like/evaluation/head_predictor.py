@@ -20,7 +20,8 @@ from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.heads import QuestionAnswering
-from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
+from t5x_like.text.heads.head_answers import Answer, Head
+from t5x_like.text.heads.head_format import HeadFormat
 
 
 class ClassOrder(NamedTuple):

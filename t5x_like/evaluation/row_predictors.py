@@ -12,7 +12,8 @@ from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
 from t5x_like.text.cells import text_of
-from t5x_like.text.heads.head_format import LabeledRow, softmax
+from t5x_like.text.heads.head_answers import softmax
+from t5x_like.text.heads.labeled_rows import LabeledRow
 from t5x_like.text.heads.row_cells import column_of
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -255,10 +256,10 @@ class TextRowPredictor:
         return row
 
     def predict(self, rows: Sequence[str]) -> list[RowPrediction]:
-        texts = tuple(Question(number, text, "", {}) for number, text in enumerate(rows))
+        texts = tuple(Question(index, text, "", {}) for index, text in enumerate(rows))
         evaluator = replace(self.evaluator, questions=replace(self.evaluator.questions, rows=texts))
         answers = {row["number"]: row for batch in evaluator.answer(self.params) for row in batch}
-        return [self._prediction(answers[number]) for number in range(len(rows))]
+        return [self._prediction(answers[index]) for index in range(len(rows))]
 
     def _prediction(self, answer: Mapping[str, Any]) -> RowPrediction:
         is_cut = bool(answer["cut"])

@@ -20,7 +20,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import has_plain_numbers, params_in_scale
 from t5x_like.text import registry
-from t5x_like.text.heads.head_format import OutputScale
+from t5x_like.text.heads.head_answers import OutputScale
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.foreign_tasks import Definition
 from t5x_like.text.tasks.task_set import TaskSet

@@ -96,14 +96,14 @@ def evaluate_suite(
         check_test_rows({task: each.source_rows for task, each in evaluators.items()})
     claim_results_directory(suite.output_dir, identity)
     entries: dict[str, Entry] = {}
-    for number, task in enumerate(selection.tasks, start=1):
+    for position, task in enumerate(selection.tasks, start=1):
         evaluator = evaluators.pop(task)  # frees the rows of finished tasks
         start = time.monotonic()
         log = PredictionLog(suite.output_dir, task, evaluator.inputs)
         result = evaluate_task(
             evaluator,
             weights[task],
-            label=f"{task} ({number} of {len(selection.tasks)})",
+            label=f"{task} ({position} of {len(selection.tasks)})",
             shown=shown and not jax.process_index(),
             log=log,
             resamples=suite.resamples,

@@ -57,7 +57,7 @@ class SuiteModel:
 
     def faults(self, definitions: Mapping[str, Any]) -> dict[str, ValueError]:
         """Return the tasks that this model can't answer, with the errors."""
-        found = {}
+        errors = {}
         for task, definition in definitions.items():
             try:
                 if self.method(definition) == "head":
@@ -66,8 +66,8 @@ class SuiteModel:
                     head = definition.head_format().head
                     check_label_type(self._checkpoint.config, head.problem_type, what=f"task {task!r}")
             except ValueError as error:
-                found[task] = error
-        return found
+                errors[task] = error
+        return errors
 
     def method(self, definition: Any) -> Method:
         """Return the method by which a task is answered.

@@ -42,7 +42,7 @@ from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
 from t5x_like.pretrained.tokenizer_files import SPECIAL_ID_FIELDS
 from t5x_like.pretrained.weight_matching import Match, match
-from t5x_like.text.heads.head_format import UNSCALED
+from t5x_like.text.heads.head_answers import UNSCALED
 
 # Newer or derived fields for what we write in the older form, which all versions read.
 _OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")

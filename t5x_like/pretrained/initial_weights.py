@@ -21,7 +21,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial
 from t5x_like.pretrained.weight_sources import known_direction, read_config
-from t5x_like.text.heads.head_format import UNSCALED, OutputScale
+from t5x_like.text.heads.head_answers import UNSCALED, OutputScale
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.output_scale import scales_of_run
 from t5x_like.pretrained.run_weights import was_trained_here
-from t5x_like.text.heads.head_format import OutputScale
+from t5x_like.text.heads.head_answers import OutputScale
 from t5x_like.value_types import fits
 from t5x_like.version import __version__
 

@@ -31,7 +31,7 @@ from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
 from t5x_like.pretrained.weight_sources import find_weights, further_format_of, known_sizes
-from t5x_like.text.heads.head_format import UNSCALED, OutputScale
+from t5x_like.text.heads.head_answers import UNSCALED, OutputScale
 
 _MOST_LINES = 5  # of differing weights that a message lists
 

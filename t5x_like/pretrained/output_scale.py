@@ -11,7 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.run_weights import was_trained_here
-from t5x_like.text.heads.head_format import UNSCALED, OutputScale
+from t5x_like.text.heads.head_answers import UNSCALED, OutputScale
 
 _PROJECTION = "heads/scores/sequence_classification/projection"
 _FIELD = "regression_scale"  # of an export's config.json

@@ -69,7 +69,7 @@ def test_a_checkout_has_all_figures(tmp_path: Path) -> None:
         "t5x_like/training/experiment.py": "class Experiment:\n    model: int\n    data: str = ''\n",
         "t5x_like/training/train.py": "from t5x_like.text import registry\nfrom t5x_like.training import step\n\n"
         "registry.names()\n",
-        "t5x_like/training/step.py": "class HeadPlan:\n    pass\n" + "\n" * 100,
+        "t5x_like/training/step.py": 'class HeadPlan:\n    """A plan."""\n' + "\n" * 100,
         "t5x_like/text/registry.py": "from t5x_like.training.experiment import Experiment\n\n\n"
         "def names(a: int):\n    return isinstance(a, int)\n",
         "gin/models/tiny.gin": "A = 1\n",
@@ -81,6 +81,9 @@ def test_a_checkout_has_all_figures(tmp_path: Path) -> None:
     assert found == {
         "package files": 4,
         "package lines": 3 + 4 + 102 + 5,
+        "lines of docstrings": 1,
+        "public functions of two or more parameters without Args": 0,
+        "public names without docstring": 2,
         "gin files": 1,
         "lookups in the registry of tasks": 1,
         "files that look up in the registry": 1,

@@ -17,7 +17,7 @@ from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.model_card import ModelCard
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_frozen
-from t5x_like.text.heads.head_format import OutputScale
+from t5x_like.text.heads.head_answers import OutputScale
 from tests.integration.test_fine_tuning_heads import BERT
 
 CONFIG = replace(BERT, task="sequence_classification", num_labels=1)

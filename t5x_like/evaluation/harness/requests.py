@@ -148,8 +148,8 @@ def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
       text: Generated text.
       stops: Stop texts.
     """
-    found = [position for stop in stops if stop and (position := text.find(stop)) >= 0]
-    return text[: min(found)] if found else text
+    ends = [position for stop in stops if stop and (position := text.find(stop)) >= 0]
+    return text[: min(ends)] if ends else text
 
 
 def rolling_windows(ids: Sequence[int], *, prefix: int, max_length: int) -> list[LikelihoodRequest]:

@@ -46,7 +46,7 @@ def pallas_attention(
       keep: Factor of each weight after the softmax, for dropout.
       num_prefix: Number of keys of the prefix, which are visible to all queries.
       scale: Multiplies scores.
-      soft_cap: See ``scale_and_cap``.
+      soft_cap: Largest magnitude of scaled scores, by tanh; ``None`` for no cap.
     """
     assert mask.allowed is None, "refused before"
     length, num_keys = queries.shape[1], keys.shape[1] - num_prefix

@@ -8,7 +8,9 @@ from t5x_like.batch import Batch
 from t5x_like.text.batches.labeled_examples import LabeledExamples, make_examples
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket
 from t5x_like.text.benchmarks.benchmark import Benchmark
-from t5x_like.text.heads.head_format import Answer, Head, HeadFormat, LabeledRow
+from t5x_like.text.heads.head_answers import Answer, Head
+from t5x_like.text.heads.head_format import HeadFormat
+from t5x_like.text.heads.labeled_rows import LabeledRow
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.pairs import PairsTask

@@ -11,8 +11,9 @@ import numpy as np
 from t5x_like.batch import FIELDS, DataField
 from t5x_like.text.batches.in_memory import RaggedArrayBuilder
 from t5x_like.text.fields import token_dtype
-from t5x_like.text.heads.head_format import HeadFormat, LabeledExample, LabeledRow
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFormat, InputFraming
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.objectives.objective import Example
 
 _ROWS_AT_ONCE = 1024  # rows given to the tokenizer together

@@ -13,7 +13,7 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, perplexities
-from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.rows import BadRow, EmptyFile, RawRow, convert
 from t5x_like.text.tasks.text_lines import filled_lines, text_lines
 from t5x_like.text.templates import RowValues
 
@@ -115,7 +115,7 @@ class ByteSplits:
         elif text:
             yield RawRow({"text": text}, f"{file}:byte {start + first}")
         else:
-            yield BadRow("the file is empty", file)
+            yield EmptyFile("the file is empty", file)
 
 
 def _character_edge(content: bytes, position: int) -> int:
@@ -132,7 +132,7 @@ def _read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
     if text.strip():
         yield RawRow({"text": text}, f"{file}:1")
     else:
-        yield BadRow("the file is empty", file)
+        yield EmptyFile("the file is empty", file)
 
 
 def _read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:

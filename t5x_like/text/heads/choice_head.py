@@ -6,16 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import (
-    Answer,
-    Head,
-    HeadFormat,
-    LabeledExample,
-    LabeledRow,
-    Probabilities,
-    rounded,
-)
+from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, rounded
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_of, column_of, columns_in, filled
 from t5x_like.text.metrics import accuracy, sequence_accuracy, squad, trivia_qa
 from t5x_like.text.metrics.by_name import MetricFunction

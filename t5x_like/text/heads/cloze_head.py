@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadFormat, LabeledExample, LabeledRow
+from t5x_like.text.heads.head_answers import Answer, Head
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import class_of, columns_in, filled
 from t5x_like.text.objectives.blank_infilling import BlankIds
 from t5x_like.text.objectives.framing import require_ids

@@ -1,140 +1,21 @@
 """Interface of head formats: reading and encoding of labeled rows, and conversion of outputs to predictions."""
 
-import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
+from t5x_like.text.heads.head_answers import UNSCALED, Answer, Head, OutputScale, Probabilities, softmax
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
-from t5x_like.text.heads.row_cells import UNLABELED
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics, users_metric
 from t5x_like.text.objectives.objective import LABEL_FIELDS, Example, ExampleSpec, LabelLoss
 from t5x_like.text.templates import RowValues
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
-
-# Names as in Hugging Face's classes.
-HeadKind = Literal[
-    "sequence_classification", "multiple_choice", "token_classification", "question_answering", "cloze"
-]
-# A class or choice, a number, a text, a class for each word, or any number of classes.
-Answer = int | float | str | list[int]
-
-
-class Head(NamedTuple):
-    """Head of a model.
-
-    Attributes:
-      kind: Type of the head.
-      num_labels: Number of labels.
-      problem_type: "multi_label" if a row has any number of the labels; otherwise None.
-    """
-
-    kind: HeadKind
-    num_labels: int
-    problem_type: Literal["multi_label"] | None = None
-
-
-class OutputScale(NamedTuple):
-    """Scale of a head's outputs: a predicted number is ``output * deviation + mean``.
-
-    Attributes:
-      mean: Number that is added.
-      deviation: Number by which outputs are multiplied before.
-    """
-
-    mean: float = 0.0
-    deviation: float = 1.0
-
-
-UNSCALED = OutputScale()
-
-
-class Probabilities(NamedTuple):
-    """Probabilities of a row's prediction.
-
-    Attributes:
-      predicted: That of the predicted class; a list for a prediction of several classes or words.
-      by_class: That of each class by name; a list for words, in their order.
-    """
-
-    predicted: float | list[float]
-    by_class: dict[str, float] | list[dict[str, float]]
-
-
-class LabeledRow(NamedTuple):
-    """Row as a head reads it; each head format fills its own fields.
-
-    Attributes:
-      texts: One text or two, for each choice or candidate if there are several.
-      label: Class, or number of the correct choice.
-      value: Number that a regression predicts.
-      answers: Spans of the second text, in characters; None for unlabeled rows.
-      words: Words of a tagging task.
-      tags: Class of each word.
-      description: Readable form of the row; by default its texts.
-      candidates: Texts that may fill the gap.
-      rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
-      classes: All classes of a row with several, sorted; None for unlabeled rows.
-      declared: Values of the streams that the task declares, by name.
-      values: Columns of the source row.
-      number: Position in the split; 0 for a row of no split.
-    """
-
-    texts: tuple[tuple[str, ...], ...]
-    label: int = UNLABELED
-    value: float = math.nan
-    answers: tuple[tuple[int, int], ...] | None = None
-    words: tuple[str, ...] = ()
-    tags: tuple[int, ...] = ()
-    description: str = ""
-    candidates: tuple[str, ...] = ()
-    rights: tuple[int, ...] = ()
-    classes: tuple[int, ...] | None = None
-    declared: Mapping[str, float] = {}
-    values: Mapping[str, Any] = {}
-    number: int = 0
-
-    @property
-    def input_text(self) -> str:
-        """All texts in readable form."""
-        if self.words:
-            return " ".join(self.words)
-        if self.description:
-            return self.description
-        return "\n".join(dict.fromkeys(text for texts in self.texts for text in texts))
-
-
-class LabeledExample(NamedTuple):
-    """One tokenized example: an input row, or one for each choice.
-
-    Attributes:
-      rows: Input rows.
-      origin: Index of the task's row; long contexts and candidates make several examples of one row.
-      label: See ``LabeledRow``.
-      value: See ``LabeledRow``.
-      span: First and last token of the answer.
-      classes: Class of each token, int32 [L], -1 for none; or all classes of the row, [-1] for an unlabeled one.
-      starts: First character of each token of the context, int32.
-      ends: Character after each token of the context, int32.
-      offset: Start of the window in the context, in tokens.
-      declared: Numbers of the row for the task's streams, by name.
-    """
-
-    rows: tuple[EncoderInput, ...]
-    origin: int
-    label: int = UNLABELED
-    value: float = math.nan
-    span: tuple[int, int] = (-1, -1)
-    classes: np.ndarray | None = None
-    starts: np.ndarray | None = None
-    ends: np.ndarray | None = None
-    offset: int = 0
-    declared: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,14 +296,3 @@ class HeadFormat(ABC):
           labels: Class names in the order of class ids.
         """
         return self.written(self.target(row), labels)
-
-
-def softmax(scores: np.ndarray) -> list[float]:
-    """Return the probabilities of classes by their scores [C], to six places."""
-    shares = np.exp(np.float64(scores) - np.max(scores))
-    return rounded(shares / shares.sum())
-
-
-def rounded(shares: np.ndarray) -> list[float]:
-    """Return probabilities to six places."""
-    return [round(share, 6) for share in shares.tolist()]

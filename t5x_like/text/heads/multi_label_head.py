@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, LabeledExample, LabeledRow, Probabilities, rounded
+from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, rounded
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, filled
 from t5x_like.text.heads.sequence_head import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction

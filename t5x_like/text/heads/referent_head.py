@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.text.heads.cloze_head import BLANK, MaskedCloze
-from t5x_like.text.heads.head_format import Answer, Head, LabeledExample, LabeledRow
+from t5x_like.text.heads.head_answers import Answer, Head
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.noun_phrases import noun_phrases
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_of, column_of
 from t5x_like.text.templates import RowValues

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_format import Answer, Head, HeadFormat, LabeledExample, LabeledRow, OutputScale
+from t5x_like.text.heads.head_answers import Answer, Head, OutputScale
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import as_text, class_of, columns_in, filled
 from t5x_like.text.metrics import pearson_corrcoef
 from t5x_like.text.metrics.by_name import MetricFunction, number_metrics

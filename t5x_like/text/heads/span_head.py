@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from t5x_like.text import metrics
-from t5x_like.text.heads.head_format import Head, HeadFormat, LabeledExample, LabeledRow
+from t5x_like.text.heads.head_answers import Head
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFormat
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import as_text, columns_in, filled
 from t5x_like.text.heads.token_spans import TokenSpans, encode_with_spans, tokens_of
 from t5x_like.text.metrics.by_name import MetricFunction

@@ -8,16 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.text.cells import parsed_cell
-from t5x_like.text.heads.head_format import (
-    Answer,
-    Head,
-    HeadFormat,
-    LabeledExample,
-    LabeledRow,
-    Probabilities,
-    softmax,
-)
+from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, softmax
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFormat
+from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, column_of
 from t5x_like.text.heads.token_spans import encode_words
 from t5x_like.text.metrics import chunk_f1, sequence_accuracy

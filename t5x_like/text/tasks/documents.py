@@ -9,7 +9,7 @@ import numpy as np
 
 from t5x_like.text.cells import Cell, list_of, text_of
 from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
-from t5x_like.text.tasks.rows import BadRow, Row, convert
+from t5x_like.text.tasks.rows import BadRow, EmptyFile, Row, convert
 from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -75,7 +75,7 @@ def read_documents(
         found = True
         yield document
     if not found:
-        yield BadRow("the file is empty", file)
+        yield EmptyFile("the file is empty", file)
 
 
 def _document(row: Row, column: str, spans_column: str | None) -> Document:

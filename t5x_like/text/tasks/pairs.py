@@ -13,8 +13,8 @@ from t5x_like.batch import FIELDS, DataField
 from t5x_like.config_class import config_class
 from t5x_like.io.files import json_object
 from t5x_like.text.fields import INPUTS, TARGETS, Feature
-from t5x_like.text.heads.head_format import LabeledRow
 from t5x_like.text.heads.input_format import InputFraming
+from t5x_like.text.heads.labeled_rows import LabeledRow
 from t5x_like.text.heads.row_cells import number_in
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.classification import is_over_groups

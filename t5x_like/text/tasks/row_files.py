@@ -21,7 +21,7 @@ from t5x_like.text.tasks.csv_records import (
     split_csv,
 )
 from t5x_like.text.tasks.record_rows import read_examples
-from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
+from t5x_like.text.tasks.rows import BadRow, EmptyFile, RawRow, Row, convert
 from t5x_like.text.tasks.text_lines import PACKED, Line, filled_lines, text_lines, warn_of_nul
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "arrow", "tfrecord", "array_record"]
@@ -99,7 +99,7 @@ def read_raw_rows(
     else:
         is_packed = stream is None and file.lower().endswith(PACKED)
         if not is_packed or not as_path(file).stat().length:
-            yield BadRow("the file is empty", file)
+            yield EmptyFile("the file is empty", file)
         return
     lines = chain(blank, [first], lines)
     if format == "jsonl":
@@ -286,7 +286,7 @@ def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawR
             yield BadRow(f"not {kind} file of UTF-8 text: {error}", file)
             return
     if not number:
-        yield BadRow("the file is empty", file)
+        yield EmptyFile("the file is empty", file)
 
 
 def table_batches(stream: Any, *, is_parquet: bool) -> Iterable[Any]:

@@ -82,8 +82,13 @@ class BadRow(NamedTuple):
     location: str
 
     @property
+    def remedy(self) -> str:
+        """Sentence about what a user can do."""
+        return "Correct the row, or set on_bad_row='skip' to skip such rows"
+
+    @property
     def is_undecoded(self) -> bool:
-        """Whether the row isn't UTF-8."""
+        """True if the row isn't UTF-8."""
         return False
 
     def __str__(self) -> str:
@@ -98,11 +103,20 @@ class UndecodedRow(BadRow):
 
     @property
     def is_undecoded(self) -> bool:
-        """Whether the row isn't UTF-8."""
+        """True if the row isn't UTF-8."""
         return True
 
     def __str__(self) -> str:
         return f"{super().__str__()}; {windows_remedy(self.location.rpartition(':')[0])}"
+
+
+class EmptyFile(BadRow):
+    """File without any row, in place of one."""
+
+    @property
+    def remedy(self) -> str:
+        """Sentence about what a user can do."""
+        return "Give a file with rows, or set on_bad_row='skip' to do without it"
 
 
 class _Located(Protocol):
@@ -204,7 +218,7 @@ class RowPolicy:
           ValueError: ``on_bad_row`` is "fail".
         """
         if self.on_bad_row == "fail":
-            raise ValueError(f"{sentence(bad)} Correct the row, or set on_bad_row='skip' to skip such rows")
+            raise ValueError(f"{sentence(bad)} {bad.remedy}")
         self.num_skipped += 1
         if len(self.first_skipped) < 5:
             self.first_skipped.append(str(bad))

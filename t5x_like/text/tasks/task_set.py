@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from t5x_like.text.heads.head_format import UNSCALED, Head, HeadFormat, OutputScale
+from t5x_like.text.heads.head_answers import UNSCALED, Head, OutputScale
+from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.objectives.objective import Objective
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.foreign_tasks import ForeignTask, ForeignTasks, require_connected

@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Whether the line is good and has no text."""
+        """True if the line is good and has no text."""
         return self.fault is None and not self.text.strip()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.head_format import UNSCALED, Head
+from t5x_like.text.heads.head_answers import UNSCALED, Head
 from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.tasks.mixtures import Mixture, Proportional
 from t5x_like.text.tasks.pretraining import PretrainingTask
