@@ -86,11 +86,11 @@ def config_class(cls: type[Config]) -> type[Config]:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **values: object) -> None:
         annotations = _field_types(made)
-        given = {
+        arguments = {
             name: _fit(f"{made.__name__}.{name}", each, annotations.get(name, Any))
             for name, each in values.items()
         }
-        construct(self, *args, **given)
+        construct(self, *args, **arguments)
 
     made.__init__ = checked
     _CHECKED.add(made)

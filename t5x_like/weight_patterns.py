@@ -93,15 +93,15 @@ def select(patterns: Sequence[str], num_rows: Mapping[str, int], *, option: str)
       ValueError: A pattern matches nothing; names the nearest paths.
     """
     numbers = layer_numbers(num_rows)
-    found = [_match(pattern, num_rows, numbers) for pattern in patterns]
-    for pattern, matched in zip(patterns, found, strict=True):
+    matches = [_match(pattern, num_rows, numbers) for pattern in patterns]
+    for pattern, matched in zip(patterns, matches, strict=True):
         if not any(any(rows) for rows in matched.values()):
             raise ValueError(
                 f"{option}={pattern!r} matches no weight of this model; {_hint(pattern, num_rows)}"
             )
     return {
-        path: _plain([any(row) for row in zip(*(matched[path] for matched in found), strict=True)])
-        if found
+        path: _plain([any(row) for row in zip(*(matched[path] for matched in matches), strict=True)])
+        if matches
         else False
         for path in num_rows
     }

@@ -99,10 +99,10 @@ def _train(arguments: argparse.Namespace) -> None:
     method = classes[arguments.method]
     names = {field.name for field in fields(method)}
     settings = {field.name for each in classes.values() for field in fields(each)}
-    given = {name: value for name in settings if (value := getattr(arguments, name)) is not None}
-    if wrong := sorted(given.keys() - names):
+    chosen = {name: value for name in settings if (value := getattr(arguments, name)) is not None}
+    if wrong := sorted(chosen.keys() - names):
         raise UserError(f"--{wrong[0]} is not for --method {arguments.method}", hint="leave it out")
-    training = method(**given)
+    training = method(**chosen)
     if as_path(arguments.output).is_dir():
         raise UserError(f"--output {arguments.output} is a directory", hint="give a file in it")
     text = read_word_text(
@@ -129,13 +129,13 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     scores: dict[str, Any] = {"vectors": arguments.vectors, "words": len(vectors.words), "dim": vectors.dim}
     scores |= {"analogies": {}, "similarity": {}}
     for file, questions in analogies.items():
-        found = score_analogies(vectors, questions)
-        scores["analogies"][file] = asdict(found)
-        for section, each in found.sections.items():
+        result = score_analogies(vectors, questions)
+        scores["analogies"][file] = asdict(result)
+        for section, each in result.sections.items():
             print(f"  {section or 'no section'}: {each['accuracy']:.1f} % of {each['num_answered']:,}")
         print(
-            f"{file}: accuracy {found.accuracy:.2f} % of {found.num_answered:,} questions whose words have vectors, of "
-            f"{found.num_questions:,}"
+            f"{file}: accuracy {result.accuracy:.2f} % of {result.num_answered:,} questions whose words have vectors, "
+            f"of {result.num_questions:,}"
         )
     for file, rows in pairs.items():
         similar = score_similarities(vectors, rows)

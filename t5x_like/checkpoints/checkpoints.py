@@ -189,10 +189,10 @@ class Checkpoints:
         Raises:
           ValueError: With what is there.
         """
-        found = lost_steps(self.directory)
-        if found is not None:
+        lost = lost_steps(self.directory)
+        if lost is not None:
             raise ValueError(
-                f"{self.directory} holds a run whose checkpoints can't be used ({found}). Nothing was changed there. "
+                f"{self.directory} holds a run whose checkpoints can't be used ({lost}). Nothing was changed there. "
                 "Bring back their files, so that it continues; or begin anew in another MODEL_DIR, or delete this one"
             )
 
@@ -282,7 +282,9 @@ class Checkpoints:
     def _choose(self, step: int | None) -> tuple[int, list[str]]:
         chosen, skipped = None, []
         if jax.process_index() == 0:
-            candidates = [found for found in list_steps(self.directory)[::-1] if step in (None, found)]
+            candidates = [
+                saved_step for saved_step in list_steps(self.directory)[::-1] if step in (None, saved_step)
+            ]
             chosen, skipped = newest_whole(self.directory, candidates)
         chosen = _as_first_process_says(chosen)
         if chosen is None and skipped:

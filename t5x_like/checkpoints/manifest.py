@@ -59,10 +59,10 @@ def problem_in(directory: epath.Path) -> str | None:
     for name, fingerprint in expected.items():
         if name not in present:
             return f"its file {name} is missing"
-        found = _fingerprint(present[name])
-        if found["bytes"] != fingerprint["bytes"]:
-            return f"its file {name} has {found['bytes']} bytes instead of {fingerprint['bytes']}"
-        if found != fingerprint:
+        actual = _fingerprint(present[name])
+        if actual["bytes"] != fingerprint["bytes"]:
+            return f"its file {name} has {actual['bytes']} bytes instead of {fingerprint['bytes']}"
+        if actual != fingerprint:
             return f"its file {name} is damaged (the checksum differs)"
     return None
 

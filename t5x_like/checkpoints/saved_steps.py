@@ -32,13 +32,13 @@ def saved_steps(directory: epath.Path) -> list[SavedStep]:
 
     Steps that a run deletes meanwhile are left out.
     """
-    found = []
+    steps = []
     for path in [*(directory / str(step) for step in list_steps(directory)), *set_aside(directory)]:
         try:
-            found.append(_saved_step(path))
+            steps.append(_saved_step(path))
         except FileNotFoundError:
             continue
-    return found
+    return steps
 
 
 def _saved_step(path: epath.Path) -> SavedStep:

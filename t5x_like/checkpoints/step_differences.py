@@ -52,7 +52,7 @@ def compare_steps(a: epath.Path, b: epath.Path) -> list[ArrayDifference]:
       b: Another one.
     """
     in_a, in_b = (_leaves(directory) for directory in (a, b))
-    store, found = ArrayStore(), []
+    store, differences = ArrayStore(), []
     try:
         for name in {**in_a, **in_b}:
             kind = _kind(name, in_a, in_b)
@@ -63,10 +63,10 @@ def compare_steps(a: epath.Path, b: epath.Path) -> list[ArrayDifference]:
                 difference = difference._replace(
                     num_different=number, largest_absolute=absolute, largest_relative=relative
                 )
-            found.append(difference)
+            differences.append(difference)
     finally:
         store.close()
-    return sorted(found, key=lambda each: (each.kind == "values", -each.largest_absolute, each.name))
+    return sorted(differences, key=lambda each: (each.kind == "values", -each.largest_absolute, each.name))
 
 
 def _leaves(step: epath.Path) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def whole_step(directory: epath.Path, step: int | None = None) -> epath.Path:
     """
     parent, named = find_checkpoints(directory)
     step = named if step is None else step
-    candidates = [found for found in list_steps(parent)[::-1] if step in (None, found)]
+    candidates = [saved_step for saved_step in list_steps(parent)[::-1] if step in (None, saved_step)]
     chosen, skipped = newest_whole(parent, candidates)
     if chosen is None:
         wanted = "checkpoint" if step is None else f"step {step}"
@@ -93,12 +93,12 @@ def lost_steps(directory: epath.Path) -> str | None:
     noted = (directory / _SAVED).exists()
     if not noted and not aside and len(unfinished) < 2:
         return None  # at most its first save was interrupted
-    found = {
+    reasons = {
         f"{_SAVED}: a step was saved": noted,
         f"directories of steps without {MANIFEST}: {', '.join(map(str, unfinished))}": unfinished,
         f"steps set aside: {', '.join(aside)}": aside,
     }
-    return "; ".join(words for words, is_there in found.items() if is_there)
+    return "; ".join(words for words, is_there in reasons.items() if is_there)
 
 
 def make_room(directory: epath.Path, step: int) -> None:

@@ -160,7 +160,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
     Raises:
       UserError: There is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
-    given: dict[str, Any] = {"CHECKPOINT": arguments.checkpoint, **macros}
+    available: dict[str, Any] = {"CHECKPOINT": arguments.checkpoint, **macros}
     flags, search = FlagValues.of(arguments), list[str]()
     if not arguments.gin_file:
         if not arguments.checkpoint:
@@ -172,11 +172,11 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
                 f"--checkpoint {arguments.checkpoint}: there is no {home / 'experiment.json'}", hint=hint
             )
         arguments.gin_file = [RECORDED_RUN, template]
-        given["INPUTS_LENGTH"] = _source_length(home)
+        available["INPUTS_LENGTH"] = _source_length(home)
         search = flags.own_search(read_experiment_field(home, "evaluations"))
     # A macro of a parameter that a flag gives would be one that nothing uses.
     unused = {macro for macro, parameter in _LENGTHS.items() if parameter in flags.parameters}
-    macros = {name: value for name, value in given.items() if name not in unused}
+    macros = {name: value for name, value in available.items() if name not in unused}
     arguments.overrides = [*gin_macros(**macros), *search, *arguments.overrides]
 
 
@@ -333,10 +333,10 @@ def override_flags(overrides: Sequence[Override]) -> list[str]:
 
 def _overrides(arguments: argparse.Namespace) -> list[Override]:
     """Return the values of ``--set`` and ``--gin.``, and of ``--model_dir`` where a verb has it."""
-    given = getattr(arguments, "model_dir", None)
+    model_dir = getattr(arguments, "model_dir", None)
     return [
         *arguments.overrides,
-        *([Setting("MODEL_DIR", given, f"--model_dir {given}")] if given is not None else []),
+        *([Setting("MODEL_DIR", model_dir, f"--model_dir {model_dir}")] if model_dir is not None else []),
     ]
 
 

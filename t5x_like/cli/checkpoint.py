@@ -141,15 +141,15 @@ def _numbers(steps: list[int]) -> str:
 def _diff(arguments: argparse.Namespace) -> None:
     from t5x_like.checkpoints.step_differences import ArrayDifference, compare_steps  # imports JAX
 
-    for given in (arguments.a, arguments.b):
-        _directory_of_steps(given)
+    for directory in (arguments.a, arguments.b):
+        _directory_of_steps(directory)
     a = whole_step(absolute(arguments.a), arguments.step_a)
     b = whole_step(absolute(arguments.b), arguments.step_b)
-    found = compare_steps(a, b)
-    different = [each for each in found if not each.is_equal]
+    differences = compare_steps(a, b)
+    different = [each for each in differences if not each.is_equal]
     if arguments.json:
         arrays = [{name: json_number(value) for name, value in each._asdict().items()} for each in different]
-        summary = {"a": os.fspath(a), "b": os.fspath(b), "num_equal": len(found) - len(different)}
+        summary = {"a": os.fspath(a), "b": os.fspath(b), "num_equal": len(differences) - len(different)}
         print(json.dumps(summary | {"different": arrays}, indent=2))
         return
     print(f"A: {a}\nB: {b}")
@@ -164,7 +164,7 @@ def _diff(arguments: argparse.Namespace) -> None:
     if different:
         header = ("array", "A | B", "elements", "absolute", "relative")
         print(printable(aligned([header, *map(cells, different)], left=2)))
-    print(f"{len(different):,} of {plural(len(found), 'array')} differ")
+    print(f"{len(different):,} of {plural(len(differences), 'array')} differ")
 
 
 def _prune(arguments: argparse.Namespace) -> None:

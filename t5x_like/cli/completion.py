@@ -47,11 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
-    found = [each for verb in VERBS for each in _completions(parser_of(verb), verb)]
-    longest_first = sorted(found, key=lambda each: -each.path.count(" "))
+    completions = [each for verb in VERBS for each in _completions(parser_of(verb), verb)]
+    longest_first = sorted(completions, key=lambda each: -each.path.count(" "))
     words = [f'      "{each.path} "*) words="{" ".join(each.words)}" ;;' for each in longest_first]
     choices = {
-        f"{each.path.split()[0]} {flag}": values for each in found for flag, values in each.choices.items()
+        f"{each.path.split()[0]} {flag}": values
+        for each in completions
+        for flag, values in each.choices.items()
     }
     script = _BASH.format(
         verbs=" ".join(VERBS),

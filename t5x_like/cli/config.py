@@ -56,12 +56,12 @@ def _validated(loaded: Configuration, files: str, *, reads_data: bool) -> str:
     """
     from t5x_like.cli.preflight import preflight  # imports JAX
 
-    found = preflight(loaded.value, reads_data=reads_data)
-    for note in found.notes:
+    result = preflight(loaded.value, reads_data=reads_data)
+    for note in result.notes:
         print(f"# note: {note}")
-    if found.problems:
-        listed = "\n".join(f"- {problem}" for problem in found.problems)
-        number = "a problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
+    if result.problems:
+        listed = "\n".join(f"- {problem}" for problem in result.problems)
+        number = "a problem" if len(result.problems) == 1 else f"{len(result.problems)} problems"
         raise UserError(f"{files}: {number}, nothing was trained\n{listed}")
-    size = f", a model of {found.num_parameters:,} parameters" if found.num_parameters else ""
+    size = f", a model of {result.num_parameters:,} parameters" if result.num_parameters else ""
     return f"{files}: valid, {len(loaded.resolved)} values{size}"

@@ -182,7 +182,7 @@ def _check_source(arguments: argparse.Namespace) -> None:
         )
     _check_base(arguments)
     of_exports = {"--dtype": arguments.dtype, "--step": arguments.step, "--license": arguments.license}
-    given = [flag for flag, value in of_exports.items() if value is not None]
+    export_flags = [flag for flag, value in of_exports.items() if value is not None]
     keeps = _chosen_layers(arguments)
     if keeps and arguments.export:
         raise UserError(
@@ -190,10 +190,10 @@ def _check_source(arguments: argparse.Namespace) -> None:
             hint="leave --export out, and export the student by a second command",
         )
     if keeps:
-        given = [flag for flag in given if flag != "--step"]
-    if not arguments.export and given:
+        export_flags = [flag for flag in export_flags if flag != "--step"]
+    if not arguments.export and export_flags:
         raise UserError(
-            f"{given[0]} is for exports; a run keeps its weights in float32",
+            f"{export_flags[0]} is for exports; a run keeps its weights in float32",
             hint="to write Hugging Face's format add --export hf",
         )
     if arguments.export == "hf" and arguments.dtype == "q8_0":
@@ -230,15 +230,15 @@ def _chosen_layers(arguments: argparse.Namespace) -> dict[str, object]:
       UserError: they contradict each other.
     """
     names = ("every", "layers", "encoder_layers", "decoder_layers")
-    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    if len(given) > 1 and given.keys() & {"every", "layers"}:
+    choices = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if len(choices) > 1 and choices.keys() & {"every", "layers"}:
         raise UserError(
-            f"{' and '.join('--' + name for name in given)} choose layers twice",
+            f"{' and '.join('--' + name for name in choices)} choose layers twice",
             hint="give --every or --layers alone, or --encoder_layers and --decoder_layers",
         )
-    if given.get("every", 1) < 1:
-        raise UserError(f"--every is {given['every']}", hint="give 2 for every second layer")
-    return given
+    if choices.get("every", 1) < 1:
+        raise UserError(f"--every is {choices['every']}", hint="give 2 for every second layer")
+    return choices
 
 
 def _layers(text: str) -> tuple[int, ...]:
@@ -248,15 +248,15 @@ def _layers(text: str) -> tuple[int, ...]:
 def _check_makes_run(arguments: argparse.Namespace) -> None:
     """Check the flags of --merge, --average and --attribute, which write a run."""
     flag = "--merge" if arguments.merge else "--average" if arguments.average else "--attribute"
-    given = {f"--{name}": getattr(arguments, name) for name in ("export", "base", "dtype", "license")}
-    given |= {f"--{name}": value for name, value in _chosen_layers(arguments).items()}
+    values = {f"--{name}": getattr(arguments, name) for name in ("export", "base", "dtype", "license")}
+    values |= {f"--{name}": value for name, value in _chosen_layers(arguments).items()}
     if arguments.average:
-        given["--step"] = arguments.step
+        values["--step"] = arguments.step
     if flag != "--attribute":
-        given |= {"--attribute": arguments.attribute}
+        values |= {"--attribute": arguments.attribute}
     if flag != "--average":
-        given |= {"--average": arguments.average}
-    for other in (name for name, value in given.items() if value is not None):
+        values |= {"--average": arguments.average}
+    for other in (name for name, value in values.items() if value is not None):
         raise UserError(
             f"{other} is not for {flag}, which writes a run", hint="use it on that run in a second command"
         )

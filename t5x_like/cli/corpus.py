@@ -166,8 +166,8 @@ def _table(manifest: dict[str, Any]) -> str:
         rows.append((step["name"], f"{step['in']:,}", f"{step['kept']:,}", f"{dropped:,}", reasons))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        f"{name:<{widths[0]}}  {given:>{widths[1]}}  {kept:>{widths[2]}}  {dropped:>{widths[3]}}  {reasons}".rstrip()
-        for name, given, kept, dropped, reasons in rows
+        f"{name:<{widths[0]}}  {seen:>{widths[1]}}  {kept:>{widths[2]}}  {dropped:>{widths[3]}}  {reasons}".rstrip()
+        for name, seen, kept, dropped, reasons in rows
     )
 
 

@@ -42,21 +42,21 @@ def run(arguments: argparse.Namespace) -> int:
     for name in names:
         benchmark = catalogue.benchmark(name)
         print(f"{name}  {benchmark.title}")
-        found = status.status_of(name, folder)
-        missing = sum(not each.files for each in found)
+        splits = status.status_of(name, folder)
+        missing = sum(not each.files for each in splits)
         num_missing += missing
         from_where = [f"  to get them: {' or '.join(origins(benchmark.source))}"] if missing else []
-        print("\n".join([*_lines(found), *from_where]) + "\n")
+        print("\n".join([*_lines(splits), *from_where]) + "\n")
     if num_missing:
         named = " ".join(arguments.names) or "NAME"
         print(f"{num_missing} splits are missing; t5x-like data fetch {named} --data_dir {folder} downloads")
     return 0
 
 
-def _lines(found: list[status.SplitStatus]) -> list[str]:
-    width = max(len(each.split) for each in found)
+def _lines(splits: list[status.SplitStatus]) -> list[str]:
+    width = max(len(each.split) for each in splits)
     lines = []
-    for each in found:
+    for each in splits:
         if not each.files:
             shown = f"missing ({each.published:,} rows): {' or '.join(each.wanted)}"
         else:

@@ -60,10 +60,10 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
                 hint="leave out --recipe and --tasks",
             )
         return True
-    given = suite_flags(arguments)
-    if given:
+    flags = suite_flags(arguments)
+    if flags:
         raise UserError(
-            f"--{given[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
+            f"--{flags[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
     folder = Path(arguments.checkpoint)
     is_hugging_face = (folder / "config.json").is_file() and not (folder / "model.json").is_file()

@@ -142,8 +142,8 @@ def _add_answer_arguments(group: argparse._ArgumentGroup) -> None:
 
 def suite_flags(arguments: argparse.Namespace) -> list[str]:
     """Return the names of the given flags that are for benchmarks only."""
-    given = [name for name in (*_FIELDS, "submission") if getattr(arguments, name) is not None]
-    return given + [name for name in _SWITCHES if getattr(arguments, name)]
+    flags = [name for name in (*_FIELDS, "submission") if getattr(arguments, name) is not None]
+    return flags + [name for name in _SWITCHES if getattr(arguments, name)]
 
 
 def run_suite(arguments: argparse.Namespace) -> int:
@@ -173,19 +173,19 @@ def run_suite(arguments: argparse.Namespace) -> int:
     try:
         if arguments.adapters:
             runs = _of_adapters(settings, arguments.adapters)
-            for run, found in suite.evaluate_adapters(settings.checkpoint, runs):
+            for run, scores in suite.evaluate_adapters(settings.checkpoint, runs):
                 write_evaluation_report(run.output_dir)
-                print(f"{run.checkpoint}\n{scores_table(found)}\nwritten to {run.output_dir}", flush=True)
+                print(f"{run.checkpoint}\n{scores_table(scores)}\nwritten to {run.output_dir}", flush=True)
             return 0
         if of_steps:
             steps = {}
-            for step, found in every_checkpoint.evaluate_steps(settings, watch=arguments.watch):
-                steps[step] = found
+            for step, scores in every_checkpoint.evaluate_steps(settings, watch=arguments.watch):
+                steps[step] = scores
                 write_evaluation_report(f"{settings.output_dir}/step_{step}")
-                print("\n".join([steps_table(steps), *left_out(found)]), flush=True)
+                print("\n".join([steps_table(steps), *left_out(scores)]), flush=True)
             print(f"written to {settings.output_dir}")
             return 0
-        found = suite.evaluate_suite(settings, for_server=bool(arguments.submission))
+        scores = suite.evaluate_suite(settings, for_server=bool(arguments.submission))
     except KeyboardInterrupt:
         if Path(settings.output_dir).exists():
             print(
@@ -194,7 +194,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
             )
         raise
     page = write_evaluation_report(settings.output_dir)
-    print(scores_table(found))
+    print(scores_table(scores))
     if arguments.submission:
         write_submission_of([settings.output_dir], arguments.submission)
     print(f"written to {settings.output_dir}; the report is {page}")
@@ -218,13 +218,13 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
     Raises:
       UserError: No checkpoint, no such recipe, or values for gin where no gin file is read.
     """
-    given = _given_fields(arguments)
+    fields = _given_fields(arguments)
     recipe = arguments.recipe or ""
     if recipe.endswith(".gin") or (not recipe and arguments.gin_file):
         arguments.gin_file = [*([recipe] if recipe else []), *arguments.gin_file]
-        macros = gin_macros(CHECKPOINT=arguments.checkpoint, OUTPUT_DIR=given.get("output_dir"))
+        macros = gin_macros(CHECKPOINT=arguments.checkpoint, OUTPUT_DIR=fields.get("output_dir"))
         arguments.overrides = [*macros, *arguments.overrides]
-        return _with_run_settings(replace(load_configuration(arguments, SUITE).value, **given))
+        return _with_run_settings(replace(load_configuration(arguments, SUITE).value, **fields))
     if not arguments.checkpoint:
         raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
     if arguments.overrides:
@@ -232,36 +232,36 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
             "--set and --gin. are for recipes in gin files; here every setting has a flag of its own",
             hint="see t5x-like evaluate --help",
         )
-    split = given.setdefault("split", "test" if arguments.submission else "validation")
+    split = fields.setdefault("split", "test" if arguments.submission else "validation")
     if recipe and recipe not in SUITES:
         raise UserError(
             f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
         )
-    given.setdefault("tasks", recipe and suite_named(recipe).tasks_of(split))
+    fields.setdefault("tasks", recipe and suite_named(recipe).tasks_of(split))
     # The directory of a file's scores is next to it.
     home = arguments.checkpoint.rstrip("/").removesuffix(".gguf")
     default = f"{home}/evaluation-{recipe or 'tasks'}-{split}"
-    given.setdefault("output_dir", default)
+    fields.setdefault("output_dir", default)
     # This imports JAX.
     from t5x_like.evaluation.suite_settings import SuiteEvaluation
 
-    return _with_run_settings(SuiteEvaluation(checkpoint=arguments.checkpoint, **given))
+    return _with_run_settings(SuiteEvaluation(checkpoint=arguments.checkpoint, **fields))
 
 
 def _given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of a ``SuiteEvaluation`` that flags give."""
     names = ("output_dir", "split", *_FIELDS)
-    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    fields = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.prompt or arguments.answer:
         style = {"question": arguments.prompt, "answer": arguments.answer}
-        given["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
+        fields["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
     if arguments.classes:
-        given["classes"] = tuple(arguments.classes)
+        fields["classes"] = tuple(arguments.classes)
     if arguments.skip_missing:
-        given["skip_missing"] = True
+        fields["skip_missing"] = True
     if arguments.tasks:
-        given["tasks"] = tuple(name for names in arguments.tasks for name in names.split(",") if name)
-    return given
+        fields["tasks"] = tuple(name for names in arguments.tasks for name in names.split(",") if name)
+    return fields
 
 
 def _with_run_settings(suite: Any) -> Any:

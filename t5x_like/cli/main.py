@@ -177,11 +177,11 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str | Setting], list
     for argument in waiting:
         flag, equals, rest = argument.partition("=")
         if flag == "--set":
-            given = rest if equals else next(waiting, "")
-            name, equals, text = given.partition("=")
+            setting = rest if equals else next(waiting, "")
+            name, equals, text = setting.partition("=")
             if not (name.strip() and equals):
-                raise UserError(f"--set {given}: give a name and a value", hint="write --set NAME=value")
-            overrides.append(Setting(name.strip(), text, f"--set {given}"))
+                raise UserError(f"--set {setting}: give a name and a value", hint="write --set NAME=value")
+            overrides.append(Setting(name.strip(), text, f"--set {setting}"))
         elif argument.startswith("--gin."):
             binding = argument.removeprefix("--gin.")
             overrides.append(binding if "=" in binding else f"{binding}={next(waiting, '')}")

@@ -56,8 +56,8 @@ def mesh_sizes(text: str) -> dict[str, int]:
       UserError: An axis is unknown or given twice, or a size is no number.
     """
     sizes = {"data": 1, "fsdp": 1, "expert": 1, "context": 1, "model": 1}
-    given = [part.partition("=")[::2] for part in text.replace(" ", "").split(",") if part]
-    for axis, size in given:
+    pairs = [part.partition("=")[::2] for part in text.replace(" ", "").split(",") if part]
+    for axis, size in pairs:
         if axis not in sizes:
             raise UserError(
                 f"--mesh {text}: there is no mesh axis {axis!r}", hint=nearest_or_all(axis, sizes)
@@ -66,7 +66,7 @@ def mesh_sizes(text: str) -> dict[str, int]:
             hint = f"give a number of devices, at least 1: --mesh {axis}=8"
             raise UserError(f"--mesh {text}: {axis} is {size or 'not given'}", hint=hint)
         sizes[axis] = int(size)
-    if len({axis for axis, _ in given}) < len(given):
+    if len({axis for axis, _ in pairs}) < len(pairs):
         raise UserError(f"--mesh {text}: an axis is given twice")
     return sizes
 

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     named = dict(zip(arguments.texts, costs, strict=True)) | ({"together": total} if len(costs) > 1 else {})
     print(perplexities_table({name: (cost, perplexities(cost)) for name, cost in named.items()}))
     if arguments.output_dir:
-        found = {name: cost._asdict() | perplexities(cost) for name, cost in named.items()}
-        write_json(f"{arguments.output_dir}/perplexities.json", found)
+        measured = {name: cost._asdict() | perplexities(cost) for name, cost in named.items()}
+        write_json(f"{arguments.output_dir}/perplexities.json", measured)
         print(f"written to {arguments.output_dir}/perplexities.json")
     return 0

@@ -86,9 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
         if (value := getattr(arguments, name)) is not None and value < 1:
             raise UserError(f"--{name} is {value}; give at least 1")
     table = table_of(arguments)
-    if table is None and (given := table_settings(arguments)):
+    if table is None and (settings := table_settings(arguments)):
         raise UserError(
-            f"--{given[0]} is for tables", hint="give one by --input FILE.csv, .tsv, .jsonl, .parquet"
+            f"--{settings[0]} is for tables", hint="give one by --input FILE.csv, .tsv, .jsonl, .parquet"
         )
     if not (arguments.checkpoint or arguments.gin_file):
         raise UserError("say which weights: CHECKPOINT, a run or a Hugging Face directory")

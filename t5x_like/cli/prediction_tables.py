@@ -136,20 +136,20 @@ def table_of(arguments: argparse.Namespace) -> PredictedTable | None:
     return PredictedTable(file, format, output_format)
 
 
-def _is_table(given: str, format: str | None) -> bool:
+def _is_table(file: str, format: str | None) -> bool:
     """Return whether ``--input`` names a table; otherwise it is a text.
 
     Raises:
       UserError: It names a file that is no table by its name.
     """
-    if given == _STANDARD_INPUT:
+    if file == _STANDARD_INPUT:
         return True
-    is_named = ending_of(given) in _INPUT_FORMATS
-    if not os.path.isfile(given):
-        return is_named and not any(map(str.isspace, given))
+    is_named = ending_of(file) in _INPUT_FORMATS
+    if not os.path.isfile(file):
+        return is_named and not any(map(str.isspace, file))
     if not is_named and format is None:
         raise UserError(
-            f"--input {given} is a file whose name is of no table",
+            f"--input {file} is a file whose name is of no table",
             hint=f"say its format by --format {', '.join(_INPUT_FORMATS)}; --input_file reads a text from each line",
         )
     return True

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _titled(given: list[str]) -> dict[str, str]:
+def _titled(files: list[str]) -> dict[str, str]:
     """Return the directories of TITLE=DIR by title, which is the directory's name where it is left out."""
-    named = (each.rpartition("=") for each in given)
+    named = (each.rpartition("=") for each in files)
     return {title or Path(directory).name: directory for title, _, directory in named}

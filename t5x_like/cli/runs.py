@@ -57,26 +57,26 @@ def _list(arguments: argparse.Namespace) -> None:
     directory = arguments.directory
     if not as_path(directory).is_dir():
         raise UserError(f"there is no directory {directory}")
-    found = [
+    summaries = [
         summarize_run(path, os.path.relpath(path, absolute(directory)))
         for path in find_runs(absolute(directory))
     ]
-    scores = {name for each in found for name in each.scores}
-    if arguments.sort not in _ORDERS and found and arguments.sort not in scores:
+    scores = {name for each in summaries for name in each.scores}
+    if arguments.sort not in _ORDERS and summaries and arguments.sort not in scores:
         raise UserError(
             f"--sort {arguments.sort}: no run has this score",
             hint=nearest_or_all(arguments.sort, [*_ORDERS, *scores]),
         )
-    found.sort(key=sort_key(arguments.sort))
+    summaries.sort(key=sort_key(arguments.sort))
     if arguments.json:
-        print(json.dumps([run_json(each) for each in found], indent=2))
+        print(json.dumps([run_json(each) for each in summaries], indent=2))
     else:
-        print(printable(runs_table(found)) if found else f"{directory} has no runs")
+        print(printable(runs_table(summaries)) if summaries else f"{directory} has no runs")
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    found = summarize_run(arguments.run)
-    print(printable(run_page(found, saved_steps(find_checkpoints(absolute(arguments.run))[0]))))
+    summary = summarize_run(arguments.run)
+    print(printable(run_page(summary, saved_steps(find_checkpoints(absolute(arguments.run))[0]))))
 
 
 def _compare(arguments: argparse.Namespace) -> None:

@@ -40,15 +40,18 @@ def run(arguments: argparse.Namespace) -> int:
             f"scores average: {twice[0]} is named more than once, and would count as several runs"
         )
     evaluations = [read_scores(directory) for directory in directories]
-    means = over_runs([flat_scores(found, with_averages=True) for found in evaluations])
+    means = over_runs([flat_scores(scores, with_averages=True) for scores in evaluations])
     if not means:
         raise UserError("scores average: these evaluations have no score in common")
     print(over_runs_table(means))
     for name, values in _differing(evaluations).items():
         print(f"these were not evaluated alike: {name} is {' and '.join(values)}")
     if arguments.output_dir:
-        found = {"runs": directories, "scores": {name: each._asdict() for name, each in means.items()}}
-        write_json(f"{arguments.output_dir}/over_runs.json", found)
+        means_of_runs = {
+            "runs": directories,
+            "scores": {name: each._asdict() for name, each in means.items()},
+        }
+        write_json(f"{arguments.output_dir}/over_runs.json", means_of_runs)
         print(f"written to {arguments.output_dir}/over_runs.json")
     return 0
 
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _differing(evaluations: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the settings in which evaluations differ, except for the weights, with their values."""
     values = {
-        name: list(dict.fromkeys(str(found["settings"].get(name)) for found in evaluations))
+        name: list(dict.fromkeys(str(evaluation["settings"].get(name)) for evaluation in evaluations))
         for name in _DECIDING
     }
     return {name: different for name, different in values.items() if len(different) > 1}

@@ -109,24 +109,24 @@ def _check(path: str, wanted: str | None) -> None:
     Raises:
       UserError: its server would refuse it; all faults are listed.
     """
-    found = check_submission(path)
-    for name, number in found.answers.items():
+    result = check_submission(path)
+    for name, number in result.answers.items():
         print(f"{name}: {number:,} answers")
-    if found.missing:
-        print(f"missing, without which the server gives no average: {', '.join(found.missing)}")
-    faults = list(found.errors)
-    if wanted and found.benchmark and wanted != found.benchmark:
-        faults.insert(0, f"these are files for the server of {found.benchmark}, not of {wanted}")
+    if result.missing:
+        print(f"missing, without which the server gives no average: {', '.join(result.missing)}")
+    faults = list(result.errors)
+    if wanted and result.benchmark and wanted != result.benchmark:
+        faults.insert(0, f"these are files for the server of {result.benchmark}, not of {wanted}")
     if faults:
         listed = "\n  ".join(faults)
         raise UserError(f"{path}: the server would refuse it:\n  {listed}")
-    if found.missing:
-        total = len(found.answers) + len(found.missing)
+    if result.missing:
+        total = len(result.answers) + len(result.missing)
         print(
-            f"{path}: incomplete; {len(found.answers)} of the {total} files of {found.benchmark}, no faults in them"
+            f"{path}: incomplete; {len(result.answers)} of the {total} files of {result.benchmark}, no faults in them"
         )
     else:
-        print(f"{path}: ok, as the {found.benchmark} server wants it")
+        print(f"{path}: ok, as the {result.benchmark} server wants it")
 
 
 def _check_name(path: str) -> None:

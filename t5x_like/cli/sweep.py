@@ -217,8 +217,8 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint, then_overrides: S
 
 def _open_macros(arguments: argparse.Namespace, gin_files: list[str]) -> list[Override]:
     """Return the values of ``--set`` for macros that the second run's gin files leave open."""
-    given = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": []})
-    names = undefined_macros(given)
+    with_files = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": []})
+    names = undefined_macros(with_files)
     return [each for each in _settings(arguments.overrides) if each.name in names]
 
 
@@ -231,8 +231,8 @@ def _stage(
 ) -> tuple[RunStage, Any]:
     """Return the training process of gin files, and its ``Experiment``."""
     overrides = [*overrides, f"MODEL_DIR={str(directory)!r}"]
-    given = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": overrides})
-    loaded = load_configuration(given, EXPERIMENT)
+    with_files = argparse.Namespace(**{**vars(arguments), "gin_file": gin_files, "overrides": overrides})
+    loaded = load_configuration(with_files, EXPERIMENT)
     flags = [f"--gin_file={file}" for file in gin_files]
     flags += override_flags(overrides)
     flags += [f"--module={name}" for name in arguments.module]
@@ -242,17 +242,17 @@ def _stage(
 
 
 def _write(arguments: argparse.Namespace, compared: Comparison, outcomes: dict[str, RunOutcome]) -> None:
-    asked = {
+    settings = {
         "recipe": arguments.gin_file,
         "then": arguments.then,
         "over": arguments.over,
         "seeds": arguments.seeds,
         "at": arguments.at,
     }
-    found = results(
+    measured = results(
         list(outcomes.values()), metric=_metric(arguments), lowest=arguments.lowest, comparison=compared
     )
-    write_json(f"{arguments.output}/results.json", asked | found)
+    write_json(f"{arguments.output}/results.json", settings | measured)
 
 
 def _metric(arguments: argparse.Namespace) -> str:

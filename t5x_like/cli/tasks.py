@@ -155,8 +155,8 @@ def _card(name: str) -> str:
         lines += ["", f"raw      {_json(example.row)}"]
         if not example.worded:
             lines.append("         left out")
-        for worded in example.worded:
-            lines += [f"inputs   {worded['inputs']}", f"targets  {worded['targets']}"]
+        for row in example.worded:
+            lines += [f"inputs   {row['inputs']}", f"targets  {row['targets']}"]
     return "\n".join(lines)
 
 

@@ -97,5 +97,5 @@ def _last_step(checkpoint: str) -> int | None:
 def _write(directory: str, done: dict[int, dict[str, Any]]) -> None:
     if jax.process_index() != 0:
         return
-    steps = {str(step): flat_scores(found, with_averages=True) for step, found in sorted(done.items())}
+    steps = {str(step): flat_scores(scores, with_averages=True) for step, scores in sorted(done.items())}
     write_json(f"{directory}/{STEPS}", json.loads(json.dumps(steps)))

@@ -90,8 +90,8 @@ class HeadEvaluator(TaskEvaluator):
         """Return the task's entry in ``scores.json``; see ``TaskEvaluator.score``."""
         questions = self.questions
         labeled = [number for number, row in enumerate(rows) if row["target"] is not None]
-        given = [rows[number]["answer"] for number in labeled]
-        entry = score(questions.metrics, questions.targets, given, resamples=resamples)
+        predictions = [rows[number]["answer"] for number in labeled]
+        entry = score(questions.metrics, questions.targets, predictions, resamples=resamples)
         if labeled:
             entry["baseline"] = finite_or_none(self._baseline)
         if thresholds := best_thresholds(rows):

@@ -109,9 +109,9 @@ def head_predictions(
     """
     spans = spans or SpanSearch()
     if isinstance(questions.head_format, QuestionAnswering):
-        found = span_answers(questions, scores, spans)
-        answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in found]
-        return answers, [each.described() for each in found]
+        spans_of_rows = span_answers(questions, scores, spans)
+        answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in spans_of_rows]
+        return answers, [each.described() for each in spans_of_rows]
     answers = questions.head_format.answers_of(
         questions.read,
         scores,
@@ -142,8 +142,8 @@ def missing_head(model: object, head_format: HeadFormat) -> str:
       head_format: Format of the rows.
     """
     kind, wanted = head_format.head.kind, head_format.num_outputs
-    found = _num_outputs(model).get(kind)
-    if found == wanted:
+    num_outputs = _num_outputs(model).get(kind)
+    if num_outputs == wanted:
         return ""
     return f"a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}"
 
@@ -170,13 +170,13 @@ def class_order(named: Sequence[str], head_format: HeadFormat, *, trained_task: 
     """
     if not head_format.class_names:
         return ClassOrder()
-    ours = ", ".join(head_format.class_names)
+    task_classes = ", ".join(head_format.class_names)
     if not named:
-        note = f"the head's classes have no names, and were taken in the task's order: {ours}. "
+        note = f"the head's classes have no names, and were taken in the task's order: {task_classes}. "
         return ClassOrder(note="" if trained_task else note + "Name them by classes if theirs is another")
     order = order_by_name(named, head_format.class_names)
     if order is None:
-        raise ValueError(f"the head's classes {', '.join(named)} are not the task's: {ours}")
+        raise ValueError(f"the head's classes {', '.join(named)} are not the task's: {task_classes}")
     if order == tuple(range(len(order))):
         return ClassOrder()
     return ClassOrder(

@@ -124,12 +124,12 @@ def measure_texts(
       ValueError: The model is not a decoder, can't read windows of that length, or the stride skips tokens.
     """
     measured = _measure_in_order(model, texts, length=length, stride=stride, batch_size=batch_size)
-    found: list[TextCost] = []
+    all_costs: list[TextCost] = []
     with Progress("measuring", sum(map(_num_bytes, texts)), "bytes", shown=shown) as progress:
         for costs, num_bytes in measured:
-            found += costs
+            all_costs += costs
             progress.add(num_bytes)
-    return found
+    return all_costs
 
 
 def _measure_in_order(

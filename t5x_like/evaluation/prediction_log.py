@@ -26,15 +26,15 @@ def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None
     """
     path = as_path(directory) / IDENTITY
     results = (SCORES, PREDICTIONS, f"*/{PREDICTIONS}")
-    found = sorted(file.name for pattern in results for file in as_path(directory).glob(pattern))
-    if found and not path.exists():
+    present = sorted(file.name for pattern in results for file in as_path(directory).glob(pattern))
+    if present and not path.exists():
         raise ValueError(
-            f"{directory} holds {found[0]} of an evaluation that this one can't continue; nothing was overwritten. "
+            f"{directory} holds {present[0]} of an evaluation that this one can't continue; nothing was overwritten. "
             "Give another output_dir"
         )
     known = read_json(path) if path.exists() else {}
     differing = [name for name in {**known, **identity} if known.get(name) != identity.get(name)]
-    if found and differing:
+    if present and differing:
         listed = "; ".join(
             f"{name} {_shown(known.get(name))}, now {_shown(identity.get(name))}"
             for name in differing

@@ -120,8 +120,8 @@ class Questions:
         def score_texts(targets: Sequence[object], texts: Sequence[str]) -> dict[str, float]:
             rows = (self.rows[index] for index in self.labeled)
             predictions = [self.postprocess_answer(row, text) for row, text in zip(rows, texts, strict=True)]
-            found = (metric(targets, predictions) for metric in self.metrics)
-            return {name: value for scores in found for name, value in scores.items()}
+            scores_of_metrics = (metric(targets, predictions) for metric in self.metrics)
+            return {name: value for scores in scores_of_metrics for name, value in scores.items()}
 
         return majority(answers, self.targets, [score_texts]).scores if answers else {}
 
@@ -179,20 +179,20 @@ def load_seqio_questions(
     Raises:
       ValueError: No such task or split, bad rows, or no rows.
     """
-    found = _of_seqio().load_seqio_rows(
+    rows = _of_seqio().load_seqio_rows(
         task, split, limit=limit, inputs_length=inputs_length, targets_length=targets_length
     )
-    columns = (found.inputs, found.targets, found.examples, found.input_ids, found.target_ids)
+    columns = (rows.inputs, rows.targets, rows.examples, rows.input_ids, rows.target_ids)
     questions = Questions(
         task=task,
         split=split,
         rows=tuple(Question(index, *row) for index, row in enumerate(zip(*columns, strict=True))),
-        metrics=found.metrics,
-        likelihood_metrics=found.likelihood_metrics,
-        postprocess=found.postprocess,
-        training_targets=found.training_targets,
+        metrics=rows.metrics,
+        likelihood_metrics=rows.likelihood_metrics,
+        postprocess=rows.postprocess,
+        training_targets=rows.training_targets,
     )
-    return questions, found.codec
+    return questions, rows.codec
 
 
 def seqio_codec(task: str) -> Any:

@@ -183,17 +183,17 @@ class HeadRowPredictor:
 def _shares(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[tuple[Any, Any]]:
     """Return probability and scores of each row."""
     head_format = questions.head_format
-    found = head_format.probabilities(
+    probabilities = head_format.probabilities(
         questions.read,
         scores,
         lambda number: questions.examples.character_offsets(number)[0],
         questions.labels,
     )
-    if found is None:
+    if probabilities is None:
         return [(None, None)] * len(questions)
     if head_format.answer_names:
-        return [(each.predicted, each.by_class) for each in found]
-    return [(each.predicted, _listed(each.by_class)) for each in found]
+        return [(each.predicted, each.by_class) for each in probabilities]
+    return [(each.predicted, _listed(each.by_class)) for each in probabilities]
 
 
 def _listed(shares: Any) -> list[dict[str, Any]]:

@@ -48,8 +48,8 @@ def predict_lines(predictor: RowPredictor, lines: Iterable[str]) -> Iterator[Pre
     lines = iter(lines)
     while batch := list(islice(lines, predictor.batch_size)):
         rows = [predictor.read_line(line) for line in batch]
-        for row, found in zip(rows, predictor.predict(rows), strict=True):
-            yield Prediction(predictor.input_text(row), found.text)
+        for row, prediction in zip(rows, predictor.predict(rows), strict=True):
+            yield Prediction(predictor.input_text(row), prediction.text)
 
 
 def row_predictor(run: RunPrediction) -> RowPredictor:

@@ -59,9 +59,9 @@ def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], 
     if not targets:
         return entry
     for metric in metrics:
-        found = {name: float(value) for name, value in metric(targets, predictions).items()}
-        entry["scores"] |= finite_or_none(found)
-        bad = [name for name, value in found.items() if not math.isfinite(value)]
+        scores = {name: float(value) for name, value in metric(targets, predictions).items()}
+        entry["scores"] |= finite_or_none(scores)
+        bad = [name for name, value in scores.items() if not math.isfinite(value)]
         entry["not_numbers"] = [*entry.get("not_numbers", []), *bad]
         if resamples and len(targets) > 1:
             drawn = intervals(metric, targets, predictions, resamples=resamples)
@@ -79,15 +79,15 @@ def row_counts(split: str, rows: Sequence[Row], *, num_labeled: int) -> Entry:
       rows: Rows of ``predictions.jsonl``.
       num_labeled: Number of rows with a known target.
     """
-    found: Entry = {
+    counts: Entry = {
         "examples": len(rows),
         "unlabeled": len(rows) - num_labeled,
         "cut_inputs": sum(bool(row.get("cut")) for row in rows),
         "dropped_examples": sum(row.get("dropped", 0) for row in rows),
     }
     if not num_labeled:
-        found["withheld"] = f"none of the {len(rows):,} rows of split {split!r} has a label"
-    return found
+        counts["withheld"] = f"none of the {len(rows):,} rows of split {split!r} has a label"
+    return counts
 
 
 def finite_or_none(scores: Mapping[str, float]) -> dict[str, float | None]:

@@ -67,14 +67,14 @@ def build_scores(
     }
 
 
-def write_scores(directory: PathLike, found: Mapping[str, object]) -> None:
+def write_scores(directory: PathLike, scores: Mapping[str, object]) -> None:
     """Write the result of ``build_scores`` to ``scores.json``.
 
     Args:
       directory: Folder of the evaluation.
-      found: Scores.
+      scores: Scores to write.
     """
-    write_json(as_path(directory) / SCORES, found)
+    write_json(as_path(directory) / SCORES, scores)
 
 
 def read_scores(directory: PathLike) -> dict[str, Any]:
@@ -83,27 +83,27 @@ def read_scores(directory: PathLike) -> dict[str, Any]:
     Raises:
       ValueError: It has another format.
     """
-    found = read_json(as_path(directory) / SCORES, dict)
-    if not {"tasks", "settings", "averages"} <= found.keys():
+    scores = read_json(as_path(directory) / SCORES, dict)
+    if not {"tasks", "settings", "averages"} <= scores.keys():
         raise ValueError(
             f"{directory}/{SCORES} is not of this version's form (tasks, settings, averages); evaluate again"
         )
-    return found
+    return scores
 
 
-def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dict[str, float | None]:
+def flat_scores(scores: Mapping[str, Any], *, with_averages: bool = False) -> dict[str, float | None]:
     """Return scores of a ``scores.json`` by "task/metric", and optionally averages by "average/suite".
 
     Args:
-      found: Contents of a ``scores.json``.
+      scores: Contents of a ``scores.json``.
       with_averages: Add the averages of suites.
     """
     flat = {
         f"{task}/{name}": value
-        for task, entry in found["tasks"].items()
+        for task, entry in scores["tasks"].items()
         for name, value in entry["scores"].items()
     }
-    averages = found["averages"].items() if with_averages else ()
+    averages = scores["averages"].items() if with_averages else ()
     return flat | {f"average/{name}": each["score"] for name, each in averages}
 
 

@@ -134,13 +134,13 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     # With a threshold between two rows, all rows before it are answered and none after it.
     ends = [0, *(np.flatnonzero(np.diff(diffs)) + 1).tolist(), len(known)]
     thresholds = [diffs[0] - 1.0, *diffs[np.array(ends[1:]) - 1]]
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for name in ("em", "f1"):
         answered = np.array([_scores_of(row)[name] for row in known])
         totals = [answered[:end].sum() + nothing[end:].sum() for end in ends]
         best = int(np.argmax(totals))
-        found |= {name: float(totals[best] / len(known)), f"{name}_threshold": float(thresholds[best])}
-    return found
+        scores |= {name: float(totals[best] / len(known)), f"{name}_threshold": float(thresholds[best])}
+    return scores
 
 
 def _scores_of(row: Mapping[str, Any]) -> dict[str, float]:
@@ -193,7 +193,7 @@ def _candidates_in_window(
         return []
     first = questions.examples.context_start(number)
     inside = ends[first : first + len(starts)]
-    found = n_best_spans(
+    spans = n_best_spans(
         inside[:, 0],
         inside[:, 1],
         may_start,
@@ -201,7 +201,7 @@ def _candidates_in_window(
         size=search.n_best**2,  # many may be the same text
         max_answer_length=search.max_answer_length,
     )
-    return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in found]
+    return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in spans]
 
 
 def n_best_spans(
@@ -230,8 +230,8 @@ def n_best_spans(
     pairs = _pairs(first, last, max_answer_length)[0]
     flat = pairs.reshape(-1)
     least = np.partition(flat, -size)[-size] if len(flat) > size else -np.inf
-    found = np.flatnonzero((flat >= least) & (flat > -np.inf))
-    best = found[np.argsort(-flat[found], kind="stable")][:size]
+    candidates = np.flatnonzero((flat >= least) & (flat > -np.inf))
+    best = candidates[np.argsort(-flat[candidates], kind="stable")][:size]
     return [
         Span(position, position + further, float(starts[position]), float(ends[position + further]))
         for position, further in zip(

@@ -56,8 +56,8 @@ def check_files(files: Mapping[str, bytes]) -> SubmissionCheck:
         if name not in forms:
             errors.append(f"{name}: {_misnamed(name, forms)}")
             continue
-        found, answers[name] = check_file(forms[name], content)
-        errors += [f"{name}: {error}" for error in found]
+        problems, answers[name] = check_file(forms[name], content)
+        errors += [f"{name}: {error}" for error in problems]
     return SubmissionCheck(
         benchmark, tuple(errors), tuple(name for name in forms if name not in files), answers
     )
@@ -80,7 +80,7 @@ def check_file(form: SubmissionFile, content: bytes) -> tuple[list[str], int]:
 
 
 def _benchmark_of(files: Mapping[str, bytes]) -> str | None:
-    found = {
+    num_files = {
         name: sum(
             form.file.lower() == file.rpartition("/")[2].lower()
             for form in suite.submission
@@ -88,8 +88,8 @@ def _benchmark_of(files: Mapping[str, bytes]) -> str | None:
         )
         for name, suite in SUITES.items()
     }
-    best = max(found, key=lambda name: found[name])
-    return best if found[best] else None
+    best = max(num_files, key=lambda name: num_files[name])
+    return best if num_files[best] else None
 
 
 def _misnamed(name: str, forms: Mapping[str, SubmissionFile]) -> str:
@@ -117,10 +117,10 @@ def _errors_in(form: SubmissionFile, lines: Sequence[_Line]) -> Iterator[str]:
     )
 
 
-def _listed(what: str, found: Sequence[Any]) -> Iterator[str]:
-    if found:
-        more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
-        yield f"{what}: {', '.join(map(str, found[:_SHOWN]))}{more}"
+def _listed(what: str, items: Sequence[Any]) -> Iterator[str]:
+    if items:
+        more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
+        yield f"{what}: {', '.join(map(str, items[:_SHOWN]))}{more}"
 
 
 def _is_label(form: SubmissionFile, label: Any) -> bool:

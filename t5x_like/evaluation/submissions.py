@@ -157,16 +157,16 @@ def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
 
 def _index(row: Row, part: str = "") -> int:
     """Return the row's index in its test file, under TFDS's field names."""
-    found = row.get(f"idx/{part}" if part else "idx")
+    index = row.get(f"idx/{part}" if part else "idx")
     nested = row.get("idx")
-    if found is None and part and isinstance(nested, Mapping):
-        found = nested.get(part)
-    if not fits(found, int):
+    if index is None and part and isinstance(nested, Mapping):
+        index = nested.get(part)
+    if not fits(index, int):
         raise ValueError(
             f"row {row.get('number', '?')} has no number (idx{f'/{part}' if part else ''}) by which a server could "
             "know it; its task must keep the source's"
         )
-    return found
+    return index
 
 
 def _nested(rows: Sequence[Row], labels: Sequence[Any]) -> list[dict[str, Any]]:
@@ -185,7 +185,8 @@ def _nested(rows: Sequence[Row], labels: Sequence[Any]) -> list[dict[str, Any]]:
             "idx": passage,
             "passage": {
                 "questions": [
-                    {"idx": idx, "answers": in_order(found)} for idx, found in sorted(questions.items())
+                    {"idx": idx, "answers": in_order(question_answers)}
+                    for idx, question_answers in sorted(questions.items())
                 ]
             },
         }

@@ -110,7 +110,7 @@ def evaluate_suite(
         )
         entries[task] = result.entry | {"seconds": round(time.monotonic() - start, 1)}
     own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}
-    found = build_scores(
+    scores = build_scores(
         entries,
         checkpoint=suite.checkpoint,
         step=step,
@@ -119,8 +119,8 @@ def evaluate_suite(
         left_out=selection.left_out,
     )
     if jax.process_index() == 0:
-        write_scores(suite.output_dir, found)
-    return found
+        write_scores(suite.output_dir, scores)
+    return scores
 
 
 def evaluate_adapters(

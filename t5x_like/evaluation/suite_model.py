@@ -62,7 +62,7 @@ class SuiteModel:
             try:
                 if self.method(definition) == "head":
                     own = self._checkpoint.class_names
-                    check_head(self.model, definition, given=self._suite.classes, own=own)
+                    check_head(self.model, definition, classes_of_user=self._suite.classes, own=own)
                     head = definition.head_format().head
                     check_label_type(self._checkpoint.config, head.problem_type, what=f"task {task!r}")
             except ValueError as error:

@@ -145,8 +145,8 @@ class SuiteEvaluation:
         """Return the settings that predictions depend on, as JSON values, and their hash."""
         settings = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
         settings |= {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
-        given = {"vocabulary": self.vocabulary, "classes": list(self.classes)}
-        settings |= {name: value for name, value in given.items() if value}
+        optional = {"vocabulary": self.vocabulary, "classes": list(self.classes)}
+        settings |= {name: value for name, value in optional.items() if value}
         digest = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
         tasks = settings.pop("tasks")
         return {**settings, "task_names": tasks, "settings_hash": digest}

@@ -57,24 +57,28 @@ class TablePrediction:
             return added + [f"{self.probability_column}_{name}" for name in predictor.class_names]
         return [*added, self.scores_column]
 
-    def cells(self, found: RowPrediction, predictor: RowPredictor) -> dict[str, Any]:
+    def cells(self, row_prediction: RowPrediction, predictor: RowPredictor) -> dict[str, Any]:
         """Return the columns of a prediction.
 
         Args:
-          found: Prediction of a row.
+          row_prediction: Prediction of a row.
           predictor: Model that predicted it.
         """
         is_text = self.format in ("csv", "tsv")
-        is_line = is_text and isinstance(found.prediction, list)
-        cells: dict[str, Any] = {self.prediction_column: found.text if is_line else found.prediction}
+        is_line = is_text and isinstance(row_prediction.prediction, list)
+        cells: dict[str, Any] = {
+            self.prediction_column: row_prediction.text if is_line else row_prediction.prediction
+        }
         if predictor.has_probabilities:
-            cells[self.probability_column] = found.probability
+            cells[self.probability_column] = row_prediction.probability
         if not self.with_scores:
             return cells
-        if is_text and predictor.class_names and isinstance(found.scores, Mapping):
-            named = {f"{self.probability_column}_{name}": share for name, share in found.scores.items()}
+        if is_text and predictor.class_names and isinstance(row_prediction.scores, Mapping):
+            named = {
+                f"{self.probability_column}_{name}": share for name, share in row_prediction.scores.items()
+            }
             return cells | named
-        return cells | {self.scores_column: found.scores}
+        return cells | {self.scores_column: row_prediction.scores}
 
 
 class TablePieces:
@@ -130,11 +134,11 @@ class TablePieces:
           values: Cells of each row.
           read: The rows as the model reads them.
         """
-        found = self._predictor.predict(read) if read else []
-        self.num_cut += sum(each.is_cut for each in found)
+        predictions = self._predictor.predict(read) if read else []
+        self.num_cut += sum(each.is_cut for each in predictions)
         return [
             {**row, **self._table.cells(each, self._predictor)}
-            for row, each in zip(values, found, strict=True)
+            for row, each in zip(values, predictions, strict=True)
         ]
 
     def text(self, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -204,9 +208,10 @@ class TablePieces:
         added = self._table.added_columns(self._predictor)
 
         def refuse_taken(row: RawRow) -> None:
-            if taken := [name for name in added if name in row.values]:
+            if present := [name for name in added if name in row.values]:
                 raise ValueError(
-                    f"{row.location}: the table has a column {taken[0]!r} already; give another prediction_column=NAME"
+                    f"{row.location}: the table has a column {present[0]!r} already; "
+                    "give another prediction_column=NAME"
                 )
 
         return convert(rows, lambda row: row, check=refuse_taken)

@@ -97,13 +97,15 @@ def select_answerable(
     )
 
 
-def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: Sequence[str]) -> None:
+def check_head(
+    model: Any, definition: PairsTask, *, classes_of_user: Sequence[str], own: Sequence[str]
+) -> None:
     """Check that a model has the head for a task.
 
     Args:
       model: The model with its heads.
       definition: The task.
-      given: Class names from the user, in the order of the head's outputs.
+      classes_of_user: Class names from the user, in the order of the head's outputs.
       own: Class names from the checkpoint.
 
     Raises:
@@ -117,9 +119,9 @@ def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: 
             f"task {definition.name!r} needs {wanted}; the model's heads: {list_heads(model)}. Fine-tune it on such a "
             "task first, or name tasks that fit"
         )
-    classes, named = head_format.class_names, given or own
+    classes, named = head_format.class_names, classes_of_user or own
     if classes and named and order_by_name(named, classes) is None:
-        whose = "and was given" if given else "the head has"
+        whose = "and was given" if classes_of_user else "the head has"
         raise ValueError(
             f"task {definition.name!r} has the classes {', '.join(classes)}, {whose} {', '.join(named)}; if these are "
             "the same, name them by classes in the task's words, each once, in the order of the head's scores"

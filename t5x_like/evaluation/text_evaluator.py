@@ -124,7 +124,7 @@ class TextEvaluator(TaskEvaluator):
             for name, value in row.example.items()
             if name in ("idx", "references") or name.startswith("idx/")
         }
-        found = {
+        record = {
             "task": self.questions.task,
             "number": row.number,
             **kept,
@@ -132,7 +132,7 @@ class TextEvaluator(TaskEvaluator):
             "target": row.targets if self.questions.is_labeled(row) else None,
             **answer,
         }
-        return found | {"answer": self.questions.postprocess_answer(row, answer["prediction"])}
+        return record | {"answer": self.questions.postprocess_answer(row, answer["prediction"])}
 
     def _generate(
         self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
@@ -152,10 +152,12 @@ class TextEvaluator(TaskEvaluator):
         targets = [row.targets if self.questions.is_labeled(row) else None for row in rows]
         likelihoods: Sequence[float | None] = [None] * len(rows)
         if any(target is not None for target in targets):
-            found = self._likelihoods(params, rows, prompts, [target or "" for target in targets])
+            target_likelihoods = self._likelihoods(
+                params, rows, prompts, [target or "" for target in targets]
+            )
             likelihoods = [
                 None if target is None else value
-                for target, value in zip(targets, found.tolist(), strict=True)
+                for target, value in zip(targets, target_likelihoods.tolist(), strict=True)
             ]
         return [
             {"prediction": text, "log_likelihood": value}
@@ -205,15 +207,15 @@ class TextEvaluator(TaskEvaluator):
         requests = self.model.requests(
             prompts, targets, length=self.target_length, separator=self.prompter.style.answer_separator
         )
-        given = [
+        answer_requests = [
             request if row.target_ids is None else request._replace(target=row.target_ids)
             for row, request in zip(rows, requests, strict=True)
         ]
-        return self._score(params, given)
+        return self._score(params, answer_requests)
 
     def _score(self, params: Parameters, requests: Sequence[Any]) -> np.ndarray:
-        found = self.model.score(params, requests, batch_size=self.batch_size, limit=self.prompt_length)
-        return found.log_likelihoods
+        scored = self.model.score(params, requests, batch_size=self.batch_size, limit=self.prompt_length)
+        return scored.log_likelihoods
 
     @functools.cached_property
     def _newline(self) -> tuple[int, ...]:

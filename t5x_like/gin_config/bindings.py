@@ -163,10 +163,10 @@ class Bindings:
         """
         merged: dict[str, EffectiveBinding] = {}
         for length in range(len(scope) + 1):
-            found = self.tables.get(("/".join(scope[:length]), target), {})
-            for bound in found.values():
+            bound_values = self.tables.get(("/".join(scope[:length]), target), {})
+            for bound in bound_values.values():
                 bound.used = True
-            merged |= found
+            merged |= bound_values
         return merged
 
     def source_of(self, bound: EffectiveBinding) -> EffectiveBinding:
@@ -177,8 +177,8 @@ class Bindings:
 
     def targets_in(self, bound: EffectiveBinding) -> list[Target]:
         """Return the classes and functions that a binding's value refers to."""
-        found = references_in(bound.value)
-        return [self.find(reference.name, bound.file_index, bound.origin) for reference in found]
+        references = references_in(bound.value)
+        return [self.find(reference.name, bound.file_index, bound.origin) for reference in references]
 
     def all(self) -> list[EffectiveBinding]:
         """Return every effective binding, macros first."""

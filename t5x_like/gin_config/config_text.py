@@ -111,8 +111,8 @@ def _selectors(called: list[Target], resolver: Resolver, users_modules: Sequence
         module = target.__module__
         if module not in modules:
             short = module.rsplit(".", 1)[-1]
-            taken = sum(name.rstrip("0123456789") == short for name in modules.values())
-            modules[module] = f"{short}{taken + 1}" if taken or short == "gin" else short
+            num_earlier = sum(name.rstrip("0123456789") == short for name in modules.values())
+            modules[module] = f"{short}{num_earlier + 1}" if num_earlier or short == "gin" else short
         selectors[target] = f"{modules[module]}.{target.__qualname__}"
     return selectors
 

@@ -61,12 +61,12 @@ class ImportedNames:
         symbol, *attributes = name.split(".")
         if symbol in self._tables[file_index] and attributes:
             return self._walk(self._tables[file_index][symbol], name, attributes, origin)
-        found = {id(target): target for known, target in self._everything() if _ends_with(known, name)}
-        if len(found) == 1:
-            return next(iter(found.values()))
-        if found:
+        targets = {id(target): target for known, target in self._everything() if _ends_with(known, name)}
+        if len(targets) == 1:
+            return next(iter(targets.values()))
+        if targets:
             choices = ", ".join(
-                sorted(f"{target.__module__}.{target.__qualname__}" for target in found.values())
+                sorted(f"{target.__module__}.{target.__qualname__}" for target in targets.values())
             )
             raise UserError(
                 f"{name!r} can mean several things: {choices}", where=str(origin), source=origin.source

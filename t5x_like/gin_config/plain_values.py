@@ -75,11 +75,11 @@ def nested_annotations(value: object, annotation: object, macro: str) -> Iterato
 
 def _item_annotations(annotation: object, index: int) -> list[object]:
     """Return the annotations of item ``index`` in the tuples and sequences that ``annotation`` allows."""
-    found = []
+    annotations = []
     for arguments in map(typing.get_args, _members(annotation, SEQUENCES)):
         is_fixed = len(arguments) > 1 and arguments[1] is not ...
-        found += arguments[index : index + 1] if is_fixed else arguments[:1]
-    return found or [Any]
+        annotations += arguments[index : index + 1] if is_fixed else arguments[:1]
+    return annotations or [Any]
 
 
 def _members(annotation: object, origins: tuple[object, ...]) -> list[object]:

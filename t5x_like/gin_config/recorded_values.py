@@ -43,18 +43,18 @@ def _owner(config: Any, binding: BindingStatement, where: str) -> type:
     owners = dict.fromkeys(_classes(config))
     known = {f"{each.__name__}.{field.name}": each for each in owners for field in dataclasses.fields(each)}
     full = {f"{each.__module__}.{each.__qualname__}": each for each in owners}
-    found = [each for name, each in full.items() if f".{name}".endswith(f".{binding.name}")]
-    if not binding.parameter or binding.scope or len(found) != 1:
+    candidates = [each for name, each in full.items() if f".{name}".endswith(f".{binding.name}")]
+    if not binding.parameter or binding.scope or len(candidates) != 1:
         name = f"{binding.name}.{binding.parameter}" if binding.parameter else binding.name
         hint = "name a class and its field, such as RunConfig.total_steps. A record has no macros; those of a gin "
         hint += f"file can be set: --gin_file={where}/config.gin"
         raise _error(binding, f"the record of {where} has no {name!r}", nearest(name, known) or hint)
-    names = {field.name for field in dataclasses.fields(found[0])}
+    names = {field.name for field in dataclasses.fields(candidates[0])}
     if binding.parameter not in names:
-        hint = _fields_of_record(found[0], binding.parameter, known)
+        hint = _fields_of_record(candidates[0], binding.parameter, known)
         hint = hint or nearest_or_all(binding.parameter, names)
-        raise _error(binding, f"{short_name(found[0])} has no field {binding.parameter!r}", hint)
-    return found[0]
+        raise _error(binding, f"{short_name(candidates[0])} has no field {binding.parameter!r}", hint)
+    return candidates[0]
 
 
 def _fields_of_record(owner: type, name: str, known: Collection[str]) -> str:
@@ -96,13 +96,13 @@ def _classes(value: object) -> Iterator[type]:
         yield from _classes(part)
 
 
-def _replaced(value: Any, owner: type, given: Mapping[str, Any]) -> object:
+def _replaced(value: Any, owner: type, replacements: Mapping[str, Any]) -> object:
     """Return ``value`` with other fields of every ``owner`` in it; what has none stays the same object."""
     parts = _parts(value)
-    changed = {name: _replaced(part, owner, given) for name, part in parts.items()}
+    changed = {name: _replaced(part, owner, replacements) for name, part in parts.items()}
     changed = {name: part for name, part in changed.items() if part is not parts[name]}
     if type(value) is owner:
-        changed |= given
+        changed |= replacements
     if not changed:
         return value
     if _is_config(value):

@@ -131,14 +131,14 @@ class Resolver:
 
     def _replaced(self) -> set[tuple[str | None, Target]]:
         """Return references that a later file replaced, and everything reachable only through them."""
-        found, new = set(), self.bindings.replaced
+        replaced, new = set(), self.bindings.replaced
         while new:
-            found |= new
+            replaced |= new
             idle = [bound for bound in self.bindings.all() if (bound.origin.file, bound.target) in new]
             new = {
                 (bound.origin.file, each) for bound in idle for each in self.bindings.targets_in(bound)
-            } - found
-        return {(file, target) for file, target in found if target not in self.called}
+            } - replaced
+        return {(file, target) for file, target in replaced if target not in self.called}
 
     def _call(self, target: Target, scope: Scope, asked_by: EffectiveBinding | None) -> Any:
         bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)

@@ -59,10 +59,10 @@ def _likeness(name: str, candidate: str) -> float:
     """Return a similarity from 0 to 1, ignoring case and a dotted prefix or folder that both share."""
     name, candidate = name.lower(), candidate.lower()
     start = 0
-    for index, (ours, theirs) in enumerate(zip(name, candidate, strict=False), start=1):
-        if ours != theirs:
+    for index, (letter, candidate_letter) in enumerate(zip(name, candidate, strict=False), start=1):
+        if letter != candidate_letter:
             break
-        start = index if ours in "./" else start
+        start = index if letter in "./" else start
     return difflib.SequenceMatcher(None, name[start:], candidate[start:]).ratio()
 
 

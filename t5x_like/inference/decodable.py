@@ -27,10 +27,10 @@ def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, 
       tokens: Token ids.
       ids: Ids to look for.
     """
-    found = jnp.zeros(tokens.shape, bool)
+    is_any = jnp.zeros(tokens.shape, bool)
     for one in ids:
-        found |= tokens == one
-    return found
+        is_any |= tokens == one
+    return is_any
 
 
 def check_length(max_new_tokens: int) -> None:

@@ -180,11 +180,11 @@ class _Gzip:
 
     def _find_member(self) -> bool:
         """Advance to the next bytes that look like a member's first ones."""
-        while (found := self._compressed.find(_GZIP)) < 0:
+        while (offset := self._compressed.find(_GZIP)) < 0:
             self._compressed = self._compressed[-len(_GZIP) + 1 :]
             if not self._more():
                 return False
-        self._compressed = self._compressed[found:]
+        self._compressed = self._compressed[offset:]
         return True
 
 
@@ -212,8 +212,11 @@ class _Zstd:
                             "truncated", f"the zstd frame at compressed byte {frame} is cut short"
                         )
                         return
-                    taken, self._compressed = self._compressed[:_READ_ZSTD], self._compressed[_READ_ZSTD:]
-                    out = part.decompress(taken)
+                    compressed, self._compressed = (
+                        self._compressed[:_READ_ZSTD],
+                        self._compressed[_READ_ZSTD:],
+                    )
+                    out = part.decompress(compressed)
                     if part.eof:
                         self._compressed = part.unused_data + self._compressed
                     if out:

@@ -93,12 +93,12 @@ def read_json(path: PathLike, kind: type = object) -> Any:
       ValueError: The file is too large, is not valid JSON, is nested too deeply, names a key twice, or holds a value
         of another type. The message names the file.
     """
-    given, name = as_path(path), os.fspath(path)
-    size = given.stat().length
+    file, name = as_path(path), os.fspath(path)
+    size = file.stat().length
     if size > MAX_JSON_BYTES:
         raise ValueError(f"{name} has {size:,} bytes; a JSON file of at most {MAX_JSON_BYTES:,} is read")
     try:
-        text = given.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         value = json_value(text, object_pairs_hook=_refuse_double_keys, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} is not valid JSON: {error}") from error

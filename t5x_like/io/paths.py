@@ -30,17 +30,17 @@ def find_files(patterns: str | Sequence[str]) -> list[str]:
     Raises:
       ValueError: A path does not exist, or a pattern matches nothing.
     """
-    found: list[str] = []
+    files: list[str] = []
     for pattern in one_or_several(patterns):
         name = os.fspath(pattern)
         is_pattern = glob.has_magic(name) and not os.path.exists(name)  # a folder's name may have brackets
         matches = _expand(name) if is_pattern else [find_file(name)]
         if not matches:
             raise ValueError(f"no file matches {name!r} (relative paths start at {os.getcwd()})")
-        found.extend(matches)
-    if not found:
+        files.extend(matches)
+    if not files:
         raise ValueError("no files given")
-    return found
+    return files
 
 
 def files_below(folder: str | os.PathLike[str], pattern: str) -> list[str]:

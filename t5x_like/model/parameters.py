@@ -131,8 +131,8 @@ def select(params: Parameters, patterns: Sequence[str], *, option: str = "traina
       ValueError: A pattern matches nothing.
     """
     leaves = flatten(params)
-    found = weight_patterns.select(patterns, num_rows(params), option=option)
-    return {path: False if is_constant(leaves[path]) else rows for path, rows in found.items()}
+    selected = weight_patterns.select(patterns, num_rows(params), option=option)
+    return {path: False if is_constant(leaves[path]) else rows for path, rows in selected.items()}
 
 
 def partition(params: Parameters, selection: Selection) -> tuple[Parameters, Parameters]:
@@ -168,11 +168,11 @@ def combine(selected: Parameters, others: Parameters, selection: Selection) -> P
 
 def join(*parts: tuple[Parameters, Selection]) -> Parameters:
     """Join parts of a model's weights, each given with the selection of all weights that it holds."""
-    found: dict[str, list[tuple[Any, bool | tuple[bool, ...]]]] = {}
+    pieces_by_path: dict[str, list[tuple[Any, bool | tuple[bool, ...]]]] = {}
     for params, selection in parts:
         for path, leaf in flatten(params).items():
-            found.setdefault(path, []).append((leaf, selection[path]))
-    return unflatten({path: _join_rows(pieces) for path, pieces in found.items()})
+            pieces_by_path.setdefault(path, []).append((leaf, selection[path]))
+    return unflatten({path: _join_rows(pieces) for path, pieces in pieces_by_path.items()})
 
 
 def mark_trained(graphdef: nnx.GraphDef, params: Parameters, selection: Selection) -> nnx.GraphDef:

@@ -37,8 +37,8 @@ def constrain_experts(tokens: jax.Array) -> jax.Array:
     if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
         return tokens
     (expert_axes,) = spec_for(("experts",), tokens.shape[:1], mesh)[0]
-    taken = one_or_several(expert_axes)
-    row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis not in taken)
+    expert_axis_names = one_or_several(expert_axes)
+    row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis not in expert_axis_names)
     if tokens.shape[1] % math.prod(mesh.shape[axis] for axis in row_axes):
         return tokens
     rest = (PartitionSpec.UNCONSTRAINED,) * (tokens.ndim - 2)

@@ -73,7 +73,7 @@ def spec_for(
     used: list[tuple[str, ...]] = []
     dropped: list[tuple[UnsplitDimension, tuple[str, ...]]] = []
     for axis, size in zip(axes, shape, strict=True):
-        taken: tuple[str, ...] = ()
+        chosen_axes: tuple[str, ...] = ()
         pieces = 1
         for group in _rule(axis):
             names = tuple(
@@ -85,12 +85,16 @@ def spec_for(
             if size % (pieces * parts):
                 dropped.append((UnsplitDimension(axis, size, " x ".join(names), parts), names))
                 continue
-            taken, pieces = (*taken, *names), pieces * parts
-        used.append(taken)
+            chosen_axes, pieces = (*chosen_axes, *names), pieces * parts
+        used.append(chosen_axes)
     still_whole = [
-        drop for drop, names in dropped if not any(name in taken for name in names for taken in used)
+        drop
+        for drop, names in dropped
+        if not any(name in chosen_axes for name in names for chosen_axes in used)
     ]
-    return PartitionSpec(*(taken[0] if len(taken) == 1 else taken or None for taken in used)), still_whole
+    return PartitionSpec(
+        *(chosen_axes[0] if len(chosen_axes) == 1 else chosen_axes or None for chosen_axes in used)
+    ), still_whole
 
 
 def sharding_for(axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> NamedSharding:

@@ -140,5 +140,5 @@ def chip_of(device_kind: str) -> Chip | None:
     Args:
       device_kind: Kind of a ``jax.Device``.
     """
-    found = [chip for chip in CHIPS.values() if chip.device_kind and device_kind.startswith(chip.device_kind)]
-    return max(found, key=lambda chip: len(chip.device_kind), default=None)
+    chips = [chip for chip in CHIPS.values() if chip.device_kind and device_kind.startswith(chip.device_kind)]
+    return max(chips, key=lambda chip: len(chip.device_kind), default=None)

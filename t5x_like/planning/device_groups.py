@@ -70,12 +70,12 @@ def replica_groups(attributes: str) -> np.ndarray | None:
     """
     if "replica_groups=" not in attributes:
         return None
-    if found := _IOTA.search(attributes):
-        return _iota(found)
-    if found := _MESH.search(attributes):
-        return _along_mesh(found[1], found[3], found[2] or "")
-    if found := _LISTS.search(attributes):
-        groups = re.findall(r"\{([\d,]+)\}", found[1] or "")
+    if match := _IOTA.search(attributes):
+        return _iota(match)
+    if match := _MESH.search(attributes):
+        return _along_mesh(match[1], match[3], match[2] or "")
+    if match := _LISTS.search(attributes):
+        groups = re.findall(r"\{([\d,]+)\}", match[1] or "")
         return (
             np.array([[int(device) for device in group.split(",")] for group in groups]) if groups else None
         )
@@ -87,14 +87,14 @@ def replica_groups(attributes: str) -> np.ndarray | None:
 
 def source_target_pairs(attributes: str) -> np.ndarray:
     """Return the pairs of a collective permute, [N, 2]."""
-    found = _PAIRS.search(attributes)
-    pairs = re.findall(r"\{(\d+),(\d+)\}", found[0] if found else "")
+    match = _PAIRS.search(attributes)
+    pairs = re.findall(r"\{(\d+),(\d+)\}", match[0] if match else "")
     return np.array([[int(device) for device in pair] for pair in pairs]).reshape(-1, 2)
 
 
-def _iota(found: re.Match[str]) -> np.ndarray:
+def _iota(match: re.Match[str]) -> np.ndarray:
     """``[2,4]<=[4,2]T(1,0)``: numbers from 0, shaped, transposed and cut into 2 groups of 4."""
-    return _ordered(found[3], found[4]).reshape(int(found[1]), int(found[2]))
+    return _ordered(match[3], match[4]).reshape(int(match[1]), int(match[2]))
 
 
 def _ordered(sizes: str, permutation: str | None) -> np.ndarray:
@@ -123,8 +123,8 @@ def _along_mesh(mesh: str, axes: str, order: str) -> np.ndarray:
             before, size = map(int, parts[name])
             grouped.append(len(sizes) + 1)
             sizes += [before, size, whole // before // size]
-    if found := _ORDER.search(order):
-        numbers = _ordered(found[1], found[2])
+    if match := _ORDER.search(order):
+        numbers = _ordered(match[1], match[2])
     else:
         numbers = np.array([int(number) for number in re.findall(r"\d+", order)] or range(math.prod(sizes)))
     devices = numbers.reshape(sizes)

@@ -95,7 +95,7 @@ def _peak_bytes(memory: Any, *, is_tpu: bool) -> int:
 
 def _refused_peak(refusal: str) -> int:
     """Return the bytes that the compiler says it would need, at least; 0 if it doesn't say."""
-    found = _USED.search(refusal)
-    if not found:
+    match = _USED.search(refusal)
+    if not match:
         return 0
-    return int(float(found[1] or found[3]) * _UNITS[found[2] or found[4] or ""])
+    return int(float(match[1] or match[3]) * _UNITS[match[2] or match[4] or ""])

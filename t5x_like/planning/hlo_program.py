@@ -73,13 +73,13 @@ class Instruction(NamedTuple):
 
     def called(self, attribute: str) -> list[str]:
         """Return the computations that an attribute such as ``body`` or ``calls`` names."""
-        found = re.search(rf"\b{attribute}=(\{{[^}}]*\}}|%[\w.\-]+)", self.attributes)
-        return _NAME.findall(found[1]) if found else []
+        match = re.search(rf"\b{attribute}=(\{{[^}}]*\}}|%[\w.\-]+)", self.attributes)
+        return _NAME.findall(match[1]) if match else []
 
     def dimensions(self, attribute: str) -> list[int]:
         """Return the numbers of an attribute such as ``lhs_contracting_dims={1}``."""
-        found = re.search(rf"\b{attribute}=\{{([\d,]*)\}}", self.attributes)
-        return [int(number) for number in found[1].split(",") if number] if found else []
+        match = re.search(rf"\b{attribute}=\{{([\d,]*)\}}", self.attributes)
+        return [int(number) for number in match[1].split(",") if number] if match else []
 
     def number(self, attribute: str, default: int) -> int:
         """Return the number of an attribute such as ``feature_group_count=4``.
@@ -88,14 +88,14 @@ class Instruction(NamedTuple):
           attribute: Name of the attribute.
           default: Result if the instruction doesn't have it.
         """
-        found = re.search(rf"\b{attribute}=(\d+)", self.attributes)
-        return int(found[1]) if found else default
+        match = re.search(rf"\b{attribute}=(\d+)", self.attributes)
+        return int(match[1]) if match else default
 
     @property
     def source_name(self) -> str:
         """Path of the JAX operation that it came from; empty if unknown."""
-        found = re.search(r'op_name="([^"]*)"', self.attributes)
-        return found[1] if found else ""
+        match = re.search(r'op_name="([^"]*)"', self.attributes)
+        return match[1] if match else ""
 
     @property
     def target(self) -> str:
@@ -129,12 +129,12 @@ class Computation:
     @cached_property
     def users(self) -> dict[str, list[Instruction]]:
         """Instructions that read each result."""
-        found: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
+        users: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
         for instruction in self.instructions.values():
             for name in dict.fromkeys(instruction.operands):
-                if name in found:
-                    found[name].append(instruction)
-        return found
+                if name in users:
+                    users[name].append(instruction)
+        return users
 
     @cached_property
     def parameters(self) -> dict[int, Instruction]:
@@ -284,10 +284,10 @@ def _element(computation: Computation, name: str) -> Instruction:
 def _closing(text: str, opening: int) -> int:
     """Return the place of the parenthesis that closes the one at ``opening``."""
     depth = 0
-    for found in re.finditer(r"[()]", text[opening:]):
-        depth += 1 if found[0] == "(" else -1
+    for parenthesis in re.finditer(r"[()]", text[opening:]):
+        depth += 1 if parenthesis[0] == "(" else -1
         if depth == 0:
-            return opening + found.start()
+            return opening + parenthesis.start()
     raise ValueError(f"HLO text with an open parenthesis: {text[:100]}")
 
 

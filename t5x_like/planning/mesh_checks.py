@@ -71,14 +71,14 @@ def _cut_along_model(experiment: Experiment, tasks: TaskSet) -> set[tuple[str, i
     model: Any = resolved(experiment, tasks).model
     _, shapes, axes = parameters.abstract(model)
     names = parameters.flatten(axes)
-    found = {
+    cut = {
         (axis, size)
         for path, leaf in parameters.flatten(shapes).items()
         for axis, size in zip(names[path], leaf.shape, strict=True)
         if RULES[axis][:1] == ("model",)
     }
     num_heads = traits_of(model).num_heads
-    return found | (set() if num_heads is None else {("heads", num_heads)})
+    return cut | (set() if num_heads is None else {("heads", num_heads)})
 
 
 def _undivided(dimensions: set[tuple[str, int]], mesh: tuple[int, ...]) -> list[str]:

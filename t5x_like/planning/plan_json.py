@@ -55,13 +55,13 @@ def plan_json(plan: StepPlan) -> dict[str, object]:
     return described
 
 
-def search_json(found: SearchResult) -> dict[str, object]:
+def search_json(result: SearchResult) -> dict[str, object]:
     """Return the results of a search as JSON values."""
     return {
-        "plans": [plan_json(plan) for _, plan in found.plans],
-        "not_compiled": [str(setting) for setting in found.not_compiled],
-        "state_larger_than_memory": [str(setting) for setting in found.too_large],
-        "failed": {str(setting): message for setting, message in found.failed},
+        "plans": [plan_json(plan) for _, plan in result.plans],
+        "not_compiled": [str(setting) for setting in result.not_compiled],
+        "state_larger_than_memory": [str(setting) for setting in result.too_large],
+        "failed": {str(setting): message for setting, message in result.failed},
     }
 
 

@@ -104,12 +104,12 @@ def decode_text(plan: DecodePlan, *, title: str) -> str:
     return "\n".join(lines)
 
 
-def search_text(found: SearchResult) -> str:
+def search_text(result: SearchResult) -> str:
     """Return the ranked settings of a search, and what was not compiled."""
     lines = [
         "settings, best first (peak of each device; step time if communication overlaps, and if it doesn't)"
     ]
-    for number, (setting, plan) in enumerate(found.plans, start=1):
+    for number, (setting, plan) in enumerate(result.plans, start=1):
         fits = "" if plan.memory.fits else "  DOES NOT FIT"
         peak = gib(plan.memory.peak) if plan.memory.peak else "?"
         times = ""
@@ -118,13 +118,13 @@ def search_text(found: SearchResult) -> str:
                 f"  {_seconds(plan.roofline.overlapped_seconds)} to {_seconds(plan.roofline.serial_seconds)}"
             )
         lines.append(f"{number:3}. {setting!s:<66} {peak:>11}{times}{fits}")
-    lines += [f"the compiler failed on {setting}: {message}" for setting, message in found.failed]
-    if found.too_large:
+    lines += [f"the compiler failed on {setting}: {message}" for setting, message in result.failed]
+    if result.too_large:
         lines.append(
-            f"not compiled, for their state alone is larger than the memory: {_some(found.too_large)}"
+            f"not compiled, for their state alone is larger than the memory: {_some(result.too_large)}"
         )
-    if found.not_compiled:
-        lines.append(f"not compiled (raise max_programs for more): {_some(found.not_compiled)}")
+    if result.not_compiled:
+        lines.append(f"not compiled (raise max_programs for more): {_some(result.not_compiled)}")
     return "\n".join(lines)
 
 

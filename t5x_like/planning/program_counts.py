@@ -159,30 +159,30 @@ def largest_arrays(text: str, number: int) -> list[LargeArray]:
       text: Optimized HLO program.
       number: Number of arrays.
     """
-    found: dict[tuple[str, str], int] = {}
+    sizes: dict[tuple[str, str], int] = {}
     for computation in _run_on_their_own(parse(text)):
         for instruction in computation.instructions.values():
             if instruction.opcode in _FREE or instruction.opcode in ("while", "conditional", "call"):
                 continue
             for shape in instruction.shapes:
                 if shape.main_memory_bytes:
-                    found[str(shape), instruction.source_name] = shape.num_bytes
-    ranked = sorted(found.items(), key=lambda item: -item[1])
+                    sizes[str(shape), instruction.source_name] = shape.num_bytes
+    ranked = sorted(sizes.items(), key=lambda item: -item[1])
     return [LargeArray(size, shape, source) for (shape, source), size in ranked[:number]]
 
 
 def _run_on_their_own(program: HloProgram) -> list[Computation]:
     """Return the entry and the bodies of loops, calls and branches, without what is fused."""
-    found, waiting = {}, [program.entry]
+    computations, waiting = {}, [program.entry]
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in computations:
             continue
-        found[name] = program.computations[name]
-        for instruction in found[name].instructions.values():
+        computations[name] = program.computations[name]
+        for instruction in computations[name].instructions.values():
             if instruction.opcode in ("while", "call", "conditional"):
                 waiting += _called(instruction)
-    return list(found.values())
+    return list(computations.values())
 
 
 def _called(instruction: Instruction) -> list[str]:

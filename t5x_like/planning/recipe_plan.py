@@ -64,16 +64,16 @@ def recipe_plan(
             return json.dumps(described | plan_json.decode_json(decoding), indent=2)
         return plan_report.decode_text(decoding, title=title)
     plan = plan_step(experiment, tasks, chips, devices)
-    found = None
+    search_result = None
     if max_programs:
-        found = search(experiment, tasks, chips, devices, max_programs=max_programs - 1, known=plan)
+        search_result = search(experiment, tasks, chips, devices, max_programs=max_programs - 1, known=plan)
     elif not plan.memory.fits:
-        found = search(
+        search_result = search(
             experiment, tasks, chips, devices, max_programs=_MAX_WAYS_OUT, stop_at_fit=True, known=plan
         )
     if as_json:
         described |= plan_json.plan_json(plan)
-        described |= {"search": plan_json.search_json(found)} if found else {}
+        described |= {"search": plan_json.search_json(search_result)} if search_result else {}
         return json.dumps(described, indent=2)
     text = plan_report.plan_text(plan, title=title)
-    return f"{text}\n\n{plan_report.search_text(found)}" if found else text
+    return f"{text}\n\n{plan_report.search_text(search_result)}" if search_result else text

@@ -99,9 +99,9 @@ def search(
         mesh = setting.of(experiment).mesh.build(devices)
         state = bytes_per_device(state_plan(experiment, tasks, mesh).abstract)
         (too_large if state > (topology.chip.memory_bytes or math.inf) else waiting).append(setting)
-    taken = 0
+    num_compiled = 0
     for setting in waiting[:max_programs]:
-        taken += 1
+        num_compiled += 1
         try:
             plan = plan_step(setting.of(experiment), tasks, topology, devices)
         except jax.errors.JaxRuntimeError as error:
@@ -110,7 +110,7 @@ def search(
         plans.append((setting, plan))
         if stop_at_fit and plan.memory.fits:
             break
-    return SearchResult(sorted(plans, key=_rank), waiting[taken:], too_large, failed)
+    return SearchResult(sorted(plans, key=_rank), waiting[num_compiled:], too_large, failed)
 
 
 def _own_setting(experiment: Experiment, topology: Topology) -> StepSettings:
@@ -145,14 +145,14 @@ def settings(experiment: Experiment, tasks: TaskSet, num_devices: int) -> list[S
         parts = setting.num_microbatches // own_parts
         return changes, far, parts, abs(remats.index(setting.remat) - remats.index(own_remat))
 
-    found = [
+    candidates = [
         StepSettings(mesh, remat, own_parts * factor)
         for factor in _MORE_MICROBATCHES
         if experiment.data.train.batch_size % (own_parts * factor) == 0
         for mesh in meshes(experiment.with_fields(num_microbatches=own_parts * factor), tasks, num_devices)
         for remat in remats
     ]
-    return sorted(found, key=distance)
+    return sorted(candidates, key=distance)
 
 
 def meshes(experiment: Experiment, tasks: TaskSet, num_devices: int) -> Iterator[tuple[int, ...]]:
@@ -197,7 +197,7 @@ def _has_remat(experiment: Experiment) -> bool:
     return any(part.name == "remat" for part in fields(model))
 
 
-def _rank(found: tuple[StepSettings, StepPlan]) -> tuple[bool, float, int]:
-    plan = found[1]
+def _rank(candidate: tuple[StepSettings, StepPlan]) -> tuple[bool, float, int]:
+    plan = candidate[1]
     seconds = plan.roofline.serial_seconds if plan.roofline else 0.0
     return not plan.memory.fits, seconds if plan.memory.fits else 0.0, plan.memory.peak

@@ -156,10 +156,10 @@ def with_added_tokens(
             for path, axis in places.items()
         }
 
-    given = parameters.flatten(params)
-    grown = jax.jit(grow)(jax.random.key(seed), {path: given[path] for path in places})
+    leaves_before = parameters.flatten(params)
+    grown = jax.jit(grow)(jax.random.key(seed), {path: leaves_before[path] for path in places})
     placed = {path: put_on_devices(array, leaves[path].sharding) for path, array in grown.items()}
-    return parameters.unflatten(given | placed)
+    return parameters.unflatten(leaves_before | placed)
 
 
 def with_added_positions(
@@ -176,11 +176,11 @@ def with_added_positions(
     _, shapes, axes = parameters.abstract(config)
     leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
     path, offset = "embedding/positions/table", config.embeddings.positions.offset
-    given = parameters.flatten(params)
+    leaves_before = parameters.flatten(params)
     numbers = np.arange(leaves[path].shape[0])
     rows = np.where(numbers < offset, numbers, offset + (numbers - offset) % num_known)
-    grown = jnp.take(given[path], rows, axis=0)
-    return parameters.unflatten(given | {path: put_on_devices(grown, leaves[path].sharding)})
+    grown = jnp.take(leaves_before[path], rows, axis=0)
+    return parameters.unflatten(leaves_before | {path: put_on_devices(grown, leaves[path].sharding)})
 
 
 def in_class_order(

@@ -109,8 +109,8 @@ class FrozenRecord:
         Raises:
           ValueError: The weights have changed; names one.
         """
-        found = checksums(frozen)
-        changed = [path for path, checksum in self.checksums.items() if found.get(path) != checksum]
+        actual = checksums(frozen)
+        changed = [path for path, checksum in self.checksums.items() if actual.get(path) != checksum]
         if not changed:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""

@@ -174,13 +174,13 @@ def _require_expressible(
     Raises:
       ValueError: A field has a value that GGUF can't express.
     """
-    found = GgufFields(metadata, path).read(
+    fields = GgufFields(metadata, path).read(
         vocab_size=config.vocab_size,
         tie_word_embeddings="lm_head.weight" not in shapes,
         biases={gguf_name(name).split(".")[-2] for name in shapes if name.endswith(".bias")},
         frequencies=frequencies,
     )
-    read = architecture_for(found, path).from_hugging_face(found)
+    read = architecture_for(fields, path).from_hugging_face(fields)
     own = architecture_of(config).to_hugging_face(config)
     other = architecture_of(read).to_hugging_face(read)
     lost = [

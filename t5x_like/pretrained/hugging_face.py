@@ -94,22 +94,22 @@ class HuggingFaceWeights:
         def place(path: str, array: Any) -> jax.Array:
             return put_on_devices(array, leaves[path].sharding)
 
-        found, adapters = self.match, adapter_paths(self.config)
+        matched, adapters = self.match, adapter_paths(self.config)
         wanted = {
-            path: leaf for path, leaf in leaves.items() if path not in found.fresh and path not in adapters
+            path: leaf for path, leaf in leaves.items() if path not in matched.fresh and path not in adapters
         }
-        params = read_weights(found.table, parameters.unflatten(wanted), found.source, place=place)
+        params = read_weights(matched.table, parameters.unflatten(wanted), matched.source, place=place)
         params = with_fresh_weights(
             self.config,
             params,
-            heads=found.fresh,
+            heads=matched.fresh,
             adapters=adapters,
             where=self.directory,
             seed=seed,
             place=place,
         )
-        if found.idle:
-            logging.getLogger(__name__).info("%s: not used here: %s", self.directory, ", ".join(found.idle))
+        if matched.idle:
+            logging.getLogger(__name__).info("%s: not used here: %s", self.directory, ", ".join(matched.idle))
         return params
 
     def unread(self) -> parameters.Parameters:
@@ -137,13 +137,13 @@ class HuggingFaceWeights:
         """
         fresh = self.match.fresh
         if fresh and draw_heads:
-            own, asked = (
+            own, wanted = (
                 parameters.flatten(parameters.abstract(each)[1]) for each in (self.own, self.config)
             )
             fresh = {
                 path: names
                 for path, names in fresh.items()
-                if path in own and own[path].shape == asked[path].shape
+                if path in own and own[path].shape == wanted[path].shape
             }
         if fresh:
             names = list(dict.fromkeys(name for names in fresh.values() for name in names))
@@ -163,15 +163,15 @@ def find_hugging_face(
     Raises:
       ValueError: The path is no such directory, or the model or its configuration is not known here.
     """
-    asked = {"task": task, "num_labels": num_labels}
-    asked = {name: value for name, value in asked.items() if value is not None}
+    changes = {"task": task, "num_labels": num_labels}
+    changes = {name: value for name, value in changes.items() if value is not None}
     if not (as_path(path) / "config.json").exists() and is_t5x(path):
         source = read_t5x(path)
-        config = replace(t5_config_of(source), **asked)
+        config = replace(t5_config_of(source), **changes)
         architecture = architecture_of(config)
         assert architecture.t5x_weights is not None
-        found = Match(architecture.t5x_weights(config), source, {}, ())
-        return HuggingFaceWeights(config, config, architecture.to_hugging_face(config), str(path), found)
+        matched = Match(architecture.t5x_weights(config), source, {}, ())
+        return HuggingFaceWeights(config, config, architecture.to_hugging_face(config), str(path), matched)
     if as_path(path).is_file():
         source, fields = read_gguf(path)
     else:
@@ -181,19 +181,19 @@ def find_hugging_face(
     with refusing_damage(path if as_path(path).is_file() else as_path(path) / "config.json"):
         architecture = architecture_for(fields, str(path))
         own = _own_config(architecture, fields, source.shapes)
-        config = replace(own, **asked)
+        config = replace(own, **changes)
         if task == "base" and architecture.as_stored is not None:
             config = architecture.as_stored(config, source.shapes)
         table = architecture.hugging_face_weights(config)
-    found = match(
+    matched = match(
         table,
         source,
         prefixes=(architecture.prefix, *architecture.other_prefixes),
         unused=architecture.unused_weights,
         of_other_heads=_names_of_other_heads(architecture, config),
-        head_shapes=_shapes_of_scores(table, config) if asked else {},
+        head_shapes=_shapes_of_scores(table, config) if changes else {},
     )
-    return HuggingFaceWeights(config, own, fields, str(path), found)
+    return HuggingFaceWeights(config, own, fields, str(path), matched)
 
 
 def configuration_of(directory: PathLike) -> Any:

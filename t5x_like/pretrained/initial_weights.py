@@ -78,7 +78,7 @@ class CheckpointModel:
                 "a CheckpointModel is the model of start_from: say which directory, INITIAL_CHECKPOINT='…'"
             )
         config = read_config(directory)
-        given: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "compute_dtype": self.compute_dtype,
             "remat": self.remat,
             "scan_layers": self.scan_layers,
@@ -94,10 +94,10 @@ class CheckpointModel:
             raise ValueError(
                 f"{directory} is a {type(config).__name__}, which takes no adapter; leave it out"
             )
-        for name, value in given.items():
+        for name, value in changes.items():
             if name not in names and value not in (None, False):
                 refuse_unused(self, name, because=f"{directory} is a {type(config).__name__}, which has none")
-        kept = {name: value for name, value in given.items() if value is not None and name in names}
+        kept = {name: value for name, value in changes.items() if value is not None and name in names}
         config = replace(config, **kept)
         if self.num_added_tokens:
             config = replace(config, vocab_size=config.vocab_size + self.num_added_tokens)
@@ -153,9 +153,9 @@ def check_head(config: Any, head: tuple[str, int, str | None], *, what: str, add
             )
         return
     wanted = f"{kind.replace('_', ' ')} with {num_labels} score{'s' * (num_labels > 1)}"
-    given = f"one for {str(task).replace('_', ' ')}" + (f" with {has} scores" if task == kind else "")
+    present = f"one for {str(task).replace('_', ' ')}" + (f" with {has} scores" if task == kind else "")
     raise ValueError(
-        f"{what} needs a head for {wanted}; the model has {given}. Fine-tune it on such a task first"
+        f"{what} needs a head for {wanted}; the model has {present}. Fine-tune it on such a task first"
     )
 
 

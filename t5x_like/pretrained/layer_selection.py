@@ -79,8 +79,8 @@ def select_layers(
 
 def _stacks_of(config: ModelConfig) -> dict[str, Any]:
     model = jax.eval_shape(config.build, jax.random.key(0))
-    found = {name: vars(model)[name] for name in _STACKS if name in vars(model)}
-    return {name: stack for name, stack in found.items() if isinstance(stack, Stack | RelativeStack)}
+    stacks = {name: vars(model)[name] for name in _STACKS if name in vars(model)}
+    return {name: stack for name, stack in stacks.items() if isinstance(stack, Stack | RelativeStack)}
 
 
 def _check_numbers(name: str, chosen: Sequence[int], size: int) -> None:

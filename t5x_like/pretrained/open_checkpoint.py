@@ -101,24 +101,24 @@ def open_checkpoint(
             vocabulary=vocabulary,
             num_sentinels=num_sentinels,
         )
-    found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
-    found = _average_of(found) if average else found
-    home = found.directory
+    weights = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
+    weights = _average_of(weights) if average else weights
+    home = weights.directory
     if needs_tokenizer or vocabulary or num_sentinels is not None:
         settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
-        required_tokenizer(find_tokenizer(home, found.config, found.fields, **settings), home)
-    if isinstance(found, HuggingFaceWeights):
-        params = found.read(mesh, draw_heads=draw_heads, seed=seed)
+        required_tokenizer(find_tokenizer(home, weights.config, weights.fields, **settings), home)
+    if isinstance(weights, HuggingFaceWeights):
+        params = weights.read(mesh, draw_heads=draw_heads, seed=seed)
     else:
         frozen = None
         if base is not None:
-            frozen = _frozen_of(base, found)
-        elif found.frozen is not None:
-            frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh)
-        step, params = found.read(mesh, draw_heads=draw_heads, seed=seed, frozen=frozen)
+            frozen = _frozen_of(base, weights)
+        elif weights.frozen is not None:
+            frozen = open_frozen(weights.directory, weights.saved, weights.frozen, mesh=mesh)
+        step, params = weights.read(mesh, draw_heads=draw_heads, seed=seed, frozen=frozen)
     if finite:
         require_numbers(params, str(directory) if step is None else f"{directory}, step {step}")
-    checkpoint = _checkpoint(found, params, mesh=mesh, step=step, config=config)
+    checkpoint = _checkpoint(weights, params, mesh=mesh, step=step, config=config)
     return replace(checkpoint, vocabulary=vocabulary, num_sentinels=num_sentinels)
 
 
@@ -157,7 +157,7 @@ def open_initial(
         name: known for name, known in known_sizes(directory).items() if known < (vars(config).get(name) or 0)
     }
     if fewer:
-        found, notes = open_initial(
+        initial, notes = open_initial(
             directory,
             config=replace(config, **fewer),
             mesh=mesh,
@@ -167,7 +167,7 @@ def open_initial(
             scale=scale,
             finite=finite,
         )
-        params = found.params
+        params = initial.params
         if (known := fewer.get("vocab_size")) is not None:
             params = with_added_tokens(config, params, known, seed=seed, mesh=mesh)
             more = config.vocab_size - known
@@ -176,7 +176,7 @@ def open_initial(
             params = with_added_positions(config, params, known, mesh=mesh)
             notes.append(f"{directory} has {known} positions; those after them begin as copies of the first")
         graphdef = parameters.abstract(config)[0]
-        return replace(found, config=config, graphdef=graphdef, params=params), notes
+        return replace(initial, config=config, graphdef=graphdef, params=params), notes
     with warnings.catch_warnings(record=True) as drawn:
         warnings.simplefilter("always")
         checkpoint = open_checkpoint(
@@ -242,18 +242,18 @@ def open_frozen(
     return frozen
 
 
-def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
+def _frozen_of(base: Checkpoint, weights: RunWeights) -> parameters.Parameters:
     """Return a run's frozen weights among those of an open checkpoint.
 
     Raises:
       ValueError: The run has no frozen weights, or was trained on others.
     """
-    if found.frozen is None:
+    if weights.frozen is None:
         raise ValueError(
-            f"{found.directory} trained all its weights, so it shares none with {base.directory}; open it by itself"
+            f"{weights.directory} trained all its weights, so it shares none with {base.directory}; open it by itself"
         )
-    frozen, _ = parameters.partition(base.params, found.frozen.selection(base.params))
-    flat, wanted = parameters.flatten(frozen), found.frozen.checksums
+    frozen, _ = parameters.partition(base.params, weights.frozen.selection(base.params))
+    flat, wanted = parameters.flatten(frozen), weights.frozen.checksums
     sums = checksums(frozen) if frozen else {}
     others = [path for path in wanted if sums.get(path) != wanted[path]]
     if others:
@@ -262,9 +262,9 @@ def _frozen_of(base: Checkpoint, found: RunWeights) -> parameters.Parameters:
             for path in others[:_MOST_LINES]
         )
         more = f"\n  and {len(others) - _MOST_LINES} more" if len(others) > _MOST_LINES else ""
-        origin = "fresh weights" if found.frozen.start_from is None else found.frozen.origin
+        origin = "fresh weights" if weights.frozen.start_from is None else weights.frozen.origin
         raise ValueError(
-            f"{found.directory} was trained on {origin}, of which {len(others)} of {len(wanted)} weights differ in "
+            f"{weights.directory} was trained on {origin}, of which {len(others)} of {len(wanted)} weights differ in "
             f"{base.directory}:\n  {lines}{more}\nGive the checkpoint that it was trained on"
         )
     return frozen
@@ -286,27 +286,27 @@ def open_unread(
     Raises:
       ValueError: The checkpoint is refused for the reasons that ``open_checkpoint`` has.
     """
-    found = find_weights(directory, step=step)
-    found = _average_of(found) if average else found
-    if isinstance(found, HuggingFaceWeights):
-        yield _checkpoint(found, found.unread(), mesh=None, step=None)
+    weights = find_weights(directory, step=step)
+    weights = _average_of(weights) if average else weights
+    if isinstance(weights, HuggingFaceWeights):
+        yield _checkpoint(weights, weights.unread(), mesh=None, step=None)
         return
-    if found.frozen is not None:
+    if weights.frozen is not None:
         yield open_checkpoint(directory, step=step, finite=False, average=average)
         return
-    with found.unread() as params:
-        yield _checkpoint(found, params, mesh=None, step=step)
+    with weights.unread() as params:
+        yield _checkpoint(weights, params, mesh=None, step=step)
 
 
-def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights | HuggingFaceWeights:
+def _average_of(weights: RunWeights | HuggingFaceWeights) -> RunWeights | HuggingFaceWeights:
     """Return the moving average of a run's weights.
 
     Raises:
       ValueError: The checkpoint is no run, or has no average.
     """
-    home = found.directory
+    home = weights.directory
     if was_trained_here(home) and "average.is" in read_json(as_path(home) / "config.json", dict):
-        return replace(found, part="average")
+        return replace(weights, part="average")
     raise ValueError(
         f"{home} has no moving average of its weights; a run keeps one if it is trained with Experiment.average = "
         "ExponentialMovingAverage(). To average its last checkpoints, use t5x-like convert --average 5"
@@ -314,21 +314,21 @@ def _average_of(found: RunWeights | HuggingFaceWeights) -> RunWeights | HuggingF
 
 
 def _checkpoint(
-    found: RunWeights | HuggingFaceWeights,
+    weights: RunWeights | HuggingFaceWeights,
     params: Parameters,
     *,
     mesh: Mesh | None,
     step: int | None,
     config: Any = None,
 ) -> Checkpoint:
-    config = found.config if config is None else config
+    config = weights.config if config is None else config
     return Checkpoint(
-        directory=found.directory,
+        directory=weights.directory,
         step=step,
         config=config,
         graphdef=parameters.abstract(config)[0],
         params=params,
         mesh=mesh_or_one_device(mesh),
-        fields=found.fields,
-        class_names=found.class_names,
+        fields=weights.fields,
+        class_names=weights.class_names,
     )

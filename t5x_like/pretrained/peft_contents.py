@@ -77,9 +77,9 @@ class AdapterTensors:
             if ".original_module." in name or ".modules_to_save." in name:
                 continue  # repetitions, which bias="all" adds
             name = re.sub(r"^base_model\.(model\.)?", "", name).replace(".base_layer.", ".")
-            found = _PART.fullmatch(name)
-            assert found is not None
-            self._tensors[self.model.spelled(found[1] or ""), found[2]] = tensor
+            match = _PART.fullmatch(name)
+            assert match is not None
+            self._tensors[self.model.spelled(match[1] or ""), match[2]] = tensor
 
     def require_all(self, fields: AdapterFields) -> None:
         """Check that there is a tensor of every module that the fields name, and of no others.
@@ -88,9 +88,9 @@ class AdapterTensors:
           ValueError: Tensors are missing, or belong to modules that the fields leave out; lists the names.
         """
         targets, saved = fields.take("target_modules"), fields.take("modules_to_save", [])
-        given = {f"{module}.{part}" for module, part in self._tensors}
+        present = {f"{module}.{part}" for module, part in self._tensors}
         needed = [*self.model.weights_in(saved), *(self.model.biases if fields.take("bias") == "all" else ())]
-        absent = [name for name in dict.fromkeys(needed) if name not in given]
+        absent = [name for name in dict.fromkeys(needed) if name not in present]
         if targets is not None:
             selection = TargetSelection(
                 where=fields.where,
@@ -148,10 +148,10 @@ class AdapterTensors:
         Raises:
           ValueError: There is none.
         """
-        found = self.pop(part)
-        if "" not in found:
+        by_row = self.pop(part)
+        if "" not in by_row:
             raise ValueError(f"{self.where} lacks {part}; fetch the whole adapter")
-        return found[""]
+        return by_row[""]
 
     def refuse_own_table(self, modules: Collection[str]) -> None:
         """Refuse a trained copy of an embedding table with which the output layer of the base scores.

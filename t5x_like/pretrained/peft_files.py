@@ -76,8 +76,8 @@ def read_peft(directory: PathLike, base: object) -> PeftAdapter:
         if name not in methods:
             raise ValueError(f"{path}: the method {name} is not supported; {', '.join(methods)} are")
         reader = SafetensorsReader(directory, _WEIGHTS)
-        found = {tensor: reader.read(tensor) for tensor in reader.shapes()}
-        tensors = AdapterTensors(_with_head_of(fields, base, found), found, where=str(directory))
+        contents = {tensor: reader.read(tensor) for tensor in reader.shapes()}
+        tensors = AdapterTensors(_with_head_of(fields, base, contents), contents, where=str(directory))
         tensors.require_all(fields)
         if not fields.take("ensure_weight_tying", False):
             tensors.refuse_own_table(fields.take("modules_to_save", ()))

@@ -200,8 +200,8 @@ class PublishedModel:
             )
         like = parameters.unflatten({path: self.like[path] for row in rows for path in row.paths})
         source = source_of(arrays, where)
-        found = read_weights(rows, like, source, place=lambda _, array: np.asarray(array))
-        return parameters.flatten(found)
+        params = read_weights(rows, like, source, place=lambda _, array: np.asarray(array))
+        return parameters.flatten(params)
 
     def saved_modules(self, params: Mapping[str, object]) -> tuple[list[str], bool, Arrays]:
         """Return what PEFT saves with an adapter: the ends of names of whole modules, and whether all biases.
@@ -216,12 +216,12 @@ class PublishedModel:
           ValueError: The weights are other parts of modules.
         """
         rows = tuple(row for row in self._table if params.keys() >= {*row.paths})
-        given = {name for row in rows for name in published_names(row)}
-        modules = {name.rpartition(".")[0] for name in given}
-        whole = modules - {name.rpartition(".")[0] for name in self._shapes.keys() - given}
-        parts = {name for name in given if name.rpartition(".")[0] not in whole}
+        names = {name for row in rows for name in published_names(row)}
+        modules = {name.rpartition(".")[0] for name in names}
+        whole = modules - {name.rpartition(".")[0] for name in self._shapes.keys() - names}
+        parts = {name for name in names if name.rpartition(".")[0] not in whole}
         unknown = params.keys() - {path for row in rows for path in row.paths}
-        has_biases = bool(parts) and given >= {name for name in self._shapes if name.endswith(".bias")}
+        has_biases = bool(parts) and names >= {name for name in self._shapes if name.endswith(".bias")}
         odd = sorted(unknown) or sorted(name for name in parts if not (has_biases and name.endswith(".bias")))
         if odd:
             raise ValueError(
@@ -322,8 +322,8 @@ def shortest_endings(chosen: Collection[str], others: Collection[str], separator
         parts = name.split(separator)
         return [separator.join(parts[start:]) for start in reversed(range(len(parts)))]
 
-    taken = {ending for name in others for ending in endings(name)}
-    return sorted({next((end for end in endings(name) if end not in taken), name) for name in chosen})
+    other_endings = {ending for name in others for ending in endings(name)}
+    return sorted({next((end for end in endings(name) if end not in other_endings), name) for name in chosen})
 
 
 def with_empty_adapter(config: CommonConfig, adapter: Any) -> tuple[Any, Arrays]:

@@ -84,8 +84,8 @@ class RunWeights:
             return self._restore(like, frozen or {})
         if heads and not draw_heads:
             raise ValueError(missing_heads(self.directory, heads, self.config, self.saved))
-        step, found = self._restore(self._abstract(self.saved, mesh), frozen or {})
-        saved, wanted = parameters.flatten(found), parameters.flatten(like)
+        step, restored = self._restore(self._abstract(self.saved, mesh), frozen or {})
+        saved, wanted = parameters.flatten(restored), parameters.flatten(like)
 
         def place(path: str, array: Any) -> jax.Array:
             return put_on_devices(array, wanted[path].sharding)
@@ -125,8 +125,10 @@ class RunWeights:
             return restore_step(self.directory, like, step=self.step, part=self.part)
         selection = self.frozen.selection(like)
         in_place, trained = parameters.partition(like, selection)
-        given, wanted = parameters.flatten(frozen), parameters.flatten(in_place)
-        refuse_differences(describe(given), describe(wanted), where=f"the frozen weights of {self.directory}")
+        present, wanted = parameters.flatten(frozen), parameters.flatten(in_place)
+        refuse_differences(
+            describe(present), describe(wanted), where=f"the frozen weights of {self.directory}"
+        )
         step, params = restore_step(self.directory, trained, step=self.step, part=self.part)
         return step, parameters.combine(frozen, params, selection)
 
@@ -232,14 +234,14 @@ def trained_with_sentinels(directory: PathLike) -> int | None:
     """Return ``num_sentinels`` of a run's tasks: 100 if they differ, ``None`` for what was not trained here."""
     if not was_trained_here(directory):
         return None
-    found = _values_of_tasks(directory, "num_sentinels")
-    return found.pop() if len(found) == 1 else 100
+    values = _values_of_tasks(directory, "num_sentinels")
+    return values.pop() if len(values) == 1 else 100
 
 
 def trained_with_vocabulary(directory: PathLike) -> str:
     """Return the vocabulary of a run's tasks; an empty string if they differ, or it was not trained here."""
-    found = _values_of_tasks(directory, "vocabulary") if was_trained_here(directory) else set()
-    return found.pop() if len(found) == 1 else ""
+    values = _values_of_tasks(directory, "vocabulary") if was_trained_here(directory) else set()
+    return values.pop() if len(values) == 1 else ""
 
 
 def trained_with_framing(directory: PathLike) -> InputFraming | None:
@@ -247,10 +249,10 @@ def trained_with_framing(directory: PathLike) -> InputFraming | None:
     if not was_trained_here(directory):
         return None
     names = [field.name for field in fields(InputFraming)]
-    found = {name: _values_of_tasks(directory, rf"framing\.{name}") for name in names}
-    if any(len(values) != 1 for values in found.values()):
+    values_by_name = {name: _values_of_tasks(directory, rf"framing\.{name}") for name in names}
+    if any(len(values) != 1 for values in values_by_name.values()):
         return None
-    return InputFraming(**{name: values.pop() for name, values in found.items()})
+    return InputFraming(**{name: values.pop() for name, values in values_by_name.items()})
 
 
 def _values_of_tasks(directory: PathLike, field: str) -> set[Any]:

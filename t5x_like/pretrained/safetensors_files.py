@@ -181,8 +181,8 @@ def write_safetensors(
         with (as_path(directory) / file).open("wb") as opened:
             opened.write(_header({name: shapes[name] for name in shard}, sizes, code))
             for name in shard:
-                given, array = next(stream)
-                assert (given, array.shape) == (name, shapes[name]), "tensors come as their shapes say"
+                next_name, array = next(stream)
+                assert (next_name, array.shape) == (name, shapes[name]), "tensors come as their shapes say"
                 opened.write(np.ascontiguousarray(array, stored).view(np.uint8).data)
     if len(files) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}

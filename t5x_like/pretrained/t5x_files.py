@@ -239,5 +239,5 @@ def _joined(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _num_layers(shapes: Mapping[str, object], stack: str) -> int:
-    found = {int(match[1]) for name in shapes if (match := re.match(rf"{stack}/layers_(\d+)/", name))}
-    return max(found, default=-1) + 1
+    layers = {int(match[1]) for name in shapes if (match := re.match(rf"{stack}/layers_(\d+)/", name))}
+    return max(layers, default=-1) + 1

@@ -102,15 +102,17 @@ def find_tokenizer(
         num_sentinels = trained_with_sentinels(directory)
     if num_sentinels is None:
         num_sentinels = architecture_of(config).num_sentinels
-    found = open_tokenizer(vocabulary or directory, num_sentinels)
-    if is_derived and found.vocab_size > config.vocab_size:  # a task's sentinels that its head doesn't read
-        found = open_tokenizer(vocabulary or directory, 0)
-    if found.vocab_size > config.vocab_size:
+    tokenizer = open_tokenizer(vocabulary or directory, num_sentinels)
+    if (
+        is_derived and tokenizer.vocab_size > config.vocab_size
+    ):  # a task's sentinels that its head doesn't read
+        tokenizer = open_tokenizer(vocabulary or directory, 0)
+    if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(
-            f"the vocabulary of {vocabulary or directory} has {found.vocab_size:,} ids, its model embeddings for "
+            f"the vocabulary of {vocabulary or directory} has {tokenizer.vocab_size:,} ids, its model embeddings for "
             f"{config.vocab_size:,}: they don't belong together (num_sentinels is {num_sentinels})"
         )
-    return found
+    return tokenizer
 
 
 def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Tokenizer:

@@ -45,15 +45,15 @@ def checkpoint_format(directory: PathLike) -> Format:
     Raises:
       ValueError: There is no checkpoint.
     """
-    found = _format_or_none(directory)
-    if found is None and (further := further_format(directory)) is not None:
+    format = _format_or_none(directory)
+    if format is None and (further := further_format(directory)) is not None:
         raise ValueError(further.advice(directory))
-    if found is None:
+    if format is None:
         raise ValueError(
             f"{directory} holds no model: give a run's directory (with model.json) as train writes it, a Hugging Face "
             "directory (with config.json) as save_pretrained writes it, a .gguf file, or a T5X checkpoint"
         )
-    return found
+    return format
 
 
 def further_format_of(directory: PathLike) -> FurtherFormat | None:
@@ -151,16 +151,16 @@ def find_weights(
     ):  # steps alone, which config says the model of
         return RunWeights(directory=str(directory), step=step, saved=None, config=config)
     if is_run(directory):
-        found = find_run_weights(directory, step=step)
+        weights = find_run_weights(directory, step=step)
         if config is not None:
-            _refuse_another_adapter(found.saved, config, directory)
-            return replace(found, config=config)
+            _refuse_another_adapter(weights.saved, config, directory)
+            return replace(weights, config=config)
         if head is None:
-            return found
-        own = traits_of(found.config)
+            return weights
+        own = traits_of(weights.config)
         labels = next(number for number in (num_labels, own.num_labels, 2) if number is not None)
-        changed = with_head(found.config, head, labels, own.problem_type, where=str(directory))
-        return replace(found, config=changed)
+        changed = with_head(weights.config, head, labels, own.problem_type, where=str(directory))
+        return replace(weights, config=changed)
     if step is not None:
         raise ValueError(f"{directory} is no run, it has no steps; leave step out")
     if config is None:

@@ -121,7 +121,7 @@ def _guess_answers(
     """Return the columns of extractive answers, as SQuAD names them; None for another table."""
     columns = table.columns
     named = [_with_name(columns, name) for name in ("question", "context")]
-    answers = label or next((found for name in _ANSWERS if (found := _with_name(columns, name))), None)
+    answers = label or next((column for name in _ANSWERS if (column := _with_name(columns, name))), None)
     if kind not in (None, "answers") or (kind is None and (texts or label or None in named or not answers)):
         return None
     pair = tuple(texts) or tuple(name for name in named if name is not None)
@@ -171,7 +171,7 @@ def _guess_texts(table: UserTable, label: str | None) -> tuple[str, ...]:
         names = tuple(_with_name(columns, name) for name in pair)
         if all(names):
             return tuple(name for name in names if name is not None)
-    named = next((found for name in _TEXT_NAMES if (found := _with_name(columns, name))), None)
+    named = next((candidate for name in _TEXT_NAMES if (candidate := _with_name(columns, name))), None)
     if named is not None:
         return (named,)
     unnamed = [name for name in columns if _normalized(name) not in _LABEL_NAMES] or list(columns)
@@ -196,7 +196,7 @@ def _numbered_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
 
 def _guess_label(table: UserTable, texts: Sequence[str]) -> str:
     others = {name: column for name, column in table.columns.items() if name not in texts and column.cells}
-    named = next((found for name in _LABEL_NAMES if (found := _with_name(others, name))), None)
+    named = next((candidate for name in _LABEL_NAMES if (candidate := _with_name(others, name))), None)
     if named is not None:
         return named
     classes = [name for name, column in others.items() if _is_class(column) and not _is_group_name(name)]

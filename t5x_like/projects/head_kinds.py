@@ -166,8 +166,8 @@ class Answers(TaskKind):
 
     def lines(self, rows: Sequence[ProjectRow]) -> Iterator[str]:
         nothing = sum(not row.cells[self.columns.label]["text"] for row in rows)
-        found = f"; {count_of(nothing, 'question')} without an answer" if nothing else ""
-        yield f"label: column {self.columns.label!r}, answers in the context{found}"
+        unanswered = f"; {count_of(nothing, 'question')} without an answer" if nothing else ""
+        yield f"label: column {self.columns.label!r}, answers in the context{unanswered}"
 
 
 def _answer_spans(cell: Any, start: object, context: str) -> tuple[list[str], list[int]]:

@@ -150,7 +150,7 @@ def _reasons(manifest: Manifest) -> list[Bar]:
 
 def _decisions(manifest: Manifest) -> list[tuple[str, list[Bar]]]:
     """Return the decisions of each step about lines or sentences."""
-    found = []
+    decisions = []
     for step in manifest["steps"]:
         counts = {name: count for name, count in step["seen"].items() if _is_decision(name)}
         total = sum(counts.values())
@@ -161,8 +161,8 @@ def _decisions(manifest: Manifest) -> list[tuple[str, list[Bar]]]:
                 Bar(decision_in_words(name), name, (f"{count:,}", share(count, total)), kept, lost, total)
             )
         if rows:
-            found.append((step["name"], rows))
-    return found
+            decisions.append((step["name"], rows))
+    return decisions
 
 
 def _other_counts(manifest: Manifest) -> list[tuple[str, str, int]]:

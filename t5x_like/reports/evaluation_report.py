@@ -54,9 +54,9 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
     Returns:
       The report's path.
     """
-    found = read_scores(directory)
-    tasks = found["tasks"]
-    known = found["settings"] | dict(found)
+    scores = read_scores(directory)
+    tasks = scores["tasks"]
+    known = scores["settings"] | dict(scores)
     facts = {label: known[name] for name, label in _FACTS.items() if known.get(name) is not None}
     sections = []
     for task, entry in tasks.items():
@@ -75,11 +75,11 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
     output = Path(directory) / "report.html"
     html = render(
         "evaluation_report.html.j2",
-        title=f"{Path(found['checkpoint']).name or found['checkpoint']} on {_benchmarks(tasks)}",
-        introduction=_introduction(found),
-        headlines=_headlines(found),
+        title=f"{Path(scores['checkpoint']).name or scores['checkpoint']} on {_benchmarks(tasks)}",
+        introduction=_introduction(scores),
+        headlines=_headlines(scores),
         averages={
-            f"{SUITES[name].title} average": _average(each) for name, each in found["averages"].items()
+            f"{SUITES[name].title} average": _average(each) for name, each in scores["averages"].items()
         },
         scores=[
             score_line(task, metric, value, entry)
@@ -87,9 +87,9 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
             for metric, value in (entry["scores"] or {"": None}).items()
         ],
         sources=_sources(tasks),
-        left_out=found["left_out"],
+        left_out=scores["left_out"],
         tasks=sections,
-        facts=facts | {name: str(version) for name, version in found["versions"].items()},
+        facts=facts | {name: str(version) for name, version in scores["versions"].items()},
     )
     write_text(output, html)
     return str(output)
@@ -104,10 +104,10 @@ def _benchmarks(tasks: Mapping[str, Any]) -> str:
     return suites[0] if suites else f"{len(tasks)} tasks"
 
 
-def _introduction(found: Mapping[str, Any]) -> str:
-    examples = sum(entry["examples"] for entry in found["tasks"].values())
-    methods: list[str] = sorted({entry["method"] for entry in found["tasks"].values()})
-    settings = found["settings"]
+def _introduction(scores: Mapping[str, Any]) -> str:
+    examples = sum(entry["examples"] for entry in scores["tasks"].values())
+    methods: list[str] = sorted({entry["method"] for entry in scores["tasks"].values()})
+    settings = scores["settings"]
     shots = f", {settings['num_shots']} solved examples before each question" if settings["num_shots"] else ""
     first = f", the first {settings['limit']:,} of each task" if settings["limit"] is not None else ""
     return (
@@ -117,14 +117,14 @@ def _introduction(found: Mapping[str, Any]) -> str:
     )
 
 
-def _headlines(found: Mapping[str, Any]) -> list[Tile]:
+def _headlines(scores: Mapping[str, Any]) -> list[Tile]:
     """Return the averages, and the first metric of each task next to its baseline."""
     tiles = [
         Tile(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
-        for name, each in found["averages"].items()
+        for name, each in scores["averages"].items()
         if each["score"] is not None
     ]
-    for task, entry in found["tasks"].items():
+    for task, entry in scores["tasks"].items():
         for metric, value in list(entry["scores"].items())[:1]:
             baseline = entry["baseline"].get(metric)
             if value is None or baseline is None:

@@ -50,14 +50,14 @@ def _is_number(value: object) -> bool:
 
 def held_out_scores(lines: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, float]]:
     """Return numbers of held-out data by step, under names such as ``task/metric`` and ``validation/mixture/loss``."""
-    found: dict[int, dict[str, float]] = {}
+    by_step: dict[int, dict[str, float]] = {}
     for line in lines:
         kind, _, name = line["split"].partition("/")
         prefix = {"evaluation": name, "validation": line["split"]}.get(kind)
         if prefix is None:
             continue
         values = {key: value for key, value in line.items() if key not in ("split", "step")}
-        found.setdefault(line["step"], {}).update(
+        by_step.setdefault(line["step"], {}).update(
             {f"{prefix}/{key}": float(value) for key, value in values.items()}
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(by_step.items()))

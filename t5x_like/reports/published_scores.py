@@ -194,5 +194,5 @@ PUBLISHED: tuple[PublishedScores, ...] = (
 
 def published_for(name: str) -> list[tuple[PublishedScores, float]]:
     """Return all published scores of "task/metric", the lowest first."""
-    found = [(each, each.scores[name]) for each in PUBLISHED if name in each.scores]
-    return sorted(found, key=lambda pair: pair[1])
+    published = [(each, each.scores[name]) for each in PUBLISHED if name in each.scores]
+    return sorted(published, key=lambda pair: pair[1])

@@ -102,17 +102,17 @@ class RunSummary:
     @functools.cached_property
     def scores(self) -> dict[str, BestScore]:
         """Scores of held-out data by name: ``task/metric``, or ``validation/mixture/loss``."""
-        found: dict[str, BestScore] = {}
+        best_scores: dict[str, BestScore] = {}
         for step, scores in held_out_scores(self.log.lines).items():
             for name, value in scores.items():
                 if name.rpartition("/")[2] in _NO_SCORES:
                     continue
-                best = found.get(name)
+                best = best_scores.get(name)
                 if best is None or _is_better(value, best.best, name):
-                    found[name] = BestScore(value, step, value, step)
+                    best_scores[name] = BestScore(value, step, value, step)
                 else:
-                    found[name] = best._replace(newest=value, newest_step=step)
-        return found
+                    best_scores[name] = best._replace(newest=value, newest_step=step)
+        return best_scores
 
 
 def _is_better(value: float, best: float, metric: str) -> bool:

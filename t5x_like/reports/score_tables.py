@@ -13,11 +13,11 @@ def lower_is_better(metric: str) -> bool:
     return metric.endswith(_COUNT_ERRORS)
 
 
-def scores_table(found: Mapping[str, Any]) -> str:
+def scores_table(scores: Mapping[str, Any]) -> str:
     """Return a line for each task's metric with its interval, then the averages, then remarks."""
     rows = [("task", "metric", "score", "95 % interval", "most frequent answer", "rows", "invalid", "cut")]
     notes = []
-    for task, entry in found["tasks"].items():
+    for task, entry in scores["tasks"].items():
         common = (f"{entry['examples']:,}", f"{entry['invalid']:,}", f"{entry['cut_inputs']:,}")
         for metric, score in entry["scores"].items():
             interval = entry["intervals"].get(metric)
@@ -29,16 +29,16 @@ def scores_table(found: Mapping[str, Any]) -> str:
             rows.append((task, "-", "-", "-", "-", *common))
         notes += _notes(task, entry)
     lines = [aligned(rows, left=2)]
-    for benchmark, each in found["averages"].items():
+    for benchmark, each in scores["averages"].items():
         lacking = dict.fromkeys(name.partition("/")[0] for name in each["missing"])
         missing = f" (missing: {', '.join(lacking)})" if lacking else ""
         lines.append(f"{benchmark} average: {_number(each['score'])}{missing}")
-    return "\n".join([*lines, *notes, *left_out(found)])
+    return "\n".join([*lines, *notes, *left_out(scores)])
 
 
-def left_out(found: Mapping[str, Any]) -> list[str]:
+def left_out(scores: Mapping[str, Any]) -> list[str]:
     """Return a line for each task that was not evaluated."""
-    return [f"left out: {task}, {reason}" for task, reason in found.get("left_out", {}).items()]
+    return [f"left out: {task}, {reason}" for task, reason in scores.get("left_out", {}).items()]
 
 
 def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
@@ -73,11 +73,11 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
 
 def steps_table(steps: Mapping[int, Mapping[str, object]]) -> str:
     """Return a line for each step, with a column for each metric."""
-    names = list(dict.fromkeys(name for found in steps.values() for name in flat_scores(found)))
+    names = list(dict.fromkeys(name for scores in steps.values() for name in flat_scores(scores)))
     rows = [("step", *names)]
     rows += [
-        (f"{step:,}", *(_number(flat_scores(found).get(name)) for name in names))
-        for step, found in sorted(steps.items())
+        (f"{step:,}", *(_number(flat_scores(scores).get(name)) for name in names))
+        for step, scores in sorted(steps.items())
     ]
     return aligned(rows, left=0)
 
@@ -96,8 +96,8 @@ def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) 
     rows: list[tuple[str, ...]] = [
         ("text", "tokens", "for a token", "for a word", "for a byte", "bits a byte")
     ]
-    for name, (cost, found) in measured.items():
-        rows.append((name, f"{cost.tokens:,}", *(f"{value:,.4g}" for value in found.values())))
+    for name, (cost, measures) in measured.items():
+        rows.append((name, f"{cost.tokens:,}", *(f"{value:,.4g}" for value in measures.values())))
     return aligned(rows, left=1)
 
 

@@ -43,21 +43,21 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
     _, shapes, axes = abstract(config)
     names, weights = flatten(axes), flatten(shapes)
     shardings = {} if mesh is None else flatten(tree_shardings(axes, shapes, mesh))
-    found = {}
+    weights_by_path = {}
     for path, weight in weights.items():
         cut = shardings[path].spec if shardings else ()
         part = shardings[path].shard_shape(weight.shape) if shardings else weight.shape
-        found[path] = TableWeight(weight.shape, names[path], tuple(cut), part, is_constant(weight))
-    size = sum(math.prod(weight.shape) for weight in found.values())
+        weights_by_path[path] = TableWeight(weight.shape, names[path], tuple(cut), part, is_constant(weight))
+    size = sum(math.prod(weight.shape) for weight in weights_by_path.values())
     lines = [f"{type(config).__name__}: {count(shapes):,} parameters, {_size(size)} in float32"]
     if mesh is not None:
         sizes = " × ".join(f"{axis} {size}" for axis, size in shown_sizes(mesh.shape).items())
-        held = _size(sum(math.prod(weight.part) for weight in found.values()))
+        held = _size(sum(math.prod(weight.part) for weight in weights_by_path.values()))
         lines.append(
             f"{sizes} = {mesh.size} devices: {held} on each; optimizer state and gradients come on top"
         )
     heads = ["weight", "shape", "axes", "cut along", "on each device", "parameters", "float32", "each device"]
-    rows = [heads, *_rows(unflatten(found), "")]
+    rows = [heads, *_rows(unflatten(weights_by_path), "")]
     if mesh is None:
         rows = [[*row[:3], *row[5:7]] for row in rows]
     notes = [] if mesh is None else sharding_notes(axes, shapes, mesh)

@@ -52,11 +52,11 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
     created = int(time.time())
 
     async def completions(request: Request) -> Response:
-        given = read_fields(
+        parsed = read_fields(
             await _read_json(request, limits.body_bytes, limits.seconds), fields["completions"]
         )
-        found, num_prompt = await worker.run(lambda is_cancelled: model.complete(given, is_cancelled))
-        num_new = sum(each.num_tokens for each in found)
+        generated, num_prompt = await worker.run(lambda is_cancelled: model.complete(parsed, is_cancelled))
+        num_new = sum(each.num_tokens for each in generated)
         choices = [
             {
                 "index": index,
@@ -64,7 +64,7 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
                 "logprobs": each.logprobs,
                 "finish_reason": each.finish_reason,
             }
-            for index, each in enumerate(found)
+            for index, each in enumerate(generated)
         ]
         return JSONResponse(
             {
@@ -82,11 +82,11 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
         )
 
     async def embeddings(request: Request) -> Response:
-        given = read_fields(
+        parsed = read_fields(
             await _read_json(request, limits.body_bytes, limits.seconds), fields["embeddings"]
         )
-        vectors, number = await worker.run(lambda is_cancelled: model.embed(given, is_cancelled))
-        is_text = given["encoding_format"] == "base64"
+        vectors, number = await worker.run(lambda is_cancelled: model.embed(parsed, is_cancelled))
+        is_text = parsed["encoding_format"] == "base64"
         data = [
             {
                 "object": "embedding",

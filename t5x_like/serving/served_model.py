@@ -98,13 +98,13 @@ class ServedModel:
         for ids, _ in prompts:
             self._check_room(len(ids), fields["max_tokens"])
         seed = secrets.randbits(31) if fields["seed"] is None else fields["seed"]
-        found: list[Completion] = []
+        completions: list[Completion] = []
         for index, (ids, num_special) in enumerate(prompts):
             if is_cancelled():
                 raise RequestError("the request took too long", status=503)
             rows = self._generate(ids, fields, seed=(seed + index) % 2**31)
-            found += [self._completion(ids, num_special, row, fields) for row in rows]
-        return found, sum(len(ids) for ids, _ in prompts)
+            completions += [self._completion(ids, num_special, row, fields) for row in rows]
+        return completions, sum(len(ids) for ids, _ in prompts)
 
     def embed(
         self, fields: dict[str, Any], is_cancelled: Callable[[], bool] = lambda: False

@@ -182,12 +182,12 @@ def agreement(
     names = [name for name in published if name in measured]
     for first, second in itertools.combinations(names, 2):
         expected = (published[first] - published[second]) * (-1 if published_lowest else 1)
-        found = (measured[first][0] - measured[second][0]) * (-1 if lowest else 1)
+        difference = (measured[first][0] - measured[second][0]) * (-1 if lowest else 1)
         error = (measured[first][1] ** 2 + measured[second][1] ** 2) ** 0.5
         if not expected:
             continue
-        if not found or abs(found) < error:
+        if not difference or abs(difference) < error:
             counts["undecided"] += 1
         else:
-            counts["same" if (found > 0) == (expected > 0) else "other"] += 1
+            counts["same" if (difference > 0) == (expected > 0) else "other"] += 1
     return Agreement(**counts)

@@ -25,15 +25,15 @@ def ensemble_runs(
     Raises:
       UserError: The runs score no task.
     """
-    found = []
+    ensembles = []
     for name, settings in compared.ensembles.items():
         for first in (one for one in runs if one.point.label == settings[0]):
             joint = _joint_point(first, name)
             by_setting = {one.point.label: one for one in runs if _joint_point(one, name) == joint}
             if all(each in by_setting for each in settings):
                 members = tuple(by_setting[each] for each in settings)
-                found.append(_ensemble(name, members, output, flags))
-    return found
+                ensembles.append(_ensemble(name, members, output, flags))
+    return ensembles
 
 
 def _joint_point(one: SweepRun, name: str) -> GridPoint:

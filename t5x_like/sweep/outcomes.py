@@ -67,9 +67,9 @@ def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
     """Return the scores in a run's ``metrics.jsonl``, by step, or those of an evaluation's ``scores.json``."""
     file = as_path(directory) / METRICS
     if not file.exists() and (as_path(directory) / SCORES).exists():
-        found = read_scores(directory)
-        scores = {name: value for name, value in flat_scores(found).items() if value is not None}
-        return {int(found["step"]): scores}
+        recorded = read_scores(directory)
+        scores = {name: value for name, value in flat_scores(recorded).items() if value is not None}
+        return {int(recorded["step"]): scores}
     return held_out_scores(read_jsonl(file) if file.exists() else ())
 
 
@@ -232,10 +232,10 @@ def agreement_with(
         for setting in settings
         if setting.mean is not None and math.isfinite(setting.mean)
     }
-    found = agreement(
+    counts = agreement(
         measured, comparison.published, lowest=lowest, published_lowest=comparison.published_lowest
     )
-    return found if sum(found) else None
+    return counts if sum(counts) else None
 
 
 def results(
@@ -255,7 +255,7 @@ def results(
     """
     settings = summarize(outcomes, lowest=lowest)
     best = best_of(settings, lowest=lowest)
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "metric": metric,
         "lowest_is_best": lowest,
         "best": best and best._asdict(),
@@ -264,13 +264,13 @@ def results(
     }
     if comparison is not None and comparison.published:
         agreed = agreement_with(comparison, settings, lowest=lowest)
-        found["published"] = {
+        described["published"] = {
             "source": comparison.source,
             "scores": dict(comparison.published),
             "lowest_is_best": comparison.published_lowest,
             "pairs": agreed and agreed._asdict(),
         }
-    return found
+    return described
 
 
 def _shown(value: float | None) -> str:

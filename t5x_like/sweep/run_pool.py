@@ -87,12 +87,12 @@ def is_finished(run: SweepRun) -> bool:
     file = run.directory / _FINISHED
     if not file.exists():
         return False
-    kept, asked = read_json(file)["configuration"], run.described
+    kept, described = read_json(file)["configuration"], run.described
     lines = [
-        f"{name}: there {kept.get(name, 'nothing')!r}, now {asked.get(name, 'nothing')!r}"
-        for name in sorted(kept.keys() | asked.keys())
+        f"{name}: there {kept.get(name, 'nothing')!r}, now {described.get(name, 'nothing')!r}"
+        for name in sorted(kept.keys() | described.keys())
         # An option that an earlier version lacked is off there.
-        if kept.get(name) != asked.get(name) and (name in kept or asked[name] is not False)
+        if kept.get(name) != described.get(name) and (name in kept or described[name] is not False)
     ]
     if lines:
         listed = "\n  ".join(lines[:8])

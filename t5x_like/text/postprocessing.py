@@ -72,10 +72,10 @@ def multirc(text: str, example: Example | None = None, is_target: bool = False) 
       example: Row of the text.
       is_target: The text is the true one.
     """
-    found: dict[str, Any] = {"value": string_label_to_class_id(text, _MULTIRC_ANSWERS)}
+    answer: dict[str, Any] = {"value": string_label_to_class_id(text, _MULTIRC_ANSWERS)}
     if is_target:
-        found["group"] = _plain(_of(example, "idx/question"))
-    return found
+        answer["group"] = _plain(_of(example, "idx/question"))
+    return answer
 
 
 def record(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:

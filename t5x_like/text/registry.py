@@ -34,9 +34,9 @@ def register(definitions: Iterable[Definition]) -> None:
     Raises:
       ValueError: A name is taken by another definition, or a mixture names an unknown task.
     """
-    given = list(definitions)
-    mixtures = [each for each in given if isinstance(each, Mixture)]
-    for each in given:
+    added = list(definitions)
+    mixtures = [each for each in added if isinstance(each, Mixture)]
+    for each in added:
         if not isinstance(each, Mixture) and _is_new(each):
             _tasks[each.name] = each
             _add_to_foreign(each)
@@ -49,23 +49,23 @@ def register(definitions: Iterable[Definition]) -> None:
             _add_to_foreign(mixture)
 
 
-def _is_new(given: Definition) -> bool:
+def _is_new(definition: Definition) -> bool:
     """Return whether a definition isn't registered yet.
 
     Raises:
       ValueError: Its name is taken by another one.
     """
-    known = _tasks.get(given.name) or _mixtures.get(given.name)
-    if known is None and not _is_foreign(given.name):
+    known = _tasks.get(definition.name) or _mixtures.get(definition.name)
+    if known is None and not _is_foreign(definition.name):
         return True
-    if known == given:
+    if known == definition:
         return False
-    raise ValueError(f"there is already another task or mixture {given.name!r}; rename one of them")
+    raise ValueError(f"there is already another task or mixture {definition.name!r}; rename one of them")
 
 
-def _add_to_foreign(given: Definition) -> None:
+def _add_to_foreign(definition: Definition) -> None:
     if _foreign is not None:
-        _foreign.add(given)
+        _foreign.add(definition)
 
 
 def definition(name: str) -> Definition | None:

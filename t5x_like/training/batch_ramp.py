@@ -61,15 +61,15 @@ class BatchSizeRamp:
         """
         rows = batch_size // num_microbatches
         first = parts = self.initial_batch_size // rows
-        seen, step, found = 0, 0, list[int]()
+        seen, step, steps = 0, 0, list[int]()
         while parts < num_microbatches:
             grown = first + (num_microbatches - first) * min(seen, self.over_rows) // self.over_rows
-            found += [step] * (grown - parts)
+            steps += [step] * (grown - parts)
             # Batches keep this size until the rows of the next one are seen.
             parts, next_size = grown, -(-(grown + 1 - first) * self.over_rows // (num_microbatches - first))
             num_steps = -(-(next_size - seen) // (parts * rows))
             seen, step = seen + num_steps * parts * rows, step + num_steps
-        return tuple(found)
+        return tuple(steps)
 
 
 @config_class
@@ -121,14 +121,14 @@ class BatchSizeStages:
     def growing_steps(self, batch_size: int, num_microbatches: int) -> tuple[int, ...]:
         """Return the steps from which on batches have one microbatch more; see ``BatchSizeRamp``."""
         rows = batch_size // num_microbatches
-        seen, step, found = 0, 0, list[int]()
+        seen, step, steps = 0, 0, list[int]()
         for size, grown, until in zip(
             self.batch_sizes, (*self.batch_sizes[1:], batch_size), self.until_rows, strict=True
         ):
             num_steps = -(-(until - seen) // size)
             seen, step = seen + num_steps * size, step + num_steps
-            found += [step] * ((grown - size) // rows)
-        return tuple(found)
+            steps += [step] * ((grown - size) // rows)
+        return tuple(steps)
 
 
 def _ascend(numbers: tuple[int, ...]) -> bool:

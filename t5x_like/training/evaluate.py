@@ -42,8 +42,8 @@ def evaluate(
     Raises:
       ValueError: not a run, no such step or split, or tasks that have no answers.
     """
-    given = {"split": split, "batch_size": batch_size}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = {"split": split, "batch_size": batch_size}
+    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     changes |= {} if evaluations and limit is None else {"limit": limit}
     chosen = evaluations or read_recorded(run, "evaluations") or (own_evaluation(run),)
     return evaluate_run(

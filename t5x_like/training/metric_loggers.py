@@ -209,8 +209,10 @@ class MlflowLogger(MetricLogger):
         client = tracking.MlflowClient(tracking_uri=self.tracking_uri)
 
         def new_run() -> str:
-            found = client.get_experiment_by_name(self.experiment)
-            group = client.create_experiment(self.experiment) if found is None else found.experiment_id
+            experiment = client.get_experiment_by_name(self.experiment)
+            group = (
+                client.create_experiment(self.experiment) if experiment is None else experiment.experiment_id
+            )
             made = client.create_run(group, run_name=self.name or Path(run.model_dir).name).info.run_id
             values = [entities.Param(_name(key), str(value)[:500]) for key, value in run.config.items()]
             for start in range(0, len(values), _MLFLOW_PARAMS_AT_ONCE):

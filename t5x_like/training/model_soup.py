@@ -62,12 +62,12 @@ def greedy_soup(
     for score, run in sorted(
         alone, key=lambda each: each[0], reverse=True
     ):  # runs of equal scores in their order
-        found = scorer.score([*soup, run]) if soup else score
-        is_kept = not soup or found >= best
+        new_score = scorer.score([*soup, run]) if soup else score
+        is_kept = not soup or new_score >= best
         if is_kept:
             soup.append(run)
-            best = found
-        yield SoupCandidate(run, score * scorer.sign, found * scorer.sign, is_kept)
+            best = new_score
+        yield SoupCandidate(run, score * scorer.sign, new_score * scorer.sign, is_kept)
 
 
 class _Scorer:
@@ -102,7 +102,9 @@ class _Scorer:
 
     def _chosen(self, results: dict[str, TaskResult]) -> float:
         measured = {
-            f"{task}/{name}": score for task, found in results.items() for name, score in found.scores.items()
+            f"{task}/{name}": score
+            for task, result in results.items()
+            for name, score in result.scores.items()
         }
         chosen = [self._metric] if self._metric else [_first(task, results[task]) for task in results]
         if unknown := [name for name in chosen if name not in measured]:

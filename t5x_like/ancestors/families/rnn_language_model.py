@@ -243,23 +243,23 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
         def reading_with(model: "RNNLanguageModel") -> Any:
             def read(states: RNNCache, piece: Any) -> tuple[RNNCache, Any]:
                 (own_tokens, own_ids), key = piece
-                embedded, found = model.read(own_tokens, own_ids, states, dropout_key=key)
-                return found.states, (embedded, found.output, found.layers)
+                embedded, reads = model.read(own_tokens, own_ids, states, dropout_key=key)
+                return reads.states, (embedded, reads.output, reads.layers)
 
             return read
 
         keys = None if dropout_key is None else jax.random.split(dropout_key, num_pieces)
         every = ((cut(tokens), cut(segment_ids)), keys)
-        states, found = self.rnn.zero_states(num_rows), []
+        states, reads = self.rnn.zero_states(num_rows), []
         if num_constant:
             constant = jax.tree.map(jax.lax.stop_gradient, self)
             first = jax.tree.map(lambda rows: rows[:num_constant], every)
             states, read = jax.lax.scan(reading_with(constant), states, first)
-            found.append(read)
+            reads.append(read)
         last = jax.tree.map(lambda rows: rows[num_constant:], every)
         states, read = jax.lax.scan(reading_with(self), states, last)
-        found.append(read)
-        embedded, output, layers = jax.tree.map(lambda *parts: join(jnp.concatenate(parts)), *found)
+        reads.append(read)
+        embedded, output, layers = jax.tree.map(lambda *parts: join(jnp.concatenate(parts)), *reads)
         return embedded, RNNOutput(output, layers, states)
 
     def embed(

@@ -305,8 +305,8 @@ class RNNStack(nnx.Module):
                 f"{len(states)} states are given, and {len(wanted)} are needed: one for each layer and direction"
             )
         for index, (state, zeros) in enumerate(zip(states, wanted, strict=True)):
-            given, needed = (jax.tree.map(jnp.shape, each) for each in (state, zeros))
-            if given != needed:
+            actual, needed = (jax.tree.map(jnp.shape, each) for each in (state, zeros))
+            if actual != needed:
                 raise ValueError(
                     f"state {index} has shapes {_shapes(state)}, and a batch of {num_rows} rows needs "
                     f"{_shapes(zeros)}; begin a batch of another size with states=None"

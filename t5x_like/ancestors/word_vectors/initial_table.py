@@ -68,18 +68,18 @@ def match_vectors(config: parameters.ModelConfig, file: PathLike, vocabulary: An
             f"{file} has vectors of {vectors.dim} dimensions, and the model's word embeddings have {width}; take a "
             "model of that width, or other vectors"
         )
-    found = {number: vectors.rows[word] for number, word in words.items() if word in vectors.rows}
-    if not found:
+    matched = {number: vectors.rows[word] for number, word in words.items() if word in vectors.rows}
+    if not matched:
         raise ValueError(
             f"{file} has a vector for none of the {len(words):,} words of the vocabulary; are its words in lower case, "
             "and the vocabulary's not?"
         )
     return MatchedVectors(
         path,
-        np.fromiter(found.keys(), np.int32, len(found)),
-        vectors.table[np.fromiter(found.values(), np.int64, len(found))],
-        f"{file} has vectors for {len(found):,} of the vocabulary's {len(words):,} words; the other "
-        f"{len(words) - len(found):,} keep fresh ones",
+        np.fromiter(matched.keys(), np.int32, len(matched)),
+        vectors.table[np.fromiter(matched.values(), np.int64, len(matched))],
+        f"{file} has vectors for {len(matched):,} of the vocabulary's {len(words):,} words; the other "
+        f"{len(words) - len(matched):,} keep fresh ones",
     )
 
 

@@ -184,8 +184,8 @@ def score_similarities(vectors: WordVectors, pairs: Sequence[SimilarPair]) -> Si
     first = vectors.unit[[vectors.rows[each.first] for each in known]]
     second = vectors.unit[[vectors.rows[each.second] for each in known]]
     cosines = np.sum(first * second, axis=1)
-    found = spearman_corrcoef([each.score for each in known], cosines.tolist())
-    correlation = found["spearman_corrcoef"]
+    correlations = spearman_corrcoef([each.score for each in known], cosines.tolist())
+    correlation = correlations["spearman_corrcoef"]
     if np.isnan(correlation):
         raise ValueError(
             f"{len(known):,} pairs have words with vectors, and their scores or cosines are all the same, so they have "

@@ -207,9 +207,9 @@ def _read_binary(name: str, header: _Header) -> tuple[list[bytes], np.ndarray]:
     return words, table
 
 
-def _count_message(name: str, header: _Header, found: str) -> str:
+def _count_message(name: str, header: _Header, actual: str) -> str:
     return (
-        f"{name}: the header says {header.num_words:,} words of {header.dim} dimensions, the file has {found}; the "
+        f"{name}: the header says {header.num_words:,} words of {header.dim} dimensions, the file has {actual}; the "
         "file is incomplete, or its header wrong"
     )
 

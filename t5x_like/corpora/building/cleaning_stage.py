@@ -48,9 +48,9 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, object]:
     log = ReadLog()
     on_read = _reporter(number, as_path(file).stat().length)
     with BlockWriter.open(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
-        for record, found in enumerate(read_pages(file, plan.recipe.reading, log, on_read=on_read)):
+        for record, read in enumerate(read_pages(file, plan.recipe.reading, log, on_read=on_read)):
             try:
-                cleaner.take(record, found.page)
+                cleaner.take(record, read.page)
             except ValueError as error:
                 raise ValueError(f"{file}, page {record}: {error}") from error
             if cleaner.waiting_chars >= _BUFFER_CHARS:

@@ -172,13 +172,13 @@ def _split(shards: Sequence[Mapping[str, Any]], split: str) -> dict[str, int]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for library in _LIBRARIES:
         try:
-            found[library] = metadata.version(library)
+            versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _sorted(counts: Mapping[str, int]) -> dict[str, int]:

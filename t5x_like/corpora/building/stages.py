@@ -183,5 +183,5 @@ def _size(path: str) -> int | None:
     """Return a file's size in bytes, or None if it doesn't exist."""
     if "://" not in path:
         return os.path.getsize(path) if os.path.exists(path) else None
-    found = as_path(path)
-    return found.stat().length if found.exists() else None
+    file = as_path(path)
+    return file.stat().length if file.exists() else None

@@ -135,11 +135,11 @@ class Tally:
 
     def add_json(self, value: Mapping[str, Any]) -> None:
         """Add the counts and samples of another task's ``to_json``."""
-        self.passed = [ours + theirs for ours, theirs in zip(self.passed, value["passed"], strict=True)]
-        for ours, theirs in zip(
+        self.passed = [total + added for total, added in zip(self.passed, value["passed"], strict=True)]
+        for total, added in zip(
             (*self.dropped, *self.seen), (*value["dropped"], *value["seen"]), strict=True
         ):
-            ours.update(theirs)
+            total.update(added)
         for texts, counts in zip(self.repeated, value["repeated"], strict=True):
             texts.add_counts(counts)
         for number, reason, url, text, digest in value["samples"]:

@@ -41,32 +41,33 @@ def kind_from_content(start: bytes) -> Kind | None:
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith(b"WARC/"):
-        found = _FIRST_TYPE.search(start)
-        return None if found is None else "wet" if found[1].lower() == b"conversion" else "warc"
+        first_type = _FIRST_TYPE.search(start)
+        return None if first_type is None else "wet" if first_type[1].lower() == b"conversion" else "warc"
     if start.lstrip()[:1] == b"{":
         return "jsonl"
     return None
 
 
-def find_kind(file: str, compressed: bytes, start: bytes, given: Kind | None) -> Kind:
+def find_kind(file: str, compressed: bytes, start: bytes, required: Kind | None) -> Kind:
     """Return the kind of a file.
 
     Args:
       file: Its name.
       compressed: Its first bytes as stored.
       start: Its first bytes, decompressed.
-      given: The kind that the user states.
+      required: The kind that the user states.
 
     Raises:
       ValueError: Name, content and the given kind contradict each other, or none indicates a kind. The message doesn't
         name the file.
     """
     for mark, encoding in WIDE_MARKS.items():
-        if start.startswith(mark) and (given or kind_from_name(file)) != "html":  # HTML may have any encoding
+        # HTML may have any encoding.
+        if start.startswith(mark) and (required or kind_from_name(file)) != "html":
             raise ValueError(
                 f"{encoding} text, as its byte-order mark says; UTF-8 is needed: iconv -f {encoding} -t UTF-8"
             )
-    named, seen = given or kind_from_name(file), kind_from_content(start)
+    named, seen = required or kind_from_name(file), kind_from_content(start)
     if seen == "parquet" and named not in (None, "parquet"):
         raise ValueError(f"a parquet file, not {named}; rename it or give kind='parquet'")
     if named == "parquet" and seen != "parquet":
@@ -83,7 +84,7 @@ def find_kind(file: str, compressed: bytes, start: bytes, given: Kind | None) ->
         and not is_warc
     ):
         raise ValueError("neither gzip nor zstd, as its name says, nor anything else that is known")
-    if given is None and is_warc and seen is not None:
+    if required is None and is_warc and seen is not None:
         return seen  # x.warc.gz may hold either
     if named is None and seen is None:
         raise ValueError(

@@ -79,9 +79,9 @@ class _Buffer:
         more = True
         while more:
             more = self.fill(_OVERLAP + 1)
-            found = _find_next(self.held)
-            if found:
-                self.drop(found.end())
+            match = _find_next(self.held)
+            if match:
+                self.drop(match.end())
                 return
             self.drop(len(self.held) - _OVERLAP if more else len(self.held))
 
@@ -89,9 +89,9 @@ class _Buffer:
 def _find_next(held: bytes) -> re.Match[bytes] | None:
     at = held.find(_MARK)  # far faster than searching the expression
     while at >= 0:
-        found = _NEXT.search(held, max(0, at - 3), at + _OVERLAP)
-        if found:
-            return found
+        match = _NEXT.search(held, max(0, at - 3), at + _OVERLAP)
+        if match:
+            return match
         at = held.find(_MARK, at + 1)
     return None
 
@@ -169,12 +169,12 @@ def _record(buffer: _Buffer, log: FileLog, limit: int, *, after_cut: bool) -> Wa
 def _headers(buffer: _Buffer) -> dict[str, str] | None:
     """Read the header of a record, by lower-case name; None if it has no end."""
     size = _OVERLAP
-    while (found := _HEADER_END.search(buffer.held)) is None:
+    while (match := _HEADER_END.search(buffer.held)) is None:
         if size > _MAX_HEADER or not buffer.fill(len(buffer.held) + 1):
             return None
         size = len(buffer.held)
-    header = buffer.held[: found.start()].decode(errors="replace")
-    buffer.drop(found.end())
+    header = buffer.held[: match.start()].decode(errors="replace")
+    buffer.drop(match.end())
     pairs = (line.partition(":") for line in _FOLD.sub(" ", header).split("\n")[1:])
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 
@@ -185,10 +185,10 @@ def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | No
     if len(content) == size and _is_end(after):
         buffer.drop(size)
         return content
-    found = _find_next(buffer.held)
-    there = found.start() if found else len(content)
-    if found is not None or len(content) == size:
-        length = "more" if found is None else f"{there}"
+    match = _find_next(buffer.held)
+    there = match.start() if match else len(content)
+    if match is not None or len(content) == size:
+        length = "more" if match is None else f"{there}"
         log.damage(
             "content_length",
             start,
@@ -196,8 +196,8 @@ def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | No
         )
     elif buffer.cut is None:
         log.damage("truncated", start, f"Content-Length says {size}, but the file ends after {there} bytes")
-    if found is not None:
-        buffer.drop(found.end())
+    if match is not None:
+        buffer.drop(match.end())
     else:
         buffer.find_next()
     return None

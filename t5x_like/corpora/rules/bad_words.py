@@ -110,11 +110,11 @@ class _Terms:
 
     def are_in(self, text: str) -> bool:
         """Return True if the text contains a term with no word character next to it."""
-        found = self._automaton.iter(text)
+        matches = self._automaton.iter(text)
         if self._anywhere:
-            return next(found, None) is not None
+            return next(matches, None) is not None
         last = len(text) - 1
-        for end, length in found:
+        for end, length in matches:
             if end < last and _is_of_word(text[end + 1]):
                 continue
             start = end - length
@@ -129,14 +129,14 @@ def _is_of_word(letter: str) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _terms(lists: str, lower: bool, leave_out: tuple[tuple[str, str], ...]) -> dict[str, _Terms]:
-    found: dict[str, _Terms] = {}
+    terms_of_language: dict[str, _Terms] = {}
     for language, terms in read_lists(lists).items():
         wanted = {term.lower() if lower else term for term in terms} - {
             t for code, t in leave_out if code == language
         }
         if wanted:
-            found[language] = _Terms(sorted(wanted), anywhere=language in _UNSPACED)
-    return found
+            terms_of_language[language] = _Terms(sorted(wanted), anywhere=language in _UNSPACED)
+    return terms_of_language
 
 
 def read_lists(lists: str) -> dict[str, set[str]]:
@@ -149,14 +149,14 @@ def read_lists(lists: str) -> dict[str, set[str]]:
     files = [path]
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json"))
-    found: dict[str, set[str]] = {}
+    by_language: dict[str, set[str]] = {}
     for file in files:
         for language, terms in _read_list(os.fspath(file), file.stem, file.read_bytes()).items():
             stripped = {term.strip() for term in terms} - {""}
-            found.setdefault(language.split("-")[0], set()).update(stripped)
-    if not any(found.values()):
+            by_language.setdefault(language.split("-")[0], set()).update(stripped)
+    if not any(by_language.values()):
         raise ValueError(f"{lists!r} has no terms; give a folder of files such as en.txt, one term a line")
-    return found
+    return by_language
 
 
 def _read_list(name: str, language: str, content: bytes) -> dict[str, list[str]]:

@@ -94,10 +94,10 @@ def has_sentences(lines: Sequence[str], at_least: int) -> bool:
     """
     if len(lines) >= at_least:
         return True
-    found = 0
+    num_sentences = 0
     for number, line in enumerate(lines, start=1):
         others = len(lines) - number
-        found += count_sentences(line, at_most=at_least - found - others)
-        if found + others >= at_least:
+        num_sentences += count_sentences(line, at_most=at_least - num_sentences - others)
+        if num_sentences + others >= at_least:
             return True
     return False

@@ -115,15 +115,17 @@ class Contamination:
     def overlaps(self, text: str) -> list[Overlap]:
         """Return the text shared with each set, for reports; adjacent n-grams are joined."""
         spans = _word_spans(text)
-        found: dict[str, list[tuple[int, int]]] = {}
+        ranges_of_set: dict[str, list[tuple[int, int]]] = {}
         for hit in self._n_grams().hits(normalize_words(text)):
             start, end = spans[hit.first_word][0], spans[hit.first_word + hit.n - 1][1]
-            ranges = found.setdefault(hit.evaluation_set, [])
+            ranges = ranges_of_set.setdefault(hit.evaluation_set, [])
             if ranges and start <= ranges[-1][1]:
                 ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
             else:
                 ranges.append((start, end))
-        return [Overlap(name, text[start:end]) for name, ranges in found.items() for start, end in ranges]
+        return [
+            Overlap(name, text[start:end]) for name, ranges in ranges_of_set.items() for start, end in ranges
+        ]
 
     def fingerprint(self) -> str:
         """Return a hash of the evaluation texts, independent of the files they come in."""
@@ -164,10 +166,10 @@ def _load(files: tuple[str, ...], texts: tuple[tuple[str, str], ...], n: int, mi
     for file in find_files(files) if files else ():
         name = os.path.basename(file).split(".")[0]
         pairs += [(name, text) for text in read_texts(file)]
-    found = EvaluationNGrams(pairs, n=n, min_n=min_n)
-    if not len(found):
-        sets = ", ".join(found.sets) or ", ".join(files)
+    n_grams = EvaluationNGrams(pairs, n=n, min_n=min_n)
+    if not len(n_grams):
+        sets = ", ".join(n_grams.sets) or ", ".join(files)
         raise ValueError(
             f"no text of {sets} has {min_n} words or more; nothing would be found. Lower min_n or give others"
         )
-    return found
+    return n_grams

@@ -72,7 +72,7 @@ class EvaluationNGrams:
         """Return the n-grams of a page that occur in the sets, for each n in the page's order."""
         numbers = np.array([self._numbers.get(word, 0) for word in words], np.uint64)
         num_unknown = np.concatenate([[0], np.cumsum(numbers == 0)])
-        found: list[Hit] = []
+        hits: list[Hit] = []
         for size, (grams, sets) in self._tables.items():
             if len(words) < size:
                 continue
@@ -81,8 +81,8 @@ class EvaluationNGrams:
             left, right = np.searchsorted(grams, wanted, "left"), np.searchsorted(grams, wanted, "right")
             for position in np.flatnonzero(left < right):
                 of = sets[left[position] : right[position]]
-                found += [Hit(int(candidates[position]), size, self.sets[index]) for index in of]
-        return found
+                hits += [Hit(int(candidates[position]), size, self.sets[index]) for index in of]
+        return hits
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the collection of texts."""

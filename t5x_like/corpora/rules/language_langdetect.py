@@ -57,12 +57,12 @@ class LangDetect:
         if not len(ngrams):
             return None
         probabilities = _probabilities(tables.frequencies, ngrams, self.seed)
-        found = [
+        guesses = [
             LanguagePrediction(language, probability)
             for language, probability in zip(tables.languages, probabilities, strict=True)
             if probability > _LIKELY
         ]
-        return sorted(found, key=lambda guess: guess.probability, reverse=True)
+        return sorted(guesses, key=lambda guess: guess.probability, reverse=True)
 
 
 @functools.lru_cache(maxsize=1)
@@ -145,13 +145,13 @@ class _Tables:
     def _look_up(self, keys: np.ndarray) -> np.ndarray:
         slots = _first_slots(keys)
         rows = self._slots[slots]
-        found = self._keys[rows]
-        missed = np.flatnonzero((found != keys) & (found != -1))
+        keys_in_table = self._keys[rows]
+        missed = np.flatnonzero((keys_in_table != keys) & (keys_in_table != -1))
         while len(missed):
             slots[missed] = (slots[missed] + 1) % _SLOTS
             rows[missed] = self._slots[slots[missed]]
-            found = self._keys[rows[missed]]
-            missed = missed[(found != keys[missed]) & (found != -1)]
+            keys_in_table = self._keys[rows[missed]]
+            missed = missed[(keys_in_table != keys[missed]) & (keys_in_table != -1)]
         return rows[rows != len(self._keys) - 1]
 
 

@@ -74,8 +74,8 @@ def _pages(stream: IO[bytes], file: str, reading: PageReaderConfig, kind: Kind) 
     elif stream is sys.stdin.buffer:
         raise ValueError(f"standard input is a {kind} file; save it, and give its name")
     else:
-        for found in read_pages(file, reading):
-            yield PageToExplain(found.page.url, found.page.url, found.page)
+        for read in read_pages(file, reading):
+            yield PageToExplain(read.page.url, read.page.url, read.page)
 
 
 def _rows(chunks: Iterable[Chunk], file: str, reading: PageReaderConfig) -> Iterator[PageToExplain]:

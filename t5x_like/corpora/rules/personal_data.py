@@ -85,11 +85,11 @@ class MaskPersonalData:
 def _mask(text: str, find: Callable[[str], Iterator[_Found]], mask: str) -> tuple[str, int]:
     parts: list[str] = []
     end = number = 0
-    for found in sorted(find(text)):
-        if found.start < end:
+    for span in sorted(find(text)):
+        if span.start < end:
             continue
-        parts += (text[end : found.start], mask)
-        end = found.end
+        parts += (text[end : span.start], mask)
+        end = span.end
         number += 1
     return ("".join(parts) + text[end:], number) if number else (text, 0)
 

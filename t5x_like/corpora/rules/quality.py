@@ -120,13 +120,13 @@ class GopherRepetition:
         yield "duplicate_lines", lines.duplicate_fraction > self.max_duplicate_lines
         characters = lines.duplicate_character_fraction
         yield "duplicate_line_characters", characters > self.max_duplicate_line_characters
-        found = repetition_statistics(text)
-        yield "duplicate_paragraphs", found.duplicate_paragraphs > self.max_duplicate_paragraphs
-        characters = found.duplicate_paragraph_characters
+        statistics = repetition_statistics(text)
+        yield "duplicate_paragraphs", statistics.duplicate_paragraphs > self.max_duplicate_paragraphs
+        characters = statistics.duplicate_paragraph_characters
         yield "duplicate_paragraph_characters", characters > self.max_duplicate_paragraph_characters
-        for n, fraction, most in zip(range(2, 5), found.top_n_grams, self.max_top_n_grams, strict=True):
+        for n, fraction, most in zip(range(2, 5), statistics.top_n_grams, self.max_top_n_grams, strict=True):
             yield f"top_{n}_gram", fraction > most
-        repeated = zip(range(5, 11), found.duplicate_n_grams, self.max_duplicate_n_grams, strict=True)
+        repeated = zip(range(5, 11), statistics.duplicate_n_grams, self.max_duplicate_n_grams, strict=True)
         for n, fraction, most in repeated:
             yield f"duplicate_{n}_grams", fraction > most
 

@@ -119,9 +119,9 @@ def _train(
 
 
 def _documents(files: tuple[str, ...], max_documents: int, reading: PageReaderConfig) -> list[str]:
-    found = find_files(files)
-    share = -(-max_documents // len(found))
-    texts = [page.page.text for file in found for page in itertools.islice(read_pages(file, reading), share)]
+    paths = find_files(files)
+    share = -(-max_documents // len(paths))
+    texts = [page.page.text for file in paths for page in itertools.islice(read_pages(file, reading), share)]
     if not texts:
         raise ValueError(
             f"{', '.join(files)}: no documents in there; QualityClassifier learns from curated and raw ones"

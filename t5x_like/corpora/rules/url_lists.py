@@ -117,25 +117,25 @@ def _parents(host: str) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=4)
 def _urls(lists: tuple[str, ...]) -> HashSet:
-    found = HashSet(normalize_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
-    if not len(found):
+    urls = HashSet(normalize_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
+    if not len(urls):
         raise ValueError(f"{', '.join(lists)}: no URLs in there; give one on each line. {_URLS_SOURCE}")
-    return found
+    return urls
 
 
 @functools.lru_cache(maxsize=4)
 def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
     """Return the subdomains allowed under each domain; None allows all."""
-    found: dict[str, frozenset[str] | None] = {}
+    domains: dict[str, frozenset[str] | None] = {}
     for file in _find(lists, _DOMAINS_SOURCE):
         if file.endswith((".json", ".json.gz")):
-            found.update(_of_json(file))
+            domains.update(_of_json(file))
         else:
-            found.update((host_from_url(line), None) for line in read_lines(file))
-    found.pop("", None)
-    if not found:
+            domains.update((host_from_url(line), None) for line in read_lines(file))
+    domains.pop("", None)
+    if not domains:
         raise ValueError(f"{', '.join(lists)}: no domains in there; give one on each line. {_DOMAINS_SOURCE}")
-    return found
+    return domains
 
 
 def _of_json(file: str) -> dict[str, frozenset[str] | None]:

@@ -167,8 +167,8 @@ class HarnessModel(TemplateLM):
                 bar.update()
                 self.cache_hook.add_partial("loglikelihood", requests[number][0], tuple(likelihood))
 
-            found = self._runner.score(requested, answered)
-        return [tuple(likelihood) for likelihood in found]  # pyright: ignore[reportReturnType]
+            likelihoods = self._runner.score(requested, answered)
+        return [tuple(likelihood) for likelihood in likelihoods]  # pyright: ignore[reportReturnType]
 
     def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
         """Score whole texts, in windows if they are longer than the model can read.
@@ -183,10 +183,10 @@ class HarnessModel(TemplateLM):
         counts = []
         for (text,) in (request.args for request in requests):
             ids = self.tok_encode(text, add_special_tokens=False)
-            found = rolling_windows(ids, prefix=self.prefix_token_id, max_length=self.max_length)
-            counts.append(len(found))
-            windows += found[:1] + [
-                one._replace(prompt=(*one.prompt, *self._encoder.suffix_ids)) for one in found[1:]
+            windows_of_text = rolling_windows(ids, prefix=self.prefix_token_id, max_length=self.max_length)
+            counts.append(len(windows_of_text))
+            windows += windows_of_text[:1] + [
+                one._replace(prompt=(*one.prompt, *self._encoder.suffix_ids)) for one in windows_of_text[1:]
             ]
         with tqdm(total=len(windows), desc="Running rolling_windows requests", disable=disable_tqdm) as bar:
             likelihoods = self._runner.score(windows, lambda *_: bar.update())

@@ -56,21 +56,21 @@ class RequestRunner:
         unique = list(positions)
 
         def run(numbers: list[int]) -> list[Likelihood]:
-            found = self._model.score(
+            scored = self._model.score(
                 self.checkpoint.params,
                 [unique[number] for number in numbers],
                 batch_size=self.batch_size,
                 limit=self.max_length,
             )
-            likelihoods = [Likelihood(*row) for row in zip(*(each.tolist() for each in found), strict=True)]
+            likelihoods = [Likelihood(*row) for row in zip(*(each.tolist() for each in scored), strict=True)]
             for number, likelihood in zip(numbers, likelihoods, strict=True):
                 for position in positions[unique[number]]:
                     answered(position, likelihood)
             return likelihoods
 
         sizes = [len(request.prompt) + len(request.target) for request in unique]
-        found = dict(zip(unique, run_by_length(sizes, self.batch_size, run), strict=True))
-        return [found[self._truncated(request)] for request in requests]
+        scored = dict(zip(unique, run_by_length(sizes, self.batch_size, run), strict=True))
+        return [scored[self._truncated(request)] for request in requests]
 
     def generate(
         self,
@@ -120,8 +120,8 @@ class RequestRunner:
                 "max_length if it can read more"
             )
         # A decoder reads all but the last token of the continuation after the context.
-        taken = len(request.target) - 1 if self.checkpoint.kind == "decoder" else 0
-        return request._replace(prompt=request.prompt[-max(self.max_length - taken, 1) :])
+        num_fed = len(request.target) - 1 if self.checkpoint.kind == "decoder" else 0
+        return request._replace(prompt=request.prompt[-max(self.max_length - num_fed, 1) :])
 
     def _available_length(self, max_new_tokens: int) -> int:
         """Return the tokens of a prompt that can be read."""

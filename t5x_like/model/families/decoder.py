@@ -84,7 +84,7 @@ class Decoder(PromptContinuation, nnx.Module):
         return predict(batch) if self.contrast is None else self.contrast(predict, batch)
 
     def _predict(self, batch: Batch, dropout_key: Key[Array, ""] | None) -> Predictions:
-        given = batch = as_decoder_batch(batch)
+        decoder_batch = batch = as_decoder_batch(batch)
         own_segment_ids, num_virtual = batch.decoder_segment_ids, self.embedding.num_virtual_tokens
         batch = with_virtual_tokens(batch, num_virtual, "decoder")
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
@@ -113,14 +113,14 @@ class Decoder(PromptContinuation, nnx.Module):
         )
         if self.heads.cloze:
             assert logits is not None
-            if given.block_positions is None:
+            if decoder_batch.block_positions is None:
                 raise ValueError(
                     "rows have masks alone (MaskedClozeClassification), which this decoder wasn't trained on; take "
                     "ClozeClassification"
                 )
-            in_blank = given.block_positions > 0
+            in_blank = decoder_batch.block_positions > 0
             scores, logits = (
-                {"cloze": candidate_scores(whole_logits(logits), given.target_tokens, in_blank)},
+                {"cloze": candidate_scores(whole_logits(logits), decoder_batch.target_tokens, in_blank)},
                 None,
             )
         return Predictions(
@@ -284,7 +284,7 @@ class Decoder(PromptContinuation, nnx.Module):
     def _check_positions(
         self, positions: Array | None, block_positions: Array | None, wanted: tuple[int, int]
     ) -> None:
-        given = {"positions": positions, "block_positions": block_positions}
+        by_name = {"positions": positions, "block_positions": block_positions}
         if (
             positions is None or block_positions is None
         ) and self.config.embeddings.block_positions is not None:
@@ -292,7 +292,7 @@ class Decoder(PromptContinuation, nnx.Module):
                 "this model counts positions inside of blanks too; give positions and block_positions, of the prompt "
                 f"and of the new tokens: {wanted}"
             )
-        for name, rows in given.items():
+        for name, rows in by_name.items():
             if rows is not None and rows.shape != wanted:
                 raise ValueError(
                     f"{name} has shape {rows.shape}; give one for each token of the prompt and for each new one: "

@@ -61,11 +61,11 @@ class Ensemble(nnx.Module):
 
     def __call__(self, batch: Batch, **options: Any) -> Predictions:
         """Return logits whose softmax is the mean of the members' probabilities; other outputs are left out."""
-        found = []
+        all_logits = []
         for number, member in self.by_number.items():
             with named_activations.scope(number):
-                found.append(whole_logits(member(batch, **options).logits))
-        return Predictions(logits=mean_scores(found, self.mean))
+                all_logits.append(whole_logits(member(batch, **options).logits))
+        return Predictions(logits=mean_scores(all_logits, self.mean))
 
     def prefill(
         self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], **options: int
@@ -90,8 +90,8 @@ class Ensemble(nnx.Module):
           caches: Cache of each member.
         """
         pairs = zip(self.members, caches, strict=True)
-        found = [member.decode_step(tokens, cache) for member, cache in pairs]
-        return mean_scores([logits for logits, _ in found], self.mean), [cache for _, cache in found]
+        steps = [member.decode_step(tokens, cache) for member, cache in pairs]
+        return mean_scores([logits for logits, _ in steps], self.mean), [cache for _, cache in steps]
 
     def reorder_cache(self, caches: list[Any], origins: Int[Array, "B J"]) -> list[Any]:
         """Return the caches in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``.

@@ -175,8 +175,8 @@ def predict(
       dropout_key: ``None`` for no dropout.
       memory: Memory of the batch before, for models that have one.
     """
-    given: dict[str, Any] = {} if memory is None else {"memory": memory}
-    return model(flatten_choices(batch), dropout_key=dropout_key, **given)
+    options: dict[str, Any] = {} if memory is None else {"memory": memory}
+    return model(flatten_choices(batch), dropout_key=dropout_key, **options)
 
 
 @runtime_checkable

@@ -218,9 +218,9 @@ class Recurrent(PromptContinuation, nnx.Module):
         """
         length, batch_size = self.config.memory_length, prompts.shape[0]
         if length < 1 or (memory is not None and memory.shape[2] != length):
-            given = "none" if memory is None else f"one of {memory.shape[2]}"
+            present = "none" if memory is None else f"one of {memory.shape[2]}"
             raise ValueError(
-                f"decoding needs a memory of memory_length={length} >= 1 positions; there is {given}"
+                f"decoding needs a memory of memory_length={length} >= 1 positions; there is {present}"
             )
         real = jnp.full((batch_size, length), memory is not None)
         memory = self.empty_memory(batch_size) if memory is None else memory

@@ -58,13 +58,13 @@ def with_virtual_tokens(batch: Batch, length: int, stream: Literal["encoder", "d
         "prefix": 1,
         "ranks": 0,
     }
-    found = {name: getattr(batch, name) for name in first}
+    fields = {name: getattr(batch, name) for name in first}
     positions = f"{stream}_positions"
-    if found[positions] is not None:
-        found[positions] = jnp.asarray(found[positions]) + length
+    if fields[positions] is not None:
+        fields[positions] = jnp.asarray(fields[positions]) + length
     extended = {
         name: prepend(first[name], jnp.asarray(rows), length)
-        for name, rows in found.items()
+        for name, rows in fields.items()
         if rows is not None
     }
     if batch.attention_mask is not None:

@@ -162,8 +162,8 @@ def add_keys(
         fading = jnp.exp(largest - new_largest)
         total = total * fading + weights.sum(-1)
         weights = _dropped(blocks, key, weights, mask_inputs, starts).astype(inputs.values.dtype)
-        found = jnp.einsum("bgjlm,bmgk->blgjk", weights, value_block, preferred_element_type=jnp.float32)
-        values = values * jnp.moveaxis(fading, 3, 1)[..., None] + found
+        weighted = jnp.einsum("bgjlm,bmgk->blgjk", weights, value_block, preferred_element_type=jnp.float32)
+        values = values * jnp.moveaxis(fading, 3, 1)[..., None] + weighted
         parts = (new_largest, 3), (total, 3), (values, 1)
         return Average(
             *(
@@ -290,18 +290,18 @@ def _scores(
     """Return the function that scores the block of queries at ``query`` and keys at ``key``, masked."""
 
     def scores(queries: Array, keys: Array, bias: Array | None) -> Array:
-        found = jnp.einsum("blgjk,bmgk->bgjlm", queries, keys, preferred_element_type=jnp.float32)
-        found = scale_and_cap(found, blocks.scale, blocks.soft_cap)
+        logits = jnp.einsum("blgjk,bmgk->bgjlm", queries, keys, preferred_element_type=jnp.float32)
+        logits = scale_and_cap(logits, blocks.scale, blocks.soft_cap)
         if bias is not None:
             added = _bias(blocks, starts.query + query, starts.key + key, bias)
-            found = found + added.reshape(1, *found.shape[1:3], *added.shape[1:])
+            logits = logits + added.reshape(1, *logits.shape[1:3], *added.shape[1:])
         mask = _mask(blocks, query, key, mask_inputs.mask, starts)
-        found = found if mask is None else jnp.where(mask[:, :, None], found, MASKED)
+        logits = logits if mask is None else jnp.where(mask[:, :, None], logits, MASKED)
         if blocks.num_keys % blocks.key_length == 0:
-            return found
+            return logits
         # Padding of the last block has no weight, not even in a row where everything is masked.
         is_key = key + jnp.arange(blocks.key_length) < blocks.num_keys
-        return jnp.where(is_key[None, None, None, None], found, -jnp.inf)
+        return jnp.where(is_key[None, None, None, None], logits, -jnp.inf)
 
     return scores
 

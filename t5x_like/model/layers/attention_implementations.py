@@ -59,9 +59,9 @@ def _platform() -> str:
 
 
 def _refuse(implementation: str, traits: dict[str, bool]) -> None:
-    found = [trait for trait, present in traits.items() if present]
-    if found:
+    unsupported = [trait for trait, present in traits.items() if present]
+    if unsupported:
         raise ValueError(
-            f"attention_implementation={implementation!r} can't compute attention with {' and '.join(found)}; "
+            f"attention_implementation={implementation!r} can't compute attention with {' and '.join(unsupported)}; "
             "'plain' and 'blockwise' can"
         )

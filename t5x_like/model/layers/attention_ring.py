@@ -122,12 +122,12 @@ def steps_of_ring(
         )
 
     # At the first step every device has its own keys, and none those of a later one.
-    found = [
+    steps = [
         RingStep(pairs(step, range(step, size)), pairs(step, range(step) or range(size)))
         for step in range(size)
     ]
-    last = max(step for step, visit in enumerate(found) if any(visit))
-    return tuple(found[: last + 1])
+    last = max(step for step, visit in enumerate(steps) if any(visit))
+    return tuple(steps[: last + 1])
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -152,9 +152,9 @@ def _forward(
     average = no_keys(ring.blocks, inputs.queries)
     if prefix is not None:
         assert ring.prefix is not None
-        given = _of_prefix(inputs, prefix)
+        visible = _of_prefix(inputs, prefix)
         pairs = ring.prefix_pairs(inputs.queries)
-        average = add_keys(ring.prefix, pairs, average, given, others.prefix_mask_inputs, BlockOffsets())
+        average = add_keys(ring.prefix, pairs, average, visible, others.prefix_mask_inputs, BlockOffsets())
 
     def visit(pairs: Pairs, average: Average, part: KeysOfPart, starts: BlockOffsets) -> Average:
         here = inputs._replace(keys=part.keys, values=part.values)
@@ -174,17 +174,20 @@ def _backward(ring: Ring, kept: PyTree, gradient: Array) -> tuple[Inputs, KeysOf
     sums, by_prefix = no_gradients(ring.blocks, inputs), None
     if prefix is not None:
         assert ring.prefix is not None
-        given, of_prefix = _of_prefix(inputs, prefix), no_gradients(ring.blocks, prefix)
-        found = add_gradients(
+        inputs_of_type, of_prefix = _of_prefix(inputs, prefix), no_gradients(ring.blocks, prefix)
+        gradients = add_gradients(
             ring.prefix,
             ring.prefix_pairs(inputs.queries),
             _of_prefix(sums, of_prefix),
-            given,
+            inputs_of_type,
             outcome,
             others.prefix_mask_inputs,
             BlockOffsets(),
         )
-        sums, by_prefix = sums._replace(queries=found.queries), KeysOfPart(found.keys, found.values)
+        sums, by_prefix = (
+            sums._replace(queries=gradients.queries),
+            KeysOfPart(gradients.keys, gradients.values),
+        )
 
     def visit(pairs: Pairs, sums: Inputs, part: KeysOfPart, starts: BlockOffsets) -> Inputs:
         here = inputs._replace(keys=part.keys, values=part.values)
@@ -202,8 +205,8 @@ def _backward(ring: Ring, kept: PyTree, gradient: Array) -> tuple[Inputs, KeysOf
     home = _pass_on(ring, KeysOfPart(sums.keys, sums.values), distance=1 - len(ring.ring_steps))
     sums = sums._replace(keys=home.keys, values=home.values)
 
-    def in_type_of(given: Tree, sums: Tree) -> Tree:
-        return jax.tree.map(lambda like, total: total.astype(like.dtype), given, sums)
+    def in_type_of(inputs_of_type: Tree, sums: Tree) -> Tree:
+        return jax.tree.map(lambda like, total: total.astype(like.dtype), inputs_of_type, sums)
 
     return in_type_of(inputs, sums), in_type_of(prefix, by_prefix), None
 

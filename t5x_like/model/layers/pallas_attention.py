@@ -204,10 +204,10 @@ def _backward(blocks: AttentionBlocks, kept: PyTree, gradient: Array) -> tuple[A
 _attend.defvjp(_forward, _backward)
 
 
-def _on_platform(run: Callable[..., object], *given: object) -> object:
+def _on_platform(run: Callable[..., object], *arguments: object) -> object:
     """Call ``run`` with ``interpret=False`` in a program for TPU, and with ``interpret=True`` in others."""
     compiled, interpreted = partial(run, interpret=False), partial(run, interpret=True)
-    return jax.lax.platform_dependent(*given, tpu=compiled, default=interpreted)
+    return jax.lax.platform_dependent(*arguments, tpu=compiled, default=interpreted)
 
 
 def _run_forward(

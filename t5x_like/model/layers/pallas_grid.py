@@ -254,8 +254,8 @@ class Grid:
             statistics=self.statistics_spec(3),
         )
         return jax.tree.map(
-            lambda given, spec: None if given is None else spec,
+            lambda array, spec: None if array is None else spec,
             self.inputs,
             specs,
-            is_leaf=lambda given: given is None,
+            is_leaf=lambda array: array is None,
         )

@@ -155,9 +155,9 @@ def _queries_kernel(
             by_distance[...] = jnp.zeros(by_distance.shape)
 
         row = _bias_row(blocks, at)
-        found = _without_prefix(blocks, at, sum_of_diagonals(by_score))
-        by_distance[pl.ds(row - 1, 1), :] += found[:, : blocks.key_length]
-        by_distance[pl.ds(row, 1), :] += found[:, blocks.key_length :]
+        diagonals = _without_prefix(blocks, at, sum_of_diagonals(by_score))
+        by_distance[pl.ds(row - 1, 1), :] += diagonals[:, : blocks.key_length]
+        by_distance[pl.ds(row, 1), :] += diagonals[:, blocks.key_length :]
 
 
 def _keys_kernel(

@@ -64,12 +64,12 @@ def gpt_table(
       **others: Further attributes of ``FieldTable``.
     """
 
-    def read_all(given: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
-        given.must_be("n_ctx", values["max_position_embeddings"])
+    def read_all(config_fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+        config_fields.must_be("n_ctx", values["max_position_embeddings"])
         if values["task"] == "multiple_choice":
             for name, value in _CHOICE_FIELDS.items():
-                given.must_be(name, value)
-        return read(given, values)
+                config_fields.must_be(name, value)
+        return read(config_fields, values)
 
     common = {
         "vocab_size": Field("vocab_size"),

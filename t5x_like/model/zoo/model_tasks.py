@@ -121,8 +121,8 @@ def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str,
 
 def classifier_dropout_of(config: Any) -> float:
     """Return the dropout rate before class scores: ``classifier_dropout_rate``, or ``dropout_rate`` without one."""
-    given = config.classifier_dropout_rate
-    return config.dropout_rate if given is None else given
+    rate = config.classifier_dropout_rate
+    return config.dropout_rate if rate is None else rate
 
 
 def scoring_heads(

@@ -170,10 +170,10 @@ def _read_thetas(
     parameters: Mapping[str, Mapping[str, Any]], global_theta: float, local_theta: float
 ) -> dict[str, Any]:
     ropes = {"full_attention": {"rope_theta": global_theta}, "sliding_attention": {"rope_theta": local_theta}}
-    for kind, given in parameters.items():
+    for kind, rope_parameters in parameters.items():
         if kind not in ropes:
             raise ValueError(f"config.json: rope_parameters of {kind} are not known; {', '.join(ropes)} are")
-        ropes[kind] |= given
+        ropes[kind] |= rope_parameters
     read = {kind: rope_of(rope, max_position_embeddings=0) for kind, rope in ropes.items()}
     for kind, rope in read.items():
         if rope.rope_scaling is not None or rope.rotated != 1.0:

@@ -139,16 +139,16 @@ def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_
             check_token_ids(ids, name, config.vocab_size)
 
 
-def padding_of(asked: int | None, special: SpecialTokenIds, eos_ids: tuple[int, ...]) -> int | None:
+def padding_of(pad_token_id: int | None, special: SpecialTokenIds, eos_ids: tuple[int, ...]) -> int | None:
     """Return the id of padding; a model that has none pads with the id that ends a sequence, if there is one.
 
     Args:
-      asked: Argument of the call; None if absent.
+      pad_token_id: Argument of the call; None if absent.
       special: Special ids of the model.
       eos_ids: Ids that end a sequence in this call.
     """
-    if asked is not None:
-        return asked
+    if pad_token_id is not None:
+        return pad_token_id
     if special.pad is not None:
         return special.pad
     return eos_ids[0] if eos_ids else None

@@ -220,8 +220,8 @@ class Pretrained(OpenModel):
         """
         settings = self.sentence_embedding or SentenceEmbedding()
         if is_text(input_ids):
-            worded = [settings.word(text) for text in one_or_several(input_ids)]
-            encoded = self.encode(worded, padding_side="right", max_length=settings.max_length)
+            texts = [settings.word(text) for text in one_or_several(input_ids)]
+            encoded = self.encode(texts, padding_side="right", max_length=settings.max_length)
             vectors = self.embed(**encoded, pooling=pooling, normalized=normalized, **arguments)
             return vectors[0] if isinstance(input_ids, str) else vectors
         if attention_mask is not None:
@@ -373,8 +373,8 @@ class Pretrained(OpenModel):
             if texts is None:
                 return sequences
             return texts[0] if isinstance(text, str) and len(texts) == 1 else texts
-        found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
-        return Outputs(sequences=sequences, **found, **({} if texts is None else {"texts": texts}))
+        by_sequence = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
+        return Outputs(sequences=sequences, **by_sequence, **({} if texts is None else {"texts": texts}))
 
     @functools.cached_property
     def _generation_file(self) -> dict[str, Any]:

@@ -119,11 +119,11 @@ def _shown(task: FileTask[object], example: Example, row: object) -> TaskExample
     tokenizer = task.tokenizer
     eos = tokenizer.special.eos
     streams = {"inputs": _ids(example.inputs), "targets": _ids(example.targets)}
-    worded = {"inputs": row.inputs, "targets": row.targets} if isinstance(row, TextPair) else {}
+    fields = {"inputs": row.inputs, "targets": row.targets} if isinstance(row, TextPair) else {}
     texts, pieces = {}, {}
     for name, ids in streams.items():
         end = "" if eos is None else tokenizer.piece(eos)
-        texts[name] = worded[name] if name in worded else text_of(ids, eos, tokenizer.decode, end)
+        texts[name] = fields[name] if name in fields else text_of(ids, eos, tokenizer.decode, end)
         pieces[name] = [tokenizer.piece(number) for number in ids]
     if isinstance(getattr(task, "objective", None), ReplacedTokenDetection):
         texts["targets"], pieces["targets"] = "", [str(number) for number in streams["targets"]]

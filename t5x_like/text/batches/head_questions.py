@@ -83,10 +83,10 @@ class HeadQuestions:
             return {}
         targets = self.targets
         predictions = [self._compared(self.read[row], answers[row]) for row in rows]
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for metric in self.metrics:
-            found |= {name: float(score) for name, score in metric(targets, predictions).items()}
-        return found
+            scores |= {name: float(score) for name, score in metric(targets, predictions).items()}
+        return scores
 
     def rows(
         self, answers: Sequence[Answer], details: Sequence[Mapping[str, Any]] = ()
@@ -160,14 +160,14 @@ class HeadQuestions:
         if self.benchmark is None or self.benchmark.postprocess is None:
             return otherwise
         benchmark: Any = self.benchmark
-        worded: Mapping[str, Any] | None = self.head_format.written_example(
+        example: Mapping[str, Any] | None = self.head_format.written_example(
             lambda: benchmark.word(row.values), has_labels=bool(self.labels)
         )
-        if worded is None:
+        if example is None:
             return otherwise
         is_target = text is None
         return benchmark.postprocess(
-            worded["targets"] if is_target else text, example=worded, is_target=is_target
+            example["targets"] if is_target else text, example=example, is_target=is_target
         )
 
 

@@ -65,12 +65,12 @@ class RaggedArray:
 
     def part(self, numbers: np.ndarray) -> "RaggedArray":
         """Return some of the sequences, in the given order."""
-        found = [
+        rows = [
             self.flat[end - size : end]
             for end, size in zip(self.ends[numbers], self.lengths[numbers], strict=True)
         ]
-        ends = np.cumsum([len(each) for each in found], dtype=np.int64)
-        return RaggedArray(np.concatenate([self.flat[:0], *found]), ends)
+        ends = np.cumsum([len(each) for each in rows], dtype=np.int64)
+        return RaggedArray(np.concatenate([self.flat[:0], *rows]), ends)
 
     @property
     def lengths(self) -> np.ndarray:

@@ -120,13 +120,13 @@ class Loader:
         """
         parts, num_rows = [], 0
         while num_rows < self.config.batch_size and (window := self._current()) is not None:
-            taken = min(self.config.batch_size - num_rows, window.num_rows - self._row)
+            num_read = min(self.config.batch_size - num_rows, window.num_rows - self._row)
             # This process's rows among those from num_rows on.
-            start, end = (min(max(row - num_rows, 0), taken) for row in (self._own.start, self._own.stop))
+            start, end = (min(max(row - num_rows, 0), num_read) for row in (self._own.start, self._own.stop))
             if end > start:
                 parts.append(window.take(self._row + start, self._row + end))
-            num_rows += taken
-            self._row += taken
+            num_rows += num_read
+            self._row += num_read
         if not num_rows:
             self.close()
             raise StopIteration

@@ -58,14 +58,14 @@ class RowMaker(NamedTuple):
           batch_size: Examples of a group.
           key: Random key of the order of the groups.
         """
-        found: list[ExampleReference] = []
+        references: list[ExampleReference] = []
         epochs = sorted({each.epoch for each in planned}) if len(self.sources) == 1 else [None]
         for epoch in epochs:
             rows = [each for each in planned if epoch in (None, each.epoch)]
             sizes = [self._size(each) for each in rows]
             order = group_by_length(sizes, batch_size, key_of(*key, epoch))
-            found += [rows[number] for number in order]
-        return found
+            references += [rows[number] for number in order]
+        return references
 
     def _size(self, planned: ExampleReference) -> int:
         """Return the row length of an example for an encoder head."""

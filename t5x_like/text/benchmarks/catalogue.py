@@ -144,7 +144,7 @@ def benchmark_tasks(
     Raises:
       ValueError: There is no such name, or no mixture has a task of ``left_out``.
     """
-    found: dict[str, BenchmarkTask | Mixture] = {}
+    tasks: dict[str, BenchmarkTask | Mixture] = {}
     for name in one_or_several(names or all_names()):
         made = definitions(
             name,
@@ -156,10 +156,10 @@ def benchmark_tasks(
         )
         if not made:
             benchmark(name)  # raises, and suggests similar names
-        found |= {each.name: each for each in made}
-    for mixture in [each for each in found.values() if isinstance(each, Mixture)]:
-        found[mixture.name] = replace(mixture, left_out=left_out) if left_out else mixture
-    return (*found.values(), *others)
+        tasks |= {each.name: each for each in made}
+    for mixture in [each for each in tasks.values() if isinstance(each, Mixture)]:
+        tasks[mixture.name] = replace(mixture, left_out=left_out) if left_out else mixture
+    return (*tasks.values(), *others)
 
 
 def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:

@@ -211,10 +211,10 @@ _CONTEXT = "磨坊建于1702年，三月被烧毁。"
 
 
 def _asked(question: str, answers: Mapping[str, int]) -> GoldenExample:
-    found = {"text": list(answers), "answer_start": list(answers.values())}
-    row = {"id": "m1", "context": _CONTEXT, "question": question, "answers": found}
-    worded = {"inputs": f"question: {question} context: {_CONTEXT}", "id": "m1", "answers": list(answers)}
-    return GoldenExample(row, ({**worded, "targets": next(iter(answers), UNLABELED)},))
+    labels = {"text": list(answers), "answer_start": list(answers.values())}
+    row = {"id": "m1", "context": _CONTEXT, "question": question, "answers": labels}
+    formatted = {"inputs": f"question: {question} context: {_CONTEXT}", "id": "m1", "answers": list(answers)}
+    return GoldenExample(row, ({**formatted, "targets": next(iter(answers), UNLABELED)},))
 
 
 def _reading(

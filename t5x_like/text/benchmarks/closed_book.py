@@ -32,8 +32,8 @@ def _nq_record(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
 
 
 def _nq(question: str, *answers: str) -> GoldenExample:
-    worded = {"inputs": f"nq question: {question}", "targets": answers[0], "answers": list(answers)}
-    return GoldenExample({"question": question, "answer": list(answers)}, (worded,))
+    formatted = {"inputs": f"nq question: {question}", "targets": answers[0], "answers": list(answers)}
+    return GoldenExample({"question": question, "answer": list(answers)}, (formatted,))
 
 
 NATURAL_QUESTIONS = Benchmark(
@@ -99,8 +99,8 @@ def _read_trivia(file: str, split: str) -> Iterator[RawRow | BadRow]:
 
 def _trivia(question: str, value: str, *aliases: str) -> GoldenExample:
     answer = {"value": value, "aliases": list(aliases)}
-    worded = {"inputs": f"trivia_qa question: {question}", "targets": value, "answers": list(aliases)}
-    return GoldenExample({"question": question, "question_id": "tc_1", "answer": answer}, (worded,))
+    formatted = {"inputs": f"trivia_qa question: {question}", "targets": value, "answers": list(aliases)}
+    return GoldenExample({"question": question, "question_id": "tc_1", "answer": answer}, (formatted,))
 
 
 TRIVIA_QA = Benchmark(

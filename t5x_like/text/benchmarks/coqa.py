@@ -61,10 +61,10 @@ def turns_of(
     Raises:
       ValueError: A person answered another number of questions.
     """
-    for given in answers:
-        if len(given) != len(questions):
+    for texts in answers:
+        if len(texts) != len(questions):
             raise ValueError(
-                f"{len(questions)} questions, but {len(given)} answers; there must be one for each"
+                f"{len(questions)} questions, but {len(texts)} answers; there must be one for each"
             )
     return [
         {
@@ -73,7 +73,7 @@ def turns_of(
             "story": story,
             "history": [text for pair in zip(questions[:turn], answers[0], strict=False) for text in pair],
             "question": question,
-            "answers": [given[turn] for given in answers],
+            "answers": [texts[turn] for texts in answers],
         }
         for turn, question in enumerate(questions)
     ]
@@ -97,14 +97,14 @@ def word_turn(row: RowValues) -> list[WordedRow]:
     if len(history) % 2:
         raise ValueError(f"the history has {len(history)} texts; it must have an answer for each question")
     before = [
-        f"question: {asked} answer: {answered}"
-        for asked, answered in zip(history[::2], history[1::2], strict=True)
+        f"question: {question} answer: {answered}"
+        for question, answered in zip(history[::2], history[1::2], strict=True)
     ]
     answers = list(row["answers"])
-    worded = " ".join(["coqa", *before, f"question: {row['question']} story: {row['story']}"])
+    inputs = " ".join(["coqa", *before, f"question: {row['question']} story: {row['story']}"])
     return [
         {
-            "inputs": worded,
+            "inputs": inputs,
             "targets": answers[0] if answers else UNLABELED,
             "id": row["id"],
             "turn": row["turn"],
@@ -117,8 +117,8 @@ _STORY = "Ann fell in Oslo.\nBo ran."
 
 
 def _examples() -> tuple[GoldenExample, ...]:
-    asked = ("Who fell?", "Where?", "Did Bo?")
-    rows = turns_of("s1", _STORY, asked, [["Ann", "in Oslo", "no"], ["Ann did", "Oslo", "No, he ran"]])
+    questions = ("Who fell?", "Where?", "Did Bo?")
+    rows = turns_of("s1", _STORY, questions, [["Ann", "in Oslo", "no"], ["Ann did", "Oslo", "No, he ran"]])
     history = (
         "",
         "question: Who fell? answer: Ann ",

@@ -89,8 +89,8 @@ def _decathlon(
     golden = []
     for row, question, context, answer in examples:
         kept = {each: row["answers"]["text"] if each == "answers" else row[each] for each in extras}
-        worded = {"inputs": f"question: {question} context: {context}", "targets": answer}
-        golden.append(GoldenExample(row, ({**kept, **worded, "question": question, "context": context},)))
+        formatted = {"inputs": f"question: {question} context: {context}", "targets": answer}
+        golden.append(GoldenExample(row, ({**kept, **formatted, "question": question, "context": context},)))
     return replace(
         benchmark,
         name=f"decanlp_{name}",
@@ -112,8 +112,8 @@ _REVIEW = "Is this review negative or positive?"
 
 
 def _squad_row(question: str, **answers: int) -> RowValues:
-    found = {"text": list(answers), "answer_start": list(answers.values())}
-    return {"id": "m1", "title": "Mill", "context": _MILL, "question": question, "answers": found}
+    labels = {"text": list(answers), "answer_start": list(answers.values())}
+    return {"id": "m1", "title": "Mill", "context": _MILL, "question": question, "answers": labels}
 
 
 def _inference(benchmark: Benchmark, name: str, training_task: str = "") -> Benchmark:

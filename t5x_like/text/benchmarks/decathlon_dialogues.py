@@ -83,10 +83,14 @@ def _example(
     turn: int, transcript: str, context: str, answer: str, *, acts: Sequence[str] = (), **change: list[str]
 ) -> GoldenExample:
     row = {"dialogue": 3, "turn": turn, "acts": list(acts), "transcript": transcript}
-    worded = {"inputs": f"question: {QUESTION} context: {context}", "targets": answer, "question": QUESTION}
+    formatted = {
+        "inputs": f"question: {QUESTION} context: {context}",
+        "targets": answer,
+        "question": QUESTION,
+    }
     return GoldenExample(
         {**row, "informed": [], "requested": [], **change},
-        ({**worded, "context": context, "dialogue": 3, "turn": turn},),
+        ({**formatted, "context": context, "dialogue": 3, "turn": turn},),
     )
 
 

@@ -65,15 +65,15 @@ def _rows(columns_of: Mapping[str, list[str]], record: Mapping[str, Any]) -> Ite
 
 @functools.lru_cache(maxsize=4)
 def _columns_of_tables(file: str) -> dict[str, list[str]]:
-    found = dict[str, list[str]]()
+    columns = dict[str, list[str]]()
     try:
         for table in partition(json_objects(file))[0]:
-            found[table.values["id"]] = list(table.values["header"])
+            columns[table.values["id"]] = list(table.values["header"])
     except FileNotFoundError:
         raise ValueError(f"no file {file}, which has the columns of the tables; put it there") from None
     except KeyError as error:
         raise ValueError(f"{file}: a table has no {error}; is it WikiSQL's file of tables?") from None
-    return found
+    return columns
 
 
 def ask_query(row: RowValues) -> QuestionContext:
@@ -91,10 +91,10 @@ _SPOKEN = (
 
 def _example(question: str, query: str, *columns: str) -> GoldenExample:
     context = f"The table has columns {', '.join(columns)} and key words {_SPOKEN}-- {question}"
-    worded = {"inputs": f"question: {QUESTION} context: {context}", "targets": query}
+    formatted = {"inputs": f"question: {QUESTION} context: {context}", "targets": query}
     return GoldenExample(
         {"question": question, "columns": list(columns), "query": query},
-        ({**worded, "question": QUESTION, "context": context},),
+        ({**formatted, "question": QUESTION, "context": context},),
     )
 
 

@@ -136,8 +136,8 @@ def ask_pronoun(row: RowValues) -> QuestionContext:
 def _example(
     row: RowValues, question: str, context: str, answer: str, **extras: Sequence[str]
 ) -> GoldenExample:
-    worded = {"inputs": f"question: {question} context: {context}", "targets": answer}
-    return GoldenExample(row, ({**extras, **worded, "question": question, "context": context},))
+    formatted = {"inputs": f"question: {question} context: {context}", "targets": answer}
+    return GoldenExample(row, ({**extras, **formatted, "question": question, "context": context},))
 
 
 def _roles_example(question: str, *answers: str) -> GoldenExample:

@@ -34,7 +34,7 @@ def asked(ask: Callable[[RowValues], QuestionContext], *extras: str) -> Wording:
         question, context, answers = ask(row)
         kept = {name: list(answers) if name == "answers" else row[name] for name in extras}
         targets = answers[0] if answers else UNLABELED
-        worded = {"inputs": f"question: {question} context: {context}", "targets": targets}
-        return [{**kept, **worded, "question": question, "context": context}]
+        formatted = {"inputs": f"question: {question} context: {context}", "targets": targets}
+        return [{**kept, **formatted, "question": question, "context": context}]
 
     return word

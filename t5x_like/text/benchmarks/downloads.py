@@ -165,16 +165,16 @@ def _receive(download: Download, part: Path) -> None:
 
 
 def _check(download: Download, part: Path, report: Report) -> None:
-    size, found = part.stat().st_size, pooch.file_hash(str(part))
+    size, checksum = part.stat().st_size, pooch.file_hash(str(part))
     if download.sha256 is None:
         if download.num_bytes not in (None, size):
             raise ValueError(
                 f"{download.url} gave {size:,} bytes, where {download.num_bytes:,} are published"
             )
-        report(f"  no checksum is published; its SHA-256 is {found}")
-    elif found != download.sha256:
+        report(f"  no checksum is published; its SHA-256 is {checksum}")
+    elif checksum != download.sha256:
         raise ValueError(
-            f"{download.url} gave {size:,} bytes with the SHA-256 {found}, where {download.sha256} is published; "
+            f"{download.url} gave {size:,} bytes with the SHA-256 {checksum}, where {download.sha256} is published; "
             "nothing was put in place. Try again; if it stays so, the server's file was changed or is a page of errors"
         )
 

@@ -58,7 +58,7 @@ MAX_RATE = 3_000  # of a task in the mixture, section 2.4
 def _conversation(row: RowValues) -> dict[str, str]:
     history = list(row["history"])
     turns = zip(history[::2], history[1::2], strict=False)
-    before = "".join(f"Question: {asked}\nAnswer: {answered}\n" for asked, answered in turns)
+    before = "".join(f"Question: {question}\nAnswer: {answered}\n" for question, answered in turns)
     return {"story": row["story"], "conversation": before, "question": row["question"]}
 
 

@@ -40,7 +40,7 @@ class InstructionWording:
         Raises:
           ValueError: The row is bad for the other task.
         """
-        worded = self.word(row)
+        formatted = self.word(row)
         cells, answers = self.cells(row), self.answers(row)
         number = zlib.crc32("\n".join(cells.values()).encode("utf-8", "surrogatepass"))
         inputs = self.templates[number % len(self.templates)].fill(cells)
@@ -48,7 +48,7 @@ class InstructionWording:
             inputs += "\nOPTIONS:" + "".join(f"\n- {answer}" for answer in answers.values())
         return [
             {**each, "inputs": inputs, "targets": answers.get(each["targets"], each["targets"])}
-            for each in worded
+            for each in formatted
         ]
 
 

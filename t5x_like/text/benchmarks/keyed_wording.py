@@ -169,8 +169,8 @@ def label_examples(
       *cases: Texts, label, expected inputs and expected targets of each row.
       has_index: Number the rows in a column ``idx``.
     """
-    found = []
+    examples = []
     for index, (texts, label, inputs, targets) in enumerate(cases):
         row = {**dict(zip(columns, texts, strict=True)), "label": label}
-        found.append(example(row | ({"idx": index} if has_index else {}), inputs, targets))
-    return tuple(found)
+        examples.append(example(row | ({"idx": index} if has_index else {}), inputs, targets))
+    return tuple(examples)

@@ -47,11 +47,11 @@ _CONTEXT = "[TLE] The mill [PAR] It burned in March 1702."
 
 def _example(question: str, padded: str, **answers: int) -> GoldenExample:
     context = " [ TLE ] The mill [ PAR ] It burned in March 1702 . "
-    found = {"text": list(answers), "answer_start": list(answers.values())}
-    worded = {"inputs": f"question: {padded}context: {context.lstrip()}", "targets": next(iter(answers))}
+    labels = {"text": list(answers), "answer_start": list(answers.values())}
+    formatted = {"inputs": f"question: {padded}context: {context.lstrip()}", "targets": next(iter(answers))}
     return GoldenExample(
-        {"id": "q1", "context": _CONTEXT, "question": question, "answers": found},
-        ({**worded, "id": "q1", "context": context, "question": padded, "answers": list(answers)},),
+        {"id": "q1", "context": _CONTEXT, "question": question, "answers": labels},
+        ({**formatted, "id": "q1", "context": context, "question": padded, "answers": list(answers)},),
     )
 
 

@@ -160,7 +160,7 @@ def _offsets(sentences: Sequence[_Sentence]) -> list[int]:
 
 def _mentions(sentence: _Sentence, offset: int) -> list[tuple[int, int, int]]:
     """Return cluster, first word and word after the last of each mention."""
-    found: list[tuple[int, int, int]] = []
+    mentions: list[tuple[int, int, int]] = []
     waiting: dict[int, list[int]] = {}
     for index, cell in enumerate(sentence.coreference, start=offset):
         for part in cell.split("|") if cell not in ("-", "_") else ():
@@ -177,11 +177,11 @@ def _mentions(sentence: _Sentence, offset: int) -> list[tuple[int, int, int]]:
                     raise ValueError(
                         f"coreference {cell!r} in {sentence.location}: {cluster} ends, but did not begin"
                     )
-                found.append((cluster, waiting[cluster].pop(), index + 1))
+                mentions.append((cluster, waiting[cluster].pop(), index + 1))
     still = [cluster for cluster, starts in waiting.items() if starts]
     if still:
         raise ValueError(f"coreference in {sentence.location}: the mention of {still[0]} never ends")
-    return found
+    return mentions
 
 
 def coreference_row(

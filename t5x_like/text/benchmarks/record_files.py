@@ -159,10 +159,10 @@ def renamed(**columns: str) -> Parse:
     """Return a parser that renames columns: ``renamed(premise="sentence1")``; the label may be missing."""
 
     def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        found = {name: record[theirs] for name, theirs in columns.items() if name != LABEL}
+        row = {name: record[column] for name, column in columns.items() if name != LABEL}
         if LABEL in columns:
-            found[LABEL] = record.get(columns[LABEL])
-        yield found
+            row[LABEL] = record.get(columns[LABEL])
+        yield row
 
     return parse
 

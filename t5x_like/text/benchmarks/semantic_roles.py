@@ -209,9 +209,9 @@ def read_arguments(
       is_target: Unused; true and predicted texts are treated alike.
     """
     del is_target
-    given = texts_of(example["tokens"]) if example is not None and "tokens" in example else []
-    spans = read_spans(text, given)
-    tags = ["O"] * (len(given) or max((span.end for span in spans), default=0))
+    words = texts_of(example["tokens"]) if example is not None and "tokens" in example else []
+    spans = read_spans(text, words)
+    tags = ["O"] * (len(words) or max((span.end for span in spans), default=0))
     for start, end, role in spans:
         if role in _PHRASES and set(tags[start:end]) == {"O"}:
             tags[start:end] = [f"B-{role}", *[f"I-{role}"] * (end - start - 1)]
@@ -220,8 +220,8 @@ def read_arguments(
 
 def _text_example(sentence: tuple[str, str], inputs: str, targets: str) -> GoldenExample:
     tokens, tags = sentence[0].split(), sentence[1].split()
-    worded = {"inputs": inputs, "targets": targets, "tokens": sentence[0].replace("*", "").split()}
-    return GoldenExample({"tokens": tokens, "srl": [_NUMBERS[tag] for tag in tags]}, (worded,))
+    formatted = {"inputs": inputs, "targets": targets, "tokens": sentence[0].replace("*", "").split()}
+    return GoldenExample({"tokens": tokens, "srl": [_NUMBERS[tag] for tag in tags]}, (formatted,))
 
 
 CONLL2005_TEXT = replace(

@@ -77,7 +77,7 @@ def read_spans(text: str, words: Sequence[str] = ()) -> list[LabeledSpan]:
       words: Words of the sentence; without them positions are those of the text's own words.
     """
     parts = text.split()
-    found: list[LabeledSpan] = []
+    spans: list[LabeledSpan] = []
     plain: list[str] = []
     starts: list[int] = []
     index = 0
@@ -87,12 +87,12 @@ def read_spans(text: str, words: Sequence[str] = ()) -> list[LabeledSpan]:
             starts.append(len(plain))
         elif part == "|" and parts[index + 2 : index + 3] == ["]"]:
             if starts and starts[-1] < len(plain):
-                found.append(LabeledSpan(starts.pop(), len(plain), parts[index + 1]))
+                spans.append(LabeledSpan(starts.pop(), len(plain), parts[index + 1]))
             index += 2
         elif part not in _ESCAPED:
             plain.append(part)
         index += 1
-    return _aligned(found, plain, escaped(words)) if words else found
+    return _aligned(spans, plain, escaped(words)) if words else spans
 
 
 def _aligned(spans: list[LabeledSpan], plain: list[str], words: list[str]) -> list[LabeledSpan]:
@@ -100,8 +100,10 @@ def _aligned(spans: list[LabeledSpan], plain: list[str], words: list[str]) -> li
     if plain == words:
         return spans
     positions: dict[int, int] = {}
-    for mine, theirs, size in SequenceMatcher(None, plain, words, autojunk=False).get_matching_blocks():
-        positions |= {mine + step: theirs + step for step in range(size)}
+    for plain_start, word_start, size in SequenceMatcher(
+        None, plain, words, autojunk=False
+    ).get_matching_blocks():
+        positions |= {plain_start + step: word_start + step for step in range(size)}
     return [
         LabeledSpan(positions[span.start], positions[span.end - 1] + 1, span.label)
         for span in spans

@@ -45,9 +45,9 @@ def find_split(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch
 
 def _matching(layout: FileLayout, split: str, data_dir: str) -> tuple[str, ...]:
     for pattern in layout.files.get(split, ()):
-        found = tuple(files_below(data_dir, pattern))
-        if found:
-            return found
+        files = tuple(files_below(data_dir, pattern))
+        if files:
+            return files
     return ()
 
 
@@ -89,11 +89,11 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         if split not in self.splits:
             raise KeyError(split)
         folder = data_directory(self.data_dir)
-        found = find_split(self.source, split, folder)
-        if found is None:
+        split_files = find_split(self.source, split, folder)
+        if split_files is None:
             raise ValueError(missing_files_message(self.source, split, folder))
-        self._readers |= dict.fromkeys(found.files, (found.read, split))
-        return found
+        self._readers |= dict.fromkeys(split_files.files, (split_files.read, split))
+        return split_files
 
     def reader_of(self, file: str) -> tuple[Reader, str]:
         """Return the reader and split of a file; one that was found before needs no other search.
@@ -177,5 +177,5 @@ def _parents(file: str) -> list[str]:
 def origins(source: BenchmarkSource) -> list[str]:
     """Return phrases that say where the files come from."""
     urls = [each.url for each in source.downloads]
-    found = [f"from {', '.join(urls)}"] if urls else [f"see {source.home}"] if source.home else []
-    return [*found, *([f"let TensorFlow Datasets prepare {source.tfds}"] if source.tfds else [])]
+    published = [f"from {', '.join(urls)}"] if urls else [f"see {source.home}"] if source.home else []
+    return [*published, *([f"let TensorFlow Datasets prepare {source.tfds}"] if source.tfds else [])]

@@ -90,11 +90,11 @@ def word_places(row: RowValues) -> list[WordedRow]:
 
     Rows whose answer isn't found are left out.
     """
-    (worded,) = word_answers(row)
-    if worded["targets"] == UNLABELED:
-        return [worded]
-    span = find_answer_words(worded["targets"], worded["context"])
-    return [{**worded, "targets": f"start: {span[0]} end: {span[1]}"}] if span else []
+    (formatted,) = word_answers(row)
+    if formatted["targets"] == UNLABELED:
+        return [formatted]
+    span = find_answer_words(formatted["targets"], formatted["context"])
+    return [{**formatted, "targets": f"start: {span[0]} end: {span[1]}"}] if span else []
 
 
 def word_questions(row: RowValues) -> list[WordedRow]:
@@ -149,8 +149,8 @@ _PADDED = "The old mill ( 1702 ) burned down in March ; nobody was hurt . "
 
 
 def _row(question: str, answers: Mapping[str, int]) -> dict[str, Any]:
-    found = {"text": list(answers), "answer_start": list(answers.values())}
-    return {"id": "m1", "title": "Mill", "context": _WORDS, "question": question, "answers": found}
+    labels = {"text": list(answers), "answer_start": list(answers.values())}
+    return {"id": "m1", "title": "Mill", "context": _WORDS, "question": question, "answers": labels}
 
 
 _ASKED = (
@@ -162,12 +162,12 @@ _ASKED = (
 
 def _examples(inputs: Callable[[str], str], targets: tuple[str | None, ...]) -> tuple[GoldenExample, ...]:
     """Return golden examples for three rows; ``None`` as the target means that the row is left out."""
-    found = []
+    examples = []
     for (row, question, answers), answer in zip(_ASKED, targets, strict=True):
-        worded = {"inputs": inputs(question), "targets": answer, "id": "m1", "context": _PADDED}
-        worded |= {"question": question, "answers": answers}
-        found.append(GoldenExample(row, () if answer is None else (worded,)))
-    return tuple(found)
+        formatted = {"inputs": inputs(question), "targets": answer, "id": "m1", "context": _PADDED}
+        formatted |= {"question": question, "answers": answers}
+        examples.append(GoldenExample(row, () if answer is None else (formatted,)))
+    return tuple(examples)
 
 
 def _with_context(question: str) -> str:

@@ -46,15 +46,15 @@ def select_benchmarks(names: tuple[str, ...] | list[str]) -> list[str]:
     Raises:
       ValueError: There is no such name.
     """
-    found: list[str] = []
+    selected: list[str] = []
     for name in names or catalogue.MODULES:
         if name in catalogue.MODULES:
-            found += [each.name for each in catalogue.family(name)]
+            selected += [each.name for each in catalogue.family(name)]
         elif name in catalogue.mixtures():
-            found += catalogue.mixtures()[name].tasks
+            selected += catalogue.mixtures()[name].tasks
         else:
-            found.append(catalogue.benchmark(name).name)
-    return list(dict.fromkeys(found))
+            selected.append(catalogue.benchmark(name).name)
+    return list(dict.fromkeys(selected))
 
 
 def status_of(name: str, data_dir: str | None = None) -> list[SplitStatus]:
@@ -69,23 +69,23 @@ def status_of(name: str, data_dir: str | None = None) -> list[SplitStatus]:
 
 def _status(name: str, split: str, folder: str) -> SplitStatus:
     source = catalogue.benchmark(name).source
-    found = find_split(source, split, folder)
-    if found is None:
+    split_files = find_split(source, split, folder)
+    if split_files is None:
         return SplitStatus(
             split=split,
             published=source.rows[split],
             wanted=tuple(wanted_files(source, split)),
             packed=tuple(packed_files(source, split, folder)),
         )
-    num_rows, num_bad, fault = _count(source.tfds or name, name, split, folder, found.files)
+    num_rows, num_bad, fault = _count(source.tfds or name, name, split, folder, split_files.files)
     return SplitStatus(
         split=split,
         published=source.rows[split],
         num_rows=num_rows,
         num_bad=num_bad,
         fault=fault,
-        files=found.files,
-        layout=found.layout,
+        files=split_files.files,
+        layout=split_files.layout,
     )
 
 

@@ -72,8 +72,8 @@ def flat(*columns: str) -> Parse:
     """Return a parser of objects that have these columns."""
 
     def parse(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        found = {name: line[name] for name in (*columns, "idx")}
-        yield found | ({"label": line["label"]} if "label" in line else {})
+        row = {name: line[name] for name in (*columns, "idx")}
+        yield row | ({"label": line["label"]} if "label" in line else {})
 
     return parse
 

@@ -139,8 +139,8 @@ def _record_example(passage: str, *, clean: str, entities: list[str], answers: l
     row = {"passage": passage, "query": "@placeholder won", "entities": entities, "answers": answers}
     inputs = f"record query: @placeholder won entities: {', '.join(entities)} passage: {clean}"
     rest = {"inputs": inputs, "answers": answers, "idx/passage": 0, "idx/query": 1}
-    worded = tuple({**rest, "targets": target} for target in answers or [UNLABELED])
-    return GoldenExample({**row, "idx": {"passage": 0, "query": 1}}, worded)
+    formatted = tuple({**rest, "targets": target} for target in answers or [UNLABELED])
+    return GoldenExample({**row, "idx": {"passage": 0, "query": 1}}, formatted)
 
 
 RECORD = Benchmark(

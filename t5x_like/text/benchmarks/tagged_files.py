@@ -152,28 +152,28 @@ def conllu_line(line: str) -> tuple[str, str] | None:
     return cells[1], cells[_UPOS]
 
 
-def hub_tags(theirs: str, ours: str, names: Sequence[str] = (), classes: Sequence[str] = ()) -> Any:
+def hub_tags(hub_column: str, column: str, names: Sequence[str] = (), classes: Sequence[str] = ()) -> Any:
     """Return a parser of Hugging Face's rows.
 
     Words with a tag outside ``classes``, such as the ranges of multiword tokens, are left out.
 
     Args:
-      theirs: Hugging Face's name of the tag column.
-      ours: Our name of the tag column.
+      hub_column: Hugging Face's name of the tag column.
+      column: Our name of the tag column.
       names: Hugging Face's tags in the order of its ids, if they differ from ``classes``.
       classes: Our tags in the order of class ids.
     """
 
     def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        tokens, tags = list(record["tokens"]), list(record[theirs if theirs in record else ours])
+        tokens, tags = list(record["tokens"]), list(record[hub_column if hub_column in record else column])
         if len(tokens) != len(tags):
             raise ValueError(
-                f"{len(tokens)} words, but {len(tags)} {theirs}; there must be one for each word"
+                f"{len(tokens)} words, but {len(tags)} {hub_column}; there must be one for each word"
             )
         if names:
             numbers = {index: classes.index(name) for index, name in enumerate(names) if name in classes}
             kept = [(token, numbers[tag]) for token, tag in zip(tokens, tags, strict=True) if tag in numbers]
             tokens, tags = [token for token, _ in kept], [tag for _, tag in kept]
-        yield {"tokens": tokens, ours: tags}
+        yield {"tokens": tokens, column: tags}
 
     return parse

@@ -29,7 +29,7 @@ def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
       classes: Tags in the order of class ids.
     """
 
-    def worded(row: RowValues) -> list[WordedRow]:
+    def formatted_rows(row: RowValues) -> list[WordedRow]:
         tokens: list[str] = list(row["tokens"])
         tags: list[int] = list(row[column])
         if tags and len(tags) != len(tokens):
@@ -43,7 +43,7 @@ def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
         targets = " ".join([classes[tag] for tag in tags]) if is_labeled else UNLABELED
         return [{"inputs": f"{word} tokens: {' '.join(tokens)}", "targets": targets, "tokens": tokens}]
 
-    return worded
+    return formatted_rows
 
 
 def read_tags(

@@ -97,8 +97,8 @@ class BenchmarkTask(PairsTask):
         return expand(self._raw_rows(file), self._word)
 
     def _word(self, raw: RawRow) -> Iterator[TextPair]:
-        worded, declared = self.benchmark.word(raw.values), self._declared(raw.values)
-        for each in worded:
+        formatted, declared = self.benchmark.word(raw.values), self._declared(raw.values)
+        for each in formatted:
             extras = {name: each[name] for name in self.benchmark.extras}
             yield TextPair(each["inputs"], each["targets"], raw.values, raw.location, extras, declared)
 
@@ -222,12 +222,12 @@ class BenchmarkTask(PairsTask):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by name if the task is the catalogue's: its functions need not be picklable."""
-        given = {name: getattr(self, name) for name in _SETTINGS}
+        settings = {name: getattr(self, name) for name in _SETTINGS}
         if self._searched is None:
-            given["files"] = dict(self.files)
+            settings["files"] = dict(self.files)
         if self.remake is not None:
-            return partial(self.remake, **given), ()
-        return partial(BenchmarkTask, benchmark=self.benchmark, **given), ()
+            return partial(self.remake, **settings), ()
+        return partial(BenchmarkTask, benchmark=self.benchmark, **settings), ()
 
 
 def _nothing(kind: Any) -> object:

@@ -24,8 +24,8 @@ def tfds_folders(name: str, data_dir: str) -> list[str]:
     folders: list[str] = []
     for root in roots:
         prepared = sorted(os.path.basename(path) for path in files_below(root, f"{dataset}/*.*.*"))[::-1]
-        prepared.sort(key=lambda found: found != version)
-        folders += [f"{root}/{dataset}/{found}" for found in prepared]
+        prepared.sort(key=lambda prepared_version: prepared_version != version)
+        folders += [f"{root}/{dataset}/{prepared_version}" for prepared_version in prepared]
     return folders
 
 

@@ -43,10 +43,10 @@ class PairedFiles:
 
     def _other(self, file: str) -> str:
         folder, name = os.path.split(file)
-        theirs = re.sub(rf"(^|\.){self.source}(?=$|\.(sgml?|gz|zst)\b)", rf"\1{self.target}", name)
-        sides = (re.sub(rf"(^|[-.]){side}\b", rf"\1{other}", theirs) for side, other in _SIDES)
-        paths = [os.path.join(folder, each) for each in dict.fromkeys(sides) if each != theirs]
-        paths = paths or [os.path.join(folder, theirs)]
+        target_name = re.sub(rf"(^|\.){self.source}(?=$|\.(sgml?|gz|zst)\b)", rf"\1{self.target}", name)
+        sides = (re.sub(rf"(^|[-.]){side}\b", rf"\1{other}", target_name) for side, other in _SIDES)
+        paths = [os.path.join(folder, each) for each in dict.fromkeys(sides) if each != target_name]
+        paths = paths or [os.path.join(folder, target_name)]
         for path in paths:
             if as_path(path).exists():
                 return path
@@ -66,16 +66,16 @@ class PairedFiles:
             yield line.fault or translation.fault or row
 
     def _segments(self, file: str, other: str) -> Iterator[RawRow | BadRow]:
-        for mine, theirs in zip_longest(segments_of(file), segments_of(other)):
-            if mine is None or theirs is None:
-                there, lacking = (file, other) if theirs is None else (other, file)
-                raise ValueError(_lacking(mine or theirs, there, lacking))
-            if mine.key != theirs.key:
+        for source, target in zip_longest(segments_of(file), segments_of(other)):
+            if source is None or target is None:
+                there, lacking = (file, other) if target is None else (other, file)
+                raise ValueError(_lacking(source or target, there, lacking))
+            if source.key != target.key:
                 raise ValueError(
-                    f"{file}:{mine.line}: the segment {mine.key} is where {other}:{theirs.line} has "
-                    f"{theirs.key}; are they of the same test set?"
+                    f"{file}:{source.line}: the segment {source.key} is where {other}:{target.line} has "
+                    f"{target.key}; are they of the same test set?"
                 )
-            yield RawRow({self.source: mine.text, self.target: theirs.text}, f"{file}:{mine.line}")
+            yield RawRow({self.source: source.text, self.target: target.text}, f"{file}:{source.line}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def translations(source: str, target: str) -> Any:
     """
 
     def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        found = record.get("translation", record)
-        yield {language: found[language] for language in (source, target)}
+        texts = record.get("translation", record)
+        yield {language: texts[language] for language in (source, target)}
 
     return parse

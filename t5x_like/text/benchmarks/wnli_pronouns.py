@@ -106,9 +106,9 @@ def _match(words: Sequence[str], filled: Sequence[str], position: int) -> _Match
     sentence = " ".join(filled)
     # Between the shared words; else at the sentence's beginning, or its end.
     for pattern in ([*left, "(.+)", *right], ["^(.+)", *right], [*left, "(.+)$"]):
-        found = re.search(" ".join(pattern), sentence)
-        if found:
-            return _Match(num_before + num_after, position, found[1])
+        match = re.search(" ".join(pattern), sentence)
+        if match:
+            return _Match(num_before + num_after, position, match[1])
     return _Match(num_before + num_after, position, "")
 
 
@@ -126,12 +126,12 @@ def _as_written(candidate: str, hypothesis: str) -> str:
     words = candidate.split(" ")
     article = max((words.index(each) for each in _ARTICLES if each in words), default=0)
     pattern = " ".join(f"{re.escape(word)}[.,?!]?" for word in words[article:])
-    found = re.search(pattern, hypothesis, re.IGNORECASE)
-    if not found:
+    match = re.search(pattern, hypothesis, re.IGNORECASE)
+    if not match:
         raise ValueError(
             f"{' '.join(words[article:])!r}, to which the pronoun refers, is not in {hypothesis!r}"
         )
-    written = found[0][:-1] if found[0].endswith(_MARKS) else found[0]
+    written = match[0][:-1] if match[0].endswith(_MARKS) else match[0]
     return written.removesuffix("'") if written.endswith("'") else written.removesuffix("'s")
 
 

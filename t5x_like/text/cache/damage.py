@@ -36,13 +36,13 @@ def check_sizes(directory: str, manifest: Manifest) -> None:
             )
 
 
-def raise_damage(directory: str, shard: CacheShard, found: str) -> NoReturn:
+def raise_damage(directory: str, shard: CacheShard, problem: str) -> NoReturn:
     """Report the damaged bytes of a shard.
 
     Args:
       directory: Folder of the cache.
       shard: The shard.
-      found: The error that led here, for the message.
+      problem: The error that led here, for the message.
 
     Raises:
       ValueError: Always.
@@ -53,10 +53,10 @@ def raise_damage(directory: str, shard: CacheShard, found: str) -> NoReturn:
     index = parse_index(read_checked(directory, index_name(shard.file), shard.index_checksum))
     blocks = np.flatnonzero(_damaged_blocks(path, index)) * BLOCK
     if not len(blocks):
-        raise ValueError(f"{path} could not be read ({found}), though every byte is as it was written")
+        raise ValueError(f"{path} could not be read ({problem}), though every byte is as it was written")
     more = f", and {len(blocks) - 1} more such blocks" if len(blocks) > 1 else ""
     raise ValueError(
-        f"{path} is damaged between bytes {blocks[0]} and {blocks[0] + BLOCK}{more} (their crc32c differs; {found}); "
+        f"{path} is damaged between bytes {blocks[0]} and {blocks[0] + BLOCK}{more} (their crc32c differs; {problem}); "
         f"{REPAIR}, {_POLICY}"
     )
 
@@ -89,9 +89,9 @@ def find_damage(directory: str, manifest: Manifest) -> Damage:
         Progress(f"checking {directory}", len(manifest.shards), "shards") as progress,
     ):
         is_any, lost = False, [np.zeros(0, np.int64)]
-        for index, found in enumerate(pool.map(lambda shard: _in_shard(directory, shard), manifest.shards)):
-            is_any |= found.is_any
-            lost.append(found.examples + first[index])
+        for index, damage in enumerate(pool.map(lambda shard: _in_shard(directory, shard), manifest.shards)):
+            is_any |= damage.is_any
+            lost.append(damage.examples + first[index])
             progress.add(1)
     return Damage(is_any, np.concatenate(lost))
 
@@ -110,9 +110,9 @@ def _in_shard(directory: str, shard: CacheShard) -> Damage:
 
 def _damaged_blocks(path: str, index: Index) -> np.ndarray:
     """Return bool [blocks] of the file as it was written."""
-    _, found = checksums_of_file(path)
+    _, actual = checksums_of_file(path)
     expected = index.block_checksums
     damaged = np.ones(len(expected), bool)
-    common = min(len(found), len(expected))
-    damaged[:common] = found[:common] != expected[:common]
+    common = min(len(actual), len(expected))
+    damaged[:common] = actual[:common] != expected[:common]
     return damaged

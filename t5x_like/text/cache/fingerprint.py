@@ -38,12 +38,12 @@ def task_fingerprint(task: FileTask[object], split: str, *, with_files: bool = T
 
 
 def _of_files(task: FileTask[object], split: str) -> dict[str, str]:
-    found = find_files(task.files[split])
-    stats = [as_path(file).stat() for file in found]
-    lines = {"files": str(len(found))}
+    files = find_files(task.files[split])
+    stats = [as_path(file).stat() for file in files]
+    lines = {"files": str(len(files))}
     total = sum(stat.length for stat in stats)
     with Progress(f"checksums of {task.name} {split}", total, "bytes") as progress:
-        for index, (file, stat) in enumerate(zip(found, stats, strict=True)):
+        for index, (file, stat) in enumerate(zip(files, stats, strict=True)):
             lines[f"file {index}, bytes"] = str(stat.length)
             lines[f"file {index}, crc32c"] = _checksum(_absolute(file), stat.length, _changed(file))
             progress.add(stat.length)

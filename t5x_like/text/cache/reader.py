@@ -183,8 +183,8 @@ class CachedExamples:
             shard = int(shards[start])
             first = int(self._ends[shard]) - self.manifest.shards[shard].examples
             inside = (indices[order[start:end]] - first).tolist()
-            found = self._shards.read(shard, inside)
-            for index, record in zip(order[start:end].tolist(), found, strict=True):
+            shard_records = self._shards.read(shard, inside)
+            for index, record in zip(order[start:end].tolist(), shard_records, strict=True):
                 records[index] = record
 
         groups = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -196,15 +196,15 @@ class CachedExamples:
         return records
 
     def _check(self, indices: np.ndarray, records: list[bytes], sizes: np.ndarray) -> None:
-        found = np.fromiter(map(len, records), np.int64, len(records))
-        wrong = np.flatnonzero(found != sizes)
+        actual = np.fromiter(map(len, records), np.int64, len(records))
+        wrong = np.flatnonzero(actual != sizes)
         if len(wrong):
             number = int(indices[wrong[0]])
             shard = int(np.searchsorted(self._ends, number, side="right"))
             raise_damage(
                 self.directory,
                 self.manifest.shards[shard],
-                f"example {number} has {found[wrong[0]]} bytes, {sizes[wrong[0]]} are expected",
+                f"example {number} has {actual[wrong[0]]} bytes, {sizes[wrong[0]]} are expected",
             )
 
     def _threads(self) -> ThreadPoolExecutor:

@@ -94,10 +94,10 @@ def write_stream(
             rest = encoded
             while rest.records:
                 writer = writer or ShardWriter(directory, number, features)
-                taken = sharding.take(number, writer, record_sizes(rest.lengths, features))
-                writer.write(_part(rest, None, taken.examples))
-                rest = _part(rest, taken.examples, None)
-                if taken.is_full:
+                shard_part = sharding.take(number, writer, record_sizes(rest.lengths, features))
+                writer.write(_part(rest, None, shard_part.examples))
+                rest = _part(rest, shard_part.examples, None)
+                if shard_part.is_full:
                     yield writer.finish()
                     number, writer = number + 1, None
         if writer is not None:

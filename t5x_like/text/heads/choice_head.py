@@ -150,11 +150,11 @@ class CandidateRanking(HeadFormat):
     ) -> list[Probabilities]:
         """Return each candidate's probability of being right; they don't sum to 1."""
         del word_starts, labels
-        found = []
+        probabilities = []
         for row, odds in zip(rows, self._odds(rows, scores), strict=True):
             shares = rounded(1 / (1 + np.exp(-np.float64(odds))))
-            found.append(Probabilities(max(shares), dict(zip(row.candidates, shares, strict=True))))
-        return found
+            probabilities.append(Probabilities(max(shares), dict(zip(row.candidates, shares, strict=True))))
+        return probabilities
 
     def _odds(self, rows: Sequence[LabeledRow], scores: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the logarithm of the odds of each row's candidates."""
@@ -165,11 +165,11 @@ class CandidateRanking(HeadFormat):
         """Return no baseline: candidates are of one row alone."""
 
     def written_example(
-        self, worded: Callable[[], Sequence[RowValues]], *, has_labels: bool
+        self, format_row: Callable[[], Sequence[RowValues]], *, has_labels: bool
     ) -> RowValues | None:
         """Return the first example: there is one for each correct answer, and they differ only in that."""
         del has_labels
-        return worded()[0]
+        return format_row()[0]
 
     def target(self, row: LabeledRow) -> list[str]:
         """Return the correct candidates."""

@@ -124,8 +124,8 @@ class Cloze(HeadFormat):
         )
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
-        found = super().spec(num_choices)
-        return found._replace(fields=("weights", "positions", "block_positions", "prefix", "label"))
+        spec = super().spec(num_choices)
+        return spec._replace(fields=("weights", "positions", "block_positions", "prefix", "label"))
 
 
 def _special_ids(limit: int, **ids: int | None) -> InputFormat:

@@ -229,9 +229,9 @@ class HeadFormat(ABC):
             for row in shares
         ]
 
-    def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
+    def metrics(self, functions: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
         """Return the task's own metrics, or the default ones."""
-        return given or self.default_metrics
+        return functions or self.default_metrics
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
@@ -264,16 +264,16 @@ class HeadFormat(ABC):
         return 0
 
     def written_example(
-        self, worded: Callable[[], Sequence[RowValues]], *, has_labels: bool
+        self, format_row: Callable[[], Sequence[RowValues]], *, has_labels: bool
     ) -> RowValues | None:
         """Return the text-to-text example with the same answer as the row; None if there is none.
 
         Args:
-          worded: Returns the text-to-text examples of the row.
+          format_row: Returns the text-to-text examples of the row.
           has_labels: Whether the task's text answers are this head's classes or choices.
         """
-        found = worded() if has_labels else ()
-        return found[0] if len(found) == 1 else None
+        formatted = format_row() if has_labels else ()
+        return formatted[0] if len(formatted) == 1 else None
 
     def target(self, row: LabeledRow) -> Any:
         """Return the true label as metrics compare it."""

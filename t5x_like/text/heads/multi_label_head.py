@@ -125,8 +125,8 @@ class MultiLabelClassification(SequenceClassification):
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
         return label_set_metrics(self.classes)
 
-    def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
-        return given or [self.metrics_by_name[name] for name in _DEFAULT_METRICS]
+    def metrics(self, functions: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
+        return functions or [self.metrics_by_name[name] for name in _DEFAULT_METRICS]
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer | None:
         """Return the most frequent set of classes."""

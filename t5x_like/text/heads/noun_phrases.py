@@ -33,7 +33,7 @@ def noun_phrases(text: str) -> tuple[str, ...]:
       ValueError: TextBlob isn't installed.
     """
     parse = _parser()
-    words = [(found[0], *found.span()) for found in _WORDS.finditer(text)]
+    words = [(match[0], *match.span()) for match in _WORDS.finditer(text)]
     if not words:
         return ()
     with warnings.catch_warnings():

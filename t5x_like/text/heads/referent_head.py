@@ -85,16 +85,16 @@ class ReferentRanking(MaskedCloze):
             mined = (phrase for part in text.split(BLANK) for phrase in noun_phrases(part))
             others = [each for each in mined if not _overlap(_words(each), own)]
         else:
-            given = column_of(row, self.candidates)
-            if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            phrases = column_of(row, self.candidates)
+            if isinstance(phrases, str | bytes) or not isinstance(phrases, Iterable):
                 raise ValueError(
-                    f"column {self.candidates!r} has {given!r}; give a list of phrases, in a JSONL or parquet file"
+                    f"column {self.candidates!r} has {phrases!r}; give a list of phrases, in a JSONL or parquet file"
                 )
-            others = [each for each in map(as_text, given) if _words(each) != own]
-        found = dict[str, str]()
+            others = [each for each in map(as_text, phrases) if _words(each) != own]
+        by_lower = dict[str, str]()
         for each in others:
-            found.setdefault(each.lower(), each)
-        return tuple(found.values())
+            by_lower.setdefault(each.lower(), each)
+        return tuple(by_lower.values())
 
     def trains(self, row: LabeledRow) -> bool:
         """Return whether the row's phrase is right, and has others to be compared with."""

@@ -27,8 +27,8 @@ def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) 
       predictions: Answer texts.
     """
     pairs = list(zip(targets, predictions, strict=True))
-    answerable = [(answers, given) for answers, given in pairs if answers]
-    num_right = sum(not answers and not normalize_squad(given) for answers, given in pairs)
+    answerable = [(answers, prediction) for answers, prediction in pairs if answers]
+    num_right = sum(not answers and not normalize_squad(prediction) for answers, prediction in pairs)
     scores = metrics.squad(*zip(*answerable, strict=True)) if answerable else {"em": 0.0, "f1": 0.0}
     return {
         name: (score * len(answerable) + 100.0 * num_right) / len(pairs) for name, score in scores.items()
@@ -69,18 +69,18 @@ class QuestionAnswering(HeadFormat):
         return LabeledRow(texts=((question, context),), answers=self._spans(values, context))
 
     def _spans(self, values: RowValues, context: str) -> tuple[tuple[int, int], ...] | None:
-        given = values.get(self.answers)
-        if given is None:
+        labels = values.get(self.answers)
+        if labels is None:
             return None
-        if not isinstance(given, Mapping) or not {"text", "answer_start"} <= given.keys():
+        if not isinstance(labels, Mapping) or not {"text", "answer_start"} <= labels.keys():
             raise ValueError(
-                f'{self.answers} is {given!r:.60}; {{"text": […], "answer_start": […]}} is needed, as in SQuAD'
+                f'{self.answers} is {labels!r:.60}; {{"text": […], "answer_start": […]}} is needed, as in SQuAD'
             )
-        texts = [as_text(text) for text in given["text"]]
+        texts = [as_text(text) for text in labels["text"]]
         if not texts:
             return () if self.unanswerable else None
         spans = []
-        for text, start in zip(texts, map(int, given["answer_start"]), strict=True):
+        for text, start in zip(texts, map(int, labels["answer_start"]), strict=True):
             # A negative start would count from the end.
             if start < 0 or context[start : start + len(text)] != text:
                 raise ValueError(f"the answer {text!r} is not at character {start} of the context")
@@ -107,9 +107,9 @@ class QuestionAnswering(HeadFormat):
         ):
             yield from _windows(row, origin, question, context, input_format, stride)
 
-    def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
+    def metrics(self, functions: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
         """Return SQuAD's metrics, which include unanswerable questions, or CMRC's."""
-        del given
+        del functions
         return (metrics.cmrc if self.metric == "cmrc" else squad_or_none,)
 
     @property

@@ -61,9 +61,9 @@ class TokenClassification(HeadFormat):
 
     def read(self, values: RowValues) -> LabeledRow:
         words = _words(column_of(values, self.tokens), self.tokens)
-        given = _listed(values.get(self.tags) or ())
+        row_tags = _listed(values.get(self.tags) or ())
         tags = tuple(
-            UNLABELED if tag in _UNLABELED else class_number(tag, self.classes, self.tags) for tag in given
+            UNLABELED if tag in _UNLABELED else class_number(tag, self.classes, self.tags) for tag in row_tags
         )
         tags = tags or (UNLABELED,) * len(words)
         if len(tags) != len(words):
@@ -109,11 +109,11 @@ class TokenClassification(HeadFormat):
     ) -> list[Answer]:
         """Return the most likely class of each word's first token; words that were cut off get class "O"."""
         outside = self.classes.index("O") if "O" in self.classes else 0
-        found: list[Answer] = []
+        answers: list[Answer] = []
         for index, (row, each) in enumerate(zip(rows, scores, strict=True)):
             classes = np.argmax(each[word_starts(index)], axis=-1).tolist()
-            found.append(classes + [outside] * (len(row.words) - len(classes)))
-        return found
+            answers.append(classes + [outside] * (len(row.words) - len(classes)))
+        return answers
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
@@ -142,14 +142,14 @@ class TokenClassification(HeadFormat):
         """Return those of each word's classes; words that were cut off have class "O" for certain, as predicted."""
         del labels
         outside = self.classes.index("O") if "O" in self.classes else 0
-        found = []
+        probabilities = []
         for index, (row, each) in enumerate(zip(rows, scores, strict=True)):
             shares = [softmax(word) for word in each[word_starts(index)]]
             cut = [float(column == outside) for column in range(len(self.classes))]
             shares += [cut] * (len(row.words) - len(shares))
             by_class = [dict(zip(self.classes, word, strict=True)) for word in shares]
-            found.append(Probabilities([max(word) for word in shares], by_class))
-        return found
+            probabilities.append(Probabilities([max(word) for word in shares], by_class))
+        return probabilities
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
         """Return no baseline: labels are of words."""

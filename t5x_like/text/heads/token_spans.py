@@ -34,17 +34,17 @@ def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
       tokenizer: Tokenizer of the model.
       texts: Texts to tokenize.
     """
-    found = [list(_PIECE.finditer(text)) for text in texts]
+    pieces = [list(_PIECE.finditer(text)) for text in texts]
     written = [
         match.string[match.start() - 1 : match.end()]
         if match.start() and match.string[match.start() - 1].isspace()
         else match[0]
-        for match in itertools.chain.from_iterable(found)
+        for match in itertools.chain.from_iterable(pieces)
     ]
     encoded = iter(
         tokenizer.encode_all([" " + piece.strip() if piece[0].isspace() else piece for piece in written])
     )
-    return [_joined([(next(encoded), match.start(), match.end()) for match in matches]) for matches in found]
+    return [_joined([(next(encoded), match.start(), match.end()) for match in matches]) for matches in pieces]
 
 
 def encode_words(tokenizer: Any, rows: Sequence[Sequence[str]], unknown: int) -> list[list[list[int]]]:

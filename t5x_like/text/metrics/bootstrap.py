@@ -171,8 +171,8 @@ def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resam
 
     def score(draw: np.ndarray) -> Scores:
         total = counts[draw].sum(axis=0).tolist()
-        found = BLEU.compute_bleu(total[:4], total[4:8], *total[8:], smooth_method="exp")
-        return {"bleu": float(found.score)}
+        result = BLEU.compute_bleu(total[:4], total[4:8], *total[8:], smooth_method="exp")
+        return {"bleu": float(result.score)}
 
     return score
 

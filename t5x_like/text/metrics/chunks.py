@@ -118,14 +118,14 @@ def _arguments(tags: Sequence[str]) -> set[tuple[str, tuple[tuple[int, int], ...
     """Return roles with the first and last words of their parts."""
     from seqeval.metrics.sequence_labeling import get_entities  # takes seconds to import
 
-    found: list[tuple[str, list[tuple[int, int]]]] = []
+    arguments: list[tuple[str, list[tuple[int, int]]]] = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* seems not to be NE tag")
         entities = get_entities(list(tags))
     for role, start, end in entities:
-        continued = [parts for name, parts in found if f"C-{name}" == role]
+        continued = [parts for name, parts in arguments if f"C-{name}" == role]
         if continued:
             continued[-1].append((start, end))
         else:
-            found.append((role, [(start, end)]))
-    return {(role, tuple(parts)) for role, parts in found if role not in ("V", "C-V")}
+            arguments.append((role, [(start, end)]))
+    return {(role, tuple(parts)) for role, parts in arguments if role not in ("V", "C-V")}

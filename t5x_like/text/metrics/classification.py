@@ -99,9 +99,9 @@ def micro_f1_without(negative_class: int) -> Metric:
     def micro_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
         require_pairs(targets, predictions)
         truth, guess = np.asarray(targets), np.asarray(predictions)
-        wanted, given = truth != negative_class, guess != negative_class
+        wanted, predicted = truth != negative_class, guess != negative_class
         num_right = int(np.sum((truth == guess) & wanted))
-        precision = num_right / max(int(given.sum()), 1)
+        precision = num_right / max(int(predicted.sum()), 1)
         recall = num_right / max(int(wanted.sum()), 1)
         f1 = 2 * precision * recall / (precision + recall) if num_right else 0.0
         return {"f1": 100.0 * f1, "precision": 100.0 * precision, "recall": 100.0 * recall}

@@ -62,8 +62,8 @@ def coreference_counts(targets: Sequence[Clusters], predictions: Sequence[Cluste
 def scores_from_coreference(counts: np.ndarray) -> Scores:
     """Return the scores of summed counts, as from ``coreference_counts``."""
     scores: Scores = {}
-    for name, (found, true, right, predicted) in zip(_METRICS, counts.tolist(), strict=True):
-        recall = found / true if true else 0.0
+    for name, (num_linked, true, right, predicted) in zip(_METRICS, counts.tolist(), strict=True):
+        recall = num_linked / true if true else 0.0
         precision = right / predicted if predicted else 0.0
         total = precision + recall
         scores[f"{name}_precision"] = 100.0 * precision
@@ -83,11 +83,11 @@ def _links(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float
     parts of their own.
     """
     cluster_of = {mention: index for index, cluster in enumerate(guess) for mention in cluster}
-    found = 0
+    num_links = 0
     for cluster in truth:
         parts = {cluster_of[mention] for mention in cluster if mention in cluster_of}
-        found += len(cluster) - len(parts) - sum(mention not in cluster_of for mention in cluster)
-    return float(found), float(sum(len(cluster) - 1 for cluster in truth if cluster))
+        num_links += len(cluster) - len(parts) - sum(mention not in cluster_of for mention in cluster)
+    return float(num_links), float(sum(len(cluster) - 1 for cluster in truth if cluster))
 
 
 def _shares(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float]:

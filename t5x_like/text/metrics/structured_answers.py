@@ -28,8 +28,11 @@ def relation_f1(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
     truths, guesses = (list(map(_words, texts)) for texts in (targets, predictions))
     none = {UNANSWERABLE}
     num_right = sum(truth == guess and truth != none for truth, guess in zip(truths, guesses, strict=True))
-    given, wanted = (sum(words != none for words in each) for each in (guesses, truths))
-    precision, recall = num_right / given if given else 0.0, num_right / wanted if wanted else 0.0
+    num_predicted, wanted = (sum(words != none for words in each) for each in (guesses, truths))
+    precision, recall = (
+        num_right / num_predicted if num_predicted else 0.0,
+        num_right / wanted if wanted else 0.0,
+    )
     f1 = 2 * precision * recall / (precision + recall) if num_right else 0.0
     return {"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall}
 
@@ -58,11 +61,14 @@ def joint_goal_em(targets: Sequence[Mapping[str, Any]], predictions: Sequence[Ma
     for target, prediction in pairs:
         if target["dialogue"] != dialogue:
             dialogue, truth, guess = target["dialogue"], {}, {}
-        (wanted, asked), (given, requested) = _change(target["value"]), _change(prediction["value"])
-        truth, guess = truth | wanted, guess | given
+        (wanted, true_requests), (predicted, predicted_requests) = (
+            _change(target["value"]),
+            _change(prediction["value"]),
+        )
+        truth, guess = truth | wanted, guess | predicted
         counts["joint_goal_em"] += truth == guess
-        counts["turn_goal_em"] += wanted == given
-        counts["turn_request_em"] += asked == requested
+        counts["turn_goal_em"] += wanted == predicted
+        counts["turn_request_em"] += true_requests == predicted_requests
     return {name: 100 * number / len(pairs) for name, number in counts.items()}
 
 

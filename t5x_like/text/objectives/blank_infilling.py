@@ -163,14 +163,14 @@ class BlankInfilling:
         """Draw blanks by each text's label, and build the examples; see ``Objective.make``."""
         kinds = np.array([max(text.label, _SHORT) for text in texts], np.int64)
         sizes = np.array([len(text.tokens) for text in texts], np.int64)
-        found = [
+        blanks_of_rows = [
             np.zeros((0, 3), np.int64),
             _span_table(np.flatnonzero(kinds == _SHORT), self._short(sizes, kinds, seeds, lengths)),
             _span_table(np.flatnonzero(kinds == _DOCUMENT), self._at_end(sizes, kinds, seeds)),
         ]
         for row in np.flatnonzero(kinds == _SENTENCES).tolist():
-            found.append(self._sentences(row, texts[row], seeds[row : row + 1], lengths))
-        blanks = np.concatenate(found)
+            blanks_of_rows.append(self._sentences(row, texts[row], seeds[row : row + 1], lengths))
+        blanks = np.concatenate(blanks_of_rows)
         blanks = blanks[np.lexsort((blanks[:, 1], blanks[:, 0]))]
         rows, starts, ends = blanks.T
         masks = [self._id(name, ids) or 0 for name in ("mask", "generation_mask", "sentence_mask")]
@@ -187,7 +187,7 @@ class BlankInfilling:
         )
 
     def _id(self, name: str, ids: VocabularyIds) -> int | None:
-        given = getattr(self.special, name)
+        id_of_vocabulary = getattr(self.special, name)
         instead = {
             "mask": ids.mask,
             "generation_mask": ids.first_sentinel,
@@ -195,7 +195,7 @@ class BlankInfilling:
             "start": ids.bos,
             "end": ids.eos,
         }
-        return instead[name] if given is None else given
+        return instead[name] if id_of_vocabulary is None else id_of_vocabulary
 
     @property
     def _shares(self) -> np.ndarray:
@@ -252,8 +252,8 @@ class BlankInfilling:
         order = np.argsort(random_bits(seed, len(edges) - 1, use=_SENTENCE)[0], kind="stable")
         sizes = np.diff(edges)[order]
         most = self._max_blanks(_SENTENCES, self._text_length(_SENTENCES, lengths.targets))
-        taken = order[np.cumsum(sizes) - sizes < self._goal(len(text.tokens))][:most]
-        return np.stack([np.full(len(taken), row), edges[taken], edges[taken + 1]], axis=1)
+        masked = order[np.cumsum(sizes) - sizes < self._goal(len(text.tokens))][:most]
+        return np.stack([np.full(len(masked), row), edges[masked], edges[masked + 1]], axis=1)
 
 
 def _span_table(rows: np.ndarray, spans: RandomSpans) -> np.ndarray:

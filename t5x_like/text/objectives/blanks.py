@@ -152,5 +152,5 @@ def place_apart(lengths: np.ndarray, totals: np.ndarray, fractions: np.ndarray) 
     before = (fractions * (remaining + 1)[:, None]).astype(np.int64)
     before[~is_used] = np.iinfo(np.int64).max
     before.sort(axis=1)
-    taken = np.cumsum(lengths + 1, axis=1) - lengths - 1
-    return RandomSpans(np.where(is_used, before + taken, 0), lengths)
+    before_each = np.cumsum(lengths + 1, axis=1) - lengths - 1
+    return RandomSpans(np.where(is_used, before + before_each, 0), lengths)

@@ -114,22 +114,22 @@ def _text(window: DocumentWindow, starts: list[int], ends: list[int], label: int
 
 
 def _ends_within(sentence_ends: np.ndarray, starts: list[int], ends: list[int]) -> np.ndarray:
-    found, shift = [], 0
+    parts, shift = [], 0
     for start, end in zip(starts, ends, strict=True):
         first, last = np.searchsorted(sentence_ends, (start + 1, end))
-        found.append(sentence_ends[first:last] - start + shift)
+        parts.append(sentence_ends[first:last] - start + shift)
         shift += end - start
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def _spans_within(spans: np.ndarray, starts: list[int], ends: list[int]) -> np.ndarray:
-    found, shift = [], 0
+    parts, shift = [], 0
     for start, end in zip(starts, ends, strict=True):
         first, last = np.searchsorted(spans[:, 0], start), np.searchsorted(spans[:, 1], end, side="right")
         inside = spans[first:last]
-        found.append(inside - start + shift)
+        parts.append(inside - start + shift)
         shift += end - start
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def by_length(texts: Sequence[Text]) -> dict[int, np.ndarray]:

@@ -86,14 +86,14 @@ class FillInTheMiddle:
                 f"targets_length of {lengths.targets} is too short for a document and {_NUM_MARKS} marks; set it to "
                 f"{least} or more"
             )
-        given = (self.special.prefix, self.special.suffix, self.special.middle)
-        needed = max((index for index, mark in enumerate(given, 1) if mark is None), default=0)
+        marks = (self.special.prefix, self.special.suffix, self.special.middle)
+        needed = max((index for index, mark in enumerate(marks, 1) if mark is None), default=0)
         if needed > ids.num_sentinels:
             raise ValueError(
                 f"the vocabulary has {ids.num_sentinels} sentinels, {needed} are needed to mark prefix, suffix and "
                 "middle; raise num_sentinels, or give the ids of such marks as special=InfillingIds(...)"
             )
-        for mark in given:
+        for mark in marks:
             if mark is not None and not 0 <= mark < ids.vocab_size:
                 raise ValueError(f"the mark {mark} is not below the vocabulary's size of {ids.vocab_size}")
         if len(set(self._marks(ids))) < _NUM_MARKS:
@@ -148,9 +148,9 @@ class FillInTheMiddle:
 
     def _marks(self, ids: VocabularyIds) -> tuple[int, int, int]:
         """Return the ids of prefix, suffix and middle."""
-        given = (self.special.prefix, self.special.suffix, self.special.middle)
+        marks = (self.special.prefix, self.special.suffix, self.special.middle)
         first, second, third = (
-            ids.first_sentinel - index if mark is None else mark for index, mark in enumerate(given)
+            ids.first_sentinel - index if mark is None else mark for index, mark in enumerate(marks)
         )
         return first, second, third
 

@@ -125,12 +125,12 @@ def vocabulary_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
 def annotated_spans(framed: FramedTexts) -> list[np.ndarray]:
     """Return the texts' spans, int64 [N, 2], as offsets into all rows concatenated."""
     width = framed.tokens.shape[1]
-    found = []
+    spans = []
     for row, text in enumerate(framed.texts):
         if text.spans is not None:
             in_second = text.spans[:, :1] >= text.second
-            found.append(text.spans + 1 + in_second + row * width)
-    return found
+            spans.append(text.spans + 1 + in_second + row * width)
+    return spans
 
 
 def inside_spans(starts: np.ndarray, ends: np.ndarray, framed: FramedTexts) -> np.ndarray:
@@ -214,9 +214,9 @@ def choose_units(
     keys[sizes == 0] |= ~_PLACE
     order = (np.sort(keys, axis=1) & _PLACE).astype(np.int64)
     in_order = np.take_along_axis(sizes, order, axis=1)
-    taken = _take_fitting(in_order, limits) if divisible_at is None else _take_all(in_order, limits)
+    chosen = _take_fitting(in_order, limits) if divisible_at is None else _take_all(in_order, limits)
     quotas = np.zeros_like(sizes)
-    np.put_along_axis(quotas, order, taken, axis=1)
+    np.put_along_axis(quotas, order, chosen, axis=1)
     quota = np.take_along_axis(quotas, numbers, axis=1)
     if divisible_at is None:
         return framed.is_text & (quota > 0)
@@ -230,16 +230,16 @@ def choose_units(
 
 def _take_fitting(sizes: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the number of tokens taken of each unit: all or none."""
-    taken = np.zeros_like(sizes)
+    chosen = np.zeros_like(sizes)
     rows = np.arange(len(sizes))  # rows in which another unit may still fit
     while len(rows):
-        left = (limits - taken.sum(axis=1))[rows, None]
-        candidates = np.where((taken[rows] == 0) & (sizes[rows] <= left), sizes[rows], 0)
+        left = (limits - chosen.sum(axis=1))[rows, None]
+        candidates = np.where((chosen[rows] == 0) & (sizes[rows] <= left), sizes[rows], 0)
         # A running sum only grows: units after the first that doesn't fit are tried in the next iteration.
         fits = np.where(np.cumsum(candidates, axis=1) <= left, candidates, 0)
-        taken[rows] += fits
+        chosen[rows] += fits
         rows = rows[fits.any(axis=1) & (fits != candidates).any(axis=1)]
-    return taken
+    return chosen
 
 
 def _take_all(sizes: np.ndarray, limits: np.ndarray) -> np.ndarray:

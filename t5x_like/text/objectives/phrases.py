@@ -48,10 +48,10 @@ class Phrases:
         length = 0
         while len(positions):
             keys = states * self._vocab_size + tokens[positions + length]
-            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            continues = self._keys[found] == keys
+            indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            continues = self._keys[indices] == keys
             length += 1
-            positions, states = positions[continues], self._next[found[continues]]
+            positions, states = positions[continues], self._next[indices[continues]]
             longest[positions[self._is_end[states]]] = length
             inside = positions + length < len(tokens)
             positions, states = positions[inside], states[inside]

@@ -66,10 +66,10 @@ def cut_full_sentences(window: DocumentWindow, max_length: int, *, across_docume
             starts.append(start)
             ends.append(end)
             start = end
-    found = np.array(ends, np.int64)
-    found -= np.isin(found, window.ends)
-    kept = found > np.array(starts, np.int64)
-    return Cuts(np.array(starts, np.int64)[kept, None], found[kept, None])
+    last_ends = np.array(ends, np.int64)
+    last_ends -= np.isin(last_ends, window.ends)
+    kept = last_ends > np.array(starts, np.int64)
+    return Cuts(np.array(starts, np.int64)[kept, None], last_ends[kept, None])
 
 
 def chunk_end(edges: list[int], sentence: int, last: int, target: int) -> int:

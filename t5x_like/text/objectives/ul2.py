@@ -136,14 +136,16 @@ class UL2:
             DOCUMENTS_TOGETHER - 1, len(window.ends) + DOCUMENTS_TOGETHER - 1, DOCUMENTS_TOGETHER
         )
         ends = window.ends[np.minimum(last, len(window.ends) - 1)]
-        found = []
+        parts_of_objectives = []
         for index, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             seeds = seeds_of_rows(key, np.array([index]))
             drawn = self._draw(random_fractions(seeds, -(-(end - start) // sizes.min()))[0])
             run_ends = np.minimum(start + np.cumsum(sizes[drawn]), end)
             is_run = np.diff(run_ends, prepend=start) > 0
-            found.append((np.append(start, run_ends)[:-1][is_run], run_ends[is_run], drawn[is_run]))
-        starts, run_ends, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            parts_of_objectives.append(
+                (np.append(start, run_ends)[:-1][is_run], run_ends[is_run], drawn[is_run])
+            )
+        starts, run_ends, labels = (np.concatenate(parts) for parts in zip(*parts_of_objectives, strict=True))
         return Cuts(starts[:, None], run_ends[:, None], labels)
 
     def _draw(self, fractions: np.ndarray) -> np.ndarray:

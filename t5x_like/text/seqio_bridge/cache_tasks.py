@@ -165,7 +165,7 @@ def _dataset(task: seqio.Task, split: str, shard: seqio.ShardInfo | None) -> Any
 
 def _features(task: seqio.Task, split: str) -> tuple[Feature, ...]:
     spec = _dataset(task, split, None).element_spec
-    found = []
+    features = []
     for name, feature in task.output_features.items():
         if name not in spec:
             continue
@@ -177,10 +177,10 @@ def _features(task: seqio.Task, split: str) -> tuple[Feature, ...]:
             )
         width = shape[1] if shape.rank == 2 else None
         stored = token_dtype(feature.vocabulary.vocab_size) if dtype.is_integer else dtype.name
-        found.append(Feature(name=name, dtype=stored, width=width))
-    if not found:
+        features.append(Feature(name=name, dtype=stored, width=width))
+    if not features:
         raise ValueError(
             f"task {task.name!r}: the steps up to the cache give {', '.join(spec)}, none of the task's features "
             f"{', '.join(task.output_features)}; tokenize before the CacheDatasetPlaceholder"
         )
-    return sort_features(found)
+    return sort_features(features)

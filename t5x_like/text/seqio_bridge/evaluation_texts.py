@@ -41,6 +41,6 @@ def evaluation_texts(task: Task, split: str) -> Iterator[dict[str, str]]:
 def _of_seqio(task: str, split: str) -> Iterator[dict[str, Any]]:
     from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
 
-    found = registration.get_task(task)
-    lengths = dict.fromkeys(found.output_features, 2**20)
-    return numpy_examples(found.get_dataset(lengths, split, shuffle=False, seed=0))
+    seqio_task = registration.get_task(task)
+    lengths = dict.fromkeys(seqio_task.output_features, 2**20)
+    return numpy_examples(seqio_task.get_dataset(lengths, split, shuffle=False, seed=0))

@@ -98,8 +98,8 @@ _SCALARS = ("label", "continues")
 
 
 def _as_features(example: Example, fields: Sequence[str]) -> dict[str, Any]:
-    given = {name: value for name, value in example._asdict().items() if value is not None}
-    return {name: given[name] for name in ("inputs", "targets", *fields) if name in given}
+    present = {name: value for name, value in example._asdict().items() if value is not None}
+    return {name: present[name] for name in ("inputs", "targets", *fields) if name in present}
 
 
 def _signature(objective: Objective) -> dict[str, tf.TensorSpec]:

@@ -104,6 +104,8 @@ def seqio_examples(
     limits = {name: length for name, length in lengths._asdict().items() if name in task.output_features}
     dataset = task.get_dataset(limits, split, shuffle=shuffle, seed=seed)
     for row in token_examples(task, dataset):
-        given = {name: row[name] for name in Example._fields if name in row}
-        cut = {name: given.get(name, np.zeros(0))[:limit].astype(np.int32) for name, limit in limits.items()}
-        yield Example(**{"inputs": np.zeros(0, np.int32), **given, **cut})
+        present = {name: row[name] for name in Example._fields if name in row}
+        cut = {
+            name: present.get(name, np.zeros(0))[:limit].astype(np.int32) for name, limit in limits.items()
+        }
+        yield Example(**{"inputs": np.zeros(0, np.int32), **present, **cut})

@@ -181,10 +181,10 @@ def get_task(name: str) -> "seqio.Task":
     if isinstance(own, Mixture):  # refused without seqio, too
         names = list(own.tasks)
     else:
-        found: Any = get(name)
-        if not hasattr(found, "get_rate"):
-            return found
-        names = [task.name for task in found.tasks]
+        registered: Any = get(name)
+        if not hasattr(registered, "get_rate"):
+            return registered
+        names = [task.name for task in registered.tasks]
     raise ValueError(f"{name!r} is a mixture of {', '.join(names)}; name one task")
 
 
@@ -200,8 +200,8 @@ def _own_definition(name: str) -> Definition | None:
 
 def tasks_of(name: str) -> "list[seqio.Task]":
     """Return seqio's task of that name, or the tasks of the mixture of that name."""
-    found: Any = get(name)
-    return list(found.tasks) if hasattr(found, "get_rate") else [found]
+    task: Any = get(name)
+    return list(task.tasks) if hasattr(task, "get_rate") else [task]
 
 
 def import_modules(modules: Sequence[str]) -> None:

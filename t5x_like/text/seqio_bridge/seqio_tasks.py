@@ -135,12 +135,12 @@ def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Any:
         def rows() -> Iterator[dict[str, Any]]:
             for row in dataset.as_numpy_iterator():
                 try:
-                    worded = benchmark.word(python_value(row))
+                    formatted = benchmark.word(python_value(row))
                 except ValueError:
                     if not skip:
                         raise
                     continue
-                yield from ({name: each[name] for name in signature} for each in worded)
+                yield from ({name: each[name] for name in signature} for each in formatted)
 
         return tf.data.Dataset.from_generator(rows, output_signature=signature)
 

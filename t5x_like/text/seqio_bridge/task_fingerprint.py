@@ -86,8 +86,8 @@ def _describe(value: object, depth: int = 0) -> str:
     if isinstance(value, bytes | os.PathLike):
         return f"{type(value).__name__} {_hash(repr(value))}"
     if isinstance(value, functools.partial):
-        given = [*value.args, value.keywords] if value.keywords else list(value.args)
-        return f"{_describe(value.func, depth + 1)}({_inside(given, depth)})"
+        parts = [*value.args, value.keywords] if value.keywords else list(value.args)
+        return f"{_describe(value.func, depth + 1)}({_inside(parts, depth)})"
     if isinstance(value, Mapping):
         pairs = sorted(value.items(), key=lambda pair: str(pair[0]))
         return "{" + ", ".join(f"{key}: {_describe(each, depth + 1)}" for key, each in pairs) + "}"

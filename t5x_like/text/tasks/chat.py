@@ -124,10 +124,10 @@ class ChatTask(FileTask[Conversation]):
 
     def _special(self, tokenizer: Tokenizer) -> dict[str, int]:
         ids = ids_of(tokenizer)
-        given = {"{bos}": ids.bos, "{eos}": ids.eos} | dict(self.special_ids)
+        special = {"{bos}": ids.bos, "{eos}": ids.eos} | dict(self.special_ids)
         pieces = _pieces(tokenizer)
-        found = {string: given.get(string, pieces.get(string)) for string in self.writing.special_strings}
-        missing = [string for string, number in found.items() if number is None]
+        id_of = {string: special.get(string, pieces.get(string)) for string in self.writing.special_strings}
+        missing = [string for string, number in id_of.items() if number is None]
         if missing:
             raise ValueError(
                 f"task {self.name!r}: the vocabulary {self.vocabulary!r} has no piece {', '.join(map(repr, missing))}; "
@@ -135,13 +135,13 @@ class ChatTask(FileTask[Conversation]):
                 f"special_ids={{{missing[0]!r}: {ids.first_sentinel}, …}}"
             )
         wrong = {
-            string: number for string, number in found.items() if not 0 <= (number or 0) < ids.vocab_size
+            string: number for string, number in id_of.items() if not 0 <= (number or 0) < ids.vocab_size
         }
         if wrong:
             raise ValueError(
                 f"task {self.name!r}: special_ids {wrong} lie outside the vocabulary's {ids.vocab_size} ids"
             )
-        return {string: number for string, number in found.items() if number is not None}
+        return {string: number for string, number in id_of.items() if number is not None}
 
     def _conversation(self, row: Row) -> Conversation:
         if self.column not in row.cells:

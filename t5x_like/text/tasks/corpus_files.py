@@ -88,14 +88,14 @@ def _of_manifest(corpus: str) -> dict[str, list[str]]:
 
 
 def _of_names(corpus: str, names: set[str]) -> dict[str, list[str]]:
-    found = [shard for name in names if (shard := _SHARD.fullmatch(name))]
-    if not found:
+    shards = [shard for name in names if (shard := _SHARD.fullmatch(name))]
+    if not shards:
         raise ValueError(
             f"{corpus!r} is no finished corpus: it has neither {_MANIFEST} nor train-00000-of-00008.jsonl.zst and the "
             "like; repeat t5x-like corpus build, which continues where it stopped, or set files={'train': …} instead"
         )
     splits: dict[str, list[str]] = {}
-    for shard in found:
+    for shard in shards:
         _check_ending(corpus, shard.string)
         numbers = range(int(shard["of"]))
         splits[shard["split"]] = [

@@ -29,13 +29,13 @@ def dataset_files(dataset: PathLike, split: str, *, name: str | None = None) -> 
         ) from error
     try:
         if as_path(dataset).is_dir():
-            found: Any = datasets.load_from_disk(str(dataset))
+            loaded: Any = datasets.load_from_disk(str(dataset))
         else:
-            found = datasets.load_dataset(str(dataset), name)
+            loaded = datasets.load_dataset(str(dataset), name)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{dataset} is no dataset that can be read: {reason}") from error
-    splits = {"train": found} if isinstance(found, datasets.Dataset) else found
+    splits = {"train": loaded} if isinstance(loaded, datasets.Dataset) else loaded
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}; there are {', '.join(splits)}")
     files = tuple(str(file["filename"]) for file in splits[split].cache_files)

@@ -70,11 +70,11 @@ def read_documents(
             f"plain text has no column {spans_column!r}; give JSONL, CSV, TSV or parquet files", file
         )
         return
-    found = False
+    has_documents = False
     for document in _of_lines(file) if separator == "line" else _of_paragraphs(file):
-        found = True
+        has_documents = True
         yield document
-    if not found:
+    if not has_documents:
         yield EmptyFile("the file is empty", file)
 
 
@@ -195,8 +195,8 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
             sentence_ends.append(len(tokens))
     empty = np.zeros(0, np.int64)
     spans = token_spans(np.concatenate([empty, *starts]), np.concatenate([empty, *ends]), document.spans)
-    found: dict[str, Any] = {"tokens": tokens, "spans": spans}
-    return found | ({"sentence_ends": sentence_ends} if sentences else {})
+    fields: dict[str, Any] = {"tokens": tokens, "spans": spans}
+    return fields | ({"sentence_ends": sentence_ends} if sentences else {})
 
 
 def token_spans(
@@ -209,12 +209,12 @@ def token_spans(
       ends: Character after each token, int64 [T].
       spans: Spans of characters, sorted.
     """
-    found = []
+    token_ranges = []
     last = 0
     for start, end in spans:
         first = max(int(np.searchsorted(ends, start, side="right")), last)
         stop = int(np.searchsorted(starts, end, side="left"))
         if stop > first:
-            found.append((first, stop))
+            token_ranges.append((first, stop))
             last = stop
-    return found
+    return token_ranges

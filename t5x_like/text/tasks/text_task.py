@@ -216,9 +216,9 @@ class TextTask(PairsTask):
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
         def raw(pair: TextPair) -> RawRow:
-            worded = {"inputs": pair.inputs, "targets": pair.targets}
-            worded |= {column: pair.row[column] for column in self.streams.values()}
-            return RawRow(worded if self.head is None else pair.row, pair.location)
+            values = {"inputs": pair.inputs, "targets": pair.targets}
+            values |= {column: pair.row[column] for column in self.streams.values()}
+            return RawRow(values if self.head is None else pair.row, pair.location)
 
         return convert(self._rows(file), raw)
 
@@ -276,14 +276,14 @@ class TextTask(PairsTask):
         inputs, targets = templates
         if self.head is None:
             texts = {column: text_of(row.cells, column) for column in inputs.fields}
-            worded = self._references(row.cells, targets)
+            filled = self._references(row.cells, targets)
         else:  # it reads the columns themselves
             fields = (*inputs.fields, *targets.fields)
             texts = {column: joined_text_of(row.cells, column) for column in fields}
-            worded = (targets.fill(texts),)
+            filled = (targets.fill(texts),)
         declared = self._declared(row.cells)
-        extras = {"references": list(worded)} if len(worded) > 1 else {}
-        return TextPair(inputs.fill(texts), worded[0], row.cells, row.location, extras, declared)
+        extras = {"references": list(filled)} if len(filled) > 1 else {}
+        return TextPair(inputs.fill(texts), filled[0], row.cells, row.location, extras, declared)
 
     def _references(self, cells: Mapping[str, Cell], template: Template) -> Sequence[str]:
         """Return the row's targets, one for each reference.

@@ -144,13 +144,13 @@ def _open_files(
 
 def _stamps(path: str) -> tuple[_Stamp, ...]:
     """Return the main file, followed by companion files that it may need."""
-    given = as_path(path)
-    folder = given if given.is_dir() else given.parent
-    main = _main_file(path) if given.is_dir() else given
+    vocabulary = as_path(path)
+    folder = vocabulary if vocabulary.is_dir() else vocabulary.parent
+    main = _main_file(path) if vocabulary.is_dir() else vocabulary
     names = () if is_gguf(main) else _COMPANIONS
-    found = [main] + [folder / name for name in names if name != main.name and (folder / name).exists()]
+    files = [main] + [folder / name for name in names if name != main.name and (folder / name).exists()]
     return tuple(
-        _Stamp(os.fspath(file), float(info.mtime), info.length) for file in found for info in [file.stat()]
+        _Stamp(os.fspath(file), float(info.mtime), info.length) for file in files for info in [file.stat()]
     )
 
 

@@ -84,8 +84,8 @@ def count_own_sentinels(piece_of: Callable[[int], str | None], size: int) -> int
     """
     count = 0
     while count < size:
-        found = _SENTINEL.fullmatch(piece_of(size - 1 - count) or "")
-        if found is None or int(found[1]) != count:
+        match = _SENTINEL.fullmatch(piece_of(size - 1 - count) or "")
+        if match is None or int(match[1]) != count:
             return count
         count += 1
     return count

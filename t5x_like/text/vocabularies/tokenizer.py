@@ -158,10 +158,10 @@ class Tokenizer(abc.ABC):
         start = 0
         while len(text) - start > LONGEST_CHARACTERS:
             end = _last_space(text, start + LONGEST_CHARACTERS // 2, start + LONGEST_CHARACTERS)
-            found = end is not None
+            is_text = end is not None
             end = end if end is not None else start + LONGEST_CHARACTERS
             yield text[start:end]
-            start = end + (found and self._space_is_dropped)
+            start = end + (is_text and self._space_is_dropped)
         yield text[start:]
 
     def __eq__(self, other: object) -> bool:

@@ -74,7 +74,7 @@ def _count_lines(file: str) -> int:
 
 
 def _parts(file: str, max_bytes: int, kept: Iterator[bool], progress: Progress) -> Iterator[str]:
-    found = False
+    has_text = False
     number, is_new, is_kept, offset = 0, True, True, 0
     decoder = codecs.getincrementaldecoder("utf-8")()
     with as_path(file).open("rb") as stream:
@@ -90,10 +90,10 @@ def _parts(file: str, max_bytes: int, kept: Iterator[bool], progress: Progress) 
             offset += len(block)
             progress.add(len(block))
             text = text.removeprefix("\ufeff") if number == 1 else text
-            found = found or not (text.isspace() or not text)
+            has_text = has_text or not (text.isspace() or not text)
             if is_kept:
                 yield from cut(text.strip(), max_bytes)
-    if not found:
+    if not has_text:
         raise ValueError(f"{file} holds no text")
 
 

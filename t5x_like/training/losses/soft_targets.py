@@ -97,8 +97,12 @@ def top_divergence(student: jax.Array, teacher: TopLogits, temperature: float) -
     own = jnp.take_along_axis(own, teacher.ids, axis=-1)
     probs = jnp.exp(teacher.log_probs)
     known = jnp.sum(probs * (teacher.log_probs - own), axis=-1)
-    theirs, ours = (jnp.maximum(1.0 - jnp.sum(each, axis=-1), _ROUNDING) for each in (probs, jnp.exp(own)))
-    others = jnp.where(theirs > _ROUNDING, theirs * (jnp.log(theirs) - jnp.log(ours)), 0.0)
+    teacher_rest, student_rest = (
+        jnp.maximum(1.0 - jnp.sum(each, axis=-1), _ROUNDING) for each in (probs, jnp.exp(own))
+    )
+    others = jnp.where(
+        teacher_rest > _ROUNDING, teacher_rest * (jnp.log(teacher_rest) - jnp.log(student_rest)), 0.0
+    )
     return (known + others) * temperature**2
 
 

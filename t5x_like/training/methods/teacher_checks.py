@@ -64,40 +64,41 @@ def check_teacher(
 
 
 def _check_family(teacher: Checkpoint, model: Any) -> None:
-    theirs, ours = type(teacher.model), type(jax.eval_shape(model.build, jax.random.key(0)))
-    if ours is GeneratorDiscriminator:
+    teacher_class, student_class = type(teacher.model), type(jax.eval_shape(model.build, jax.random.key(0)))
+    if student_class is GeneratorDiscriminator:
         raise ValueError(
             "a student that pretrains as ELECTRA draws its own inputs, which a teacher would not see; distil the "
             "discriminator or the generator alone"
         )
-    if theirs is not ours:
+    if teacher_class is not student_class:
         raise ValueError(
-            f"the teacher {teacher.directory} is a {theirs.__name__} and the student a {ours.__name__}, which read "
-            "batches of other forms; take a teacher of the student's family"
+            f"the teacher {teacher.directory} is a {teacher_class.__name__} and the student "
+            f"a {student_class.__name__}, which read batches of other forms; take a teacher of the student's family"
         )
 
 
 def _check_task(teacher: Checkpoint, model: object) -> None:
-    theirs, ours = teacher.config.task, traits_of(model).task
-    if theirs == ours or any({theirs, ours} <= tasks for tasks in _SAME_WORDS):
+    teacher_task, student_task = teacher.config.task, traits_of(model).task
+    if teacher_task == student_task or any({teacher_task, student_task} <= tasks for tasks in _SAME_WORDS):
         return
     raise ValueError(
-        f"the teacher {teacher.directory} has a head for {theirs.replace('_', ' ')}, the student one for "
-        f"{str(ours).replace('_', ' ')}; take a teacher with the student's head, or set soft_targets_weight=0 to learn "
-        "from hidden states alone"
+        f"the teacher {teacher.directory} has a head for {teacher_task.replace('_', ' ')}, the student one for "
+        f"{str(student_task).replace('_', ' ')}; take a teacher with the student's head, or set "
+        "soft_targets_weight=0 to learn from hidden states alone"
     )
 
 
-def _check_classes(teacher: Checkpoint, ours: tuple[str, ...]) -> None:
-    theirs = teacher.class_names
-    if ours and not theirs:
+def _check_classes(teacher: Checkpoint, student_classes: tuple[str, ...]) -> None:
+    teacher_classes = teacher.class_names
+    if student_classes and not teacher_classes:
         log.warning(
             "the classes of teacher %s have no names; they are taken for those of the task, in its order: %s",
             teacher.directory,
-            ", ".join(ours),
+            ", ".join(student_classes),
         )
-    elif ours and order_by_name(theirs, ours) is None:
+    elif student_classes and order_by_name(teacher_classes, student_classes) is None:
         raise ValueError(
-            f"the teacher {teacher.directory} predicts {', '.join(theirs)}, the task needs {', '.join(ours)}; take a "
-            "teacher for these classes, or name them so in its id2label (config.json)"
+            f"the teacher {teacher.directory} predicts {', '.join(teacher_classes)}, "
+            f"the task needs {', '.join(student_classes)}; take a teacher for these "
+            "classes, or name them so in its id2label (config.json)"
         )
