@@ -221,7 +221,7 @@ def _pages(arguments: argparse.Namespace, reading: Any) -> Iterator[PageToExplai
             yield from pages_to_explain(file, reading, kind="jsonl")
 
 
-def _in_json(page: PageToExplain, explanation: ExplainedPage) -> dict[str, Any]:
+def _in_json(page: PageToExplain, explanation: ExplainedPage) -> dict[str, object]:
     return {
         "url": page.url,
         "cleaned_text": explanation.cleaned_text,

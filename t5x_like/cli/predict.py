@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from t5x_like.cli.arguments import (
@@ -140,7 +141,7 @@ def run_prediction(arguments: argparse.Namespace) -> object:
     return as_ensemble(prediction, arguments)
 
 
-def _predicted_rows() -> Any:
+def _predicted_rows() -> ModuleType:
     from t5x_like.cli import predicted_rows  # imports JAX
 
     return predicted_rows

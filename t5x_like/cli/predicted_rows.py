@@ -10,12 +10,14 @@ from t5x_like.cli.prediction_tables import PredictedTable
 from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
 from t5x_like.evaluation.row_predictors import RowPredictor
 from t5x_like.evaluation.run_predictor import predict_lines, row_predictor
+from t5x_like.evaluation.saved_runs import RunPrediction
 from t5x_like.evaluation.table_pieces import TablePrediction
 from t5x_like.evaluation.table_predictions import predict_table
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import write_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import identity_of, is_run
@@ -26,7 +28,7 @@ def predict_rows(
     arguments: argparse.Namespace,
     table: PredictedTable | None,
     lines: Iterable[str],
-    prediction: Any = None,
+    prediction: RunPrediction | None = None,
 ) -> int:
     """Predict a table, or lines.
 
@@ -109,8 +111,11 @@ def _print(text: str) -> None:
 
 
 def _opened(
-    arguments: argparse.Namespace, table: PredictedTable, names: Sequence[str], prediction: Any
-) -> tuple[Any, Mapping[str, str], Mapping[str, Any]]:
+    arguments: argparse.Namespace,
+    table: PredictedTable,
+    names: Sequence[str],
+    prediction: RunPrediction | None,
+) -> tuple[RowPredictor, Mapping[str, str], Mapping[str, object]]:
     """Return the predictor, the table's column for each of the model's, and what the predictions depend on."""
     texts = tuple(arguments.text or ())
     if prediction is None:
@@ -129,7 +134,7 @@ def _opened(
 
 def _opened_checkpoint(
     arguments: argparse.Namespace, table: PredictedTable, names: Sequence[str], texts: tuple[str, ...]
-) -> tuple[Any, Mapping[str, str], Mapping[str, Any]]:
+) -> tuple[RowPredictor, Mapping[str, str], Mapping[str, object]]:
     opened = _open(arguments.checkpoint)
     texts = texts or usual_columns(names, num_texts_of(opened))
     if not texts:
@@ -145,11 +150,11 @@ def _opened_checkpoint(
     return predictor, dict(zip(("text", "text_pair"), texts, strict=False)), weights
 
 
-def _open(checkpoint: str) -> Any:
+def _open(checkpoint: str) -> Checkpoint:
     return open_checkpoint(checkpoint, mesh=MeshConfig().build(), needs_tokenizer=True)
 
 
-def _checkpoint_predictor(arguments: argparse.Namespace, opened: Any, num_texts: int) -> Any:
+def _checkpoint_predictor(arguments: argparse.Namespace, opened: Checkpoint, num_texts: int) -> RowPredictor:
     return checkpoint_predictor(
         opened,
         num_texts=num_texts,
@@ -174,7 +179,9 @@ def _refuse_length_of_nothing(arguments: argparse.Namespace, predictor: RowPredi
         )
 
 
-def _predict_lines(arguments: argparse.Namespace, lines: Iterable[str], prediction: Any) -> int:
+def _predict_lines(
+    arguments: argparse.Namespace, lines: Iterable[str], prediction: RunPrediction | None
+) -> int:
     """Print the predictions of lines, or write them as JSONL."""
     if prediction is None:
         predictor = _checkpoint_predictor(arguments, _open(arguments.checkpoint), 1)

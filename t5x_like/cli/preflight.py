@@ -229,7 +229,7 @@ def _strange_rates(experiment: Experiment) -> Iterator[str]:
         yield f"the learning rate of {schedule} reaches {max(rates):g}; usual rates are between 1e-6 and 1"
 
 
-def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+def _numbers(value: object, path: str) -> Iterator[tuple[str, float]]:
     """Yield the numbers in a tree of dataclasses with their paths."""
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):

@@ -5,10 +5,9 @@ t5x-like scores average seed_0/out seed_1/out seed_2/out     mean and deviation 
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from t5x_like.evaluation.scores_file import flat_scores, read_scores
+from t5x_like.evaluation.scores_file import ScoresFile, flat_scores, read_scores
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
 from t5x_like.reports.score_tables import over_runs_table
@@ -56,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _differing(evaluations: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _differing(evaluations: Sequence[ScoresFile]) -> dict[str, list[str]]:
     """Return the settings in which evaluations differ, except for the weights, with their values."""
     values = {
         name: list(dict.fromkeys(str(evaluation["settings"].get(name)) for evaluation in evaluations))

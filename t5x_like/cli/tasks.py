@@ -9,7 +9,6 @@ t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tok
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from t5x_like.cli.arguments import (
     SHIPPED_TASKS,
@@ -22,6 +21,7 @@ from t5x_like.text.batches.first_examples import TaskExample
 from t5x_like.text.batches.task_description import TaskDescription
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.seqio_bridge import task_examples
+from t5x_like.text.templates import RowValues
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -171,5 +171,5 @@ def _mixture_card(name: str) -> str:
     return f"{name} (mixture of benchmarks)\n  mixed       {', '.join(shares)}"
 
 
-def _json(row: Any) -> str:
+def _json(row: RowValues) -> str:
     return json.dumps(dict(row), ensure_ascii=False)

@@ -1,16 +1,16 @@
 """Confusion matrix, and precision, recall and F1 of each class, from the rows of ``predictions.jsonl``."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from t5x_like.evaluation.scores_file import Row
 
 _MOST_CLASSES = 100  # whose matrix has 10,000 numbers
 NOT_A_CLASS = "none of these"
 
 
-def class_scores(
-    classes: Sequence[str], rows: Sequence[Mapping[str, object]], *, are_sets: bool = False
-) -> dict[str, object]:
+def class_scores(classes: Sequence[str], rows: Sequence[Row], *, are_sets: bool = False) -> dict[str, object]:
     """Return the fields ``classes`` and ``confusion`` of a task's entry in ``scores.json``.
 
     A row counts if its target is known, and a row of tagged words counts once for each word. Scores are times 100, and
@@ -46,7 +46,7 @@ def class_scores(
     return entry
 
 
-def _scores_of_sets(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _scores_of_sets(classes: Sequence[str], rows: Sequence[Row]) -> dict[str, object]:
     """Return ``classes`` for rows with lists of them; nothing without targets."""
     labeled = [row for row in rows if row.get("target") is not None]
     if not labeled:
@@ -60,7 +60,7 @@ def _scores_of_sets(classes: Sequence[str], rows: Sequence[Mapping[str, Any]]) -
 
 def _by_class(
     classes: Sequence[str], right: Counter[str], true: Counter[str], predicted: Counter[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         name: {
             "precision": _percent(right[name], predicted[name]),
@@ -72,7 +72,7 @@ def _by_class(
     }
 
 
-def _pairs(classes: set[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _pairs(classes: set[str], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield the true and the predicted class of each row or word."""
     for row in rows:
         target, prediction = row.get("target"), row["prediction"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
@@ -90,7 +90,7 @@ def find_task(
     )
 
 
-def published_rows(definition: Any, split: str) -> int | None:
+def published_rows(definition: Task, split: str) -> int | None:
     """Return the published number of rows of a benchmark's split.
 
     Returns ``None`` if the number is unknown, or if the wording drops or multiplies rows.

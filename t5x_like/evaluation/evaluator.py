@@ -19,6 +19,7 @@ from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type, check_length
@@ -93,7 +94,7 @@ class TaskEvaluation:
             }
         )
 
-    def text_evaluator(self, questions: Questions, model: TextModel, config: Any) -> TextEvaluator:
+    def text_evaluator(self, questions: Questions, model: TextModel, config: ModelConfig) -> TextEvaluator:
         """Return the evaluator of rows in the form of the model's training examples.
 
         Args:

@@ -3,13 +3,12 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import jax
 
-from t5x_like.evaluation.scores_file import flat_scores
+from t5x_like.evaluation.scores_file import ScoresFile, flat_scores
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import as_path, read_json, write_json
@@ -29,7 +28,7 @@ def evaluate_steps(
     seconds: float = 30.0,
     sleep: Callable[[float], None] = time.sleep,
     shown: bool = True,
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, ScoresFile]]:
     """Evaluate the steps of a run in order, each into ``output_dir/step_<step>``.
 
     Writes ``scores_by_step.json`` with the scores of all steps. Steps whose weights are not numbers, or that training
@@ -53,7 +52,7 @@ def evaluate_steps(
         raise ValueError(
             f"{suite.checkpoint} is not a run and has one checkpoint only; evaluate that one alone, without watch"
         )
-    done: dict[int, dict[str, Any]] = {}
+    done: dict[int, ScoresFile] = {}
     seen: set[int] = set()
     while True:
         waiting = [step for step in steps_of(suite.checkpoint) if step not in seen]
@@ -94,7 +93,7 @@ def _last_step(checkpoint: str) -> int | None:
     return total if isinstance(total, int) else None
 
 
-def _write(directory: str, done: dict[int, dict[str, Any]]) -> None:
+def _write(directory: str, done: Mapping[int, ScoresFile]) -> None:
     if jax.process_index() != 0:
         return
     steps = {str(step): flat_scores(scores, with_averages=True) for step, scores in sorted(done.items())}

@@ -1,7 +1,7 @@
 """Predictions of one task's rows by a fine-tuned head, with the rows and scores that text outputs have, too."""
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from t5x_like.model.parameters import Parameters
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
 from t5x_like.text.heads.labeled_rows import LabeledRow
 from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.templates import RowValues
 
 _BATCHES_AT_ONCE = 8  # batches whose predictions are written together
 
@@ -58,7 +59,7 @@ class HeadEvaluator(TaskEvaluator):
         return {each.number: each.input_text for each in self.rows}
 
     @property
-    def source_rows(self) -> list[Mapping[str, Any]]:
+    def source_rows(self) -> list[RowValues]:
         """Fields of the rows as their files have them, including the test set's index ("idx")."""
         return [each.values for each in self.rows]
 

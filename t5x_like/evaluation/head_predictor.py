@@ -13,7 +13,7 @@ from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
 from t5x_like.model.families.ensemble import Ensemble, first_member, mean_of_sigmoids, mean_scores
-from t5x_like.model.families.family import predict
+from t5x_like.model.families.family import Family, predict
 from t5x_like.model.layers.masks import real_tokens
 from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import replicated
@@ -50,7 +50,7 @@ class HeadPredictor:
     """
 
     def __init__(self, graphdef: nnx.GraphDef, mesh: Mesh, *, batch_size: int):
-        def score_one(model: Any, batch: Batch, head: str) -> jax.Array:
+        def score_one(model: Family, batch: Batch, head: str) -> jax.Array:
             scores = (predict(model, batch).heads or {})[head]
             if not multiple_choice.num_choices(batch):
                 return scores
@@ -120,7 +120,7 @@ def head_predictions(
     return answers, [{} for _ in questions.read]
 
 
-def _require_head(model: Any, questions: HeadQuestions) -> None:
+def _require_head(model: nnx.Module, questions: HeadQuestions) -> None:
     """Check that a model has the head for a task's rows.
 
     Raises:

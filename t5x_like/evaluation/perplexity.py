@@ -1,9 +1,9 @@
 """Perplexity of texts of any length for a decoder: overlapping windows that score every token once."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from t5x_like.io.progress import Progress
 from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, windows
+from t5x_like.text.templates import RowValues
 
 _DEFAULT_LENGTH = 1024
 
@@ -42,7 +43,7 @@ class PerplexityEvaluator(TaskEvaluator):
         return {row.number: row.targets for row in self.questions.rows}
 
     @property
-    def source_rows(self) -> list[Mapping[str, Any]]:
+    def source_rows(self) -> list[RowValues]:
         """Fields of the rows as their files have them."""
         return [row.example for row in self.questions.rows]
 

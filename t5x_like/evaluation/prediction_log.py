@@ -14,7 +14,7 @@ from t5x_like.nested_values import json_number, parts_of
 IDENTITY = "evaluation.json"
 
 
-def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None:
+def check_results_directory(directory: str, identity: Mapping[str, object]) -> None:
     """Check that a directory is empty or holds results of the same evaluation.
 
     Args:

@@ -4,11 +4,13 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from t5x_like.evaluation.evaluated_tasks import training_task_of
+from t5x_like.inference.prompt_encoder import TextCodec
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.metrics.by_name import MetricFunction
@@ -104,7 +106,7 @@ class Questions:
         return [index for index, row in enumerate(self.rows) if self.is_labeled(row)]
 
     @functools.cached_property
-    def targets(self) -> list[Any]:
+    def targets(self) -> list[object]:
         """Postprocessed targets of the labeled rows."""
         rows = (self.rows[index] for index in self.labeled)
         return [self.postprocess_answer(row, row.targets, is_target=True) for row in rows]
@@ -163,7 +165,7 @@ def load_questions(
 
 def load_seqio_questions(
     task: str, split: str, *, limit: int | None, inputs_length: int, targets_length: int
-) -> tuple[Questions, Any]:
+) -> tuple[Questions, TextCodec]:
     """Read the rows of a task that is registered with seqio only.
 
     Args:
@@ -195,7 +197,7 @@ def load_seqio_questions(
     return questions, rows.codec
 
 
-def seqio_codec(task: str) -> Any:
+def seqio_codec(task: str) -> TextCodec:
     """Return the ``SeqioCodec`` of a task that is registered with seqio only.
 
     Raises:
@@ -205,7 +207,7 @@ def seqio_codec(task: str) -> Any:
     return _of_seqio().seqio_codec(task)
 
 
-def _of_seqio() -> Any:
+def _of_seqio() -> ModuleType:
     # seqio and TensorFlow are imported for tasks that need them only.
     from t5x_like.text.seqio_bridge import evaluation_rows
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from t5x_like.evaluation.head_predictor import HeadPredictor, head_predictions
 from t5x_like.evaluation.questions import Question
+from t5x_like.evaluation.scores_file import Row
 from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
@@ -16,6 +17,7 @@ from t5x_like.text.heads.head_answers import softmax
 from t5x_like.text.heads.labeled_rows import LabeledRow
 from t5x_like.text.heads.row_cells import column_of
 from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.templates import RowValues
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 TEXT = "text"  # column of models that read one text as it is
@@ -77,7 +79,7 @@ class RowPredictor(Protocol):
         """True if predictions are texts that the model generates."""
         ...
 
-    def read(self, values: Mapping[str, Any]) -> Any:
+    def read(self, values: RowValues) -> Any:
         """Return a row as the model reads it; a label is not needed and ignored.
 
         Raises:
@@ -149,7 +151,7 @@ class HeadRowPredictor:
     def can_generate(self) -> bool:
         return False
 
-    def read(self, values: Mapping[str, Any]) -> LabeledRow:
+    def read(self, values: RowValues) -> LabeledRow:
         return self._labeled(self.definition.row_columns(values))
 
     def read_line(self, line: str) -> LabeledRow:
@@ -243,7 +245,7 @@ class TextRowPredictor:
     def can_generate(self) -> bool:
         return self.evaluator.method == "generate"
 
-    def read(self, values: Mapping[str, Any]) -> str:
+    def read(self, values: RowValues) -> str:
         if self.definition is not None:
             return self.definition.word_row(values)
         column_of(values, TEXT)
@@ -261,7 +263,7 @@ class TextRowPredictor:
         answers = {row["number"]: row for batch in evaluator.answer(self.params) for row in batch}
         return [self._prediction(answers[index]) for index in range(len(rows))]
 
-    def _prediction(self, answer: Mapping[str, Any]) -> RowPrediction:
+    def _prediction(self, answer: Row) -> RowPrediction:
         is_cut = bool(answer["cut"])
         if "choices" not in answer:
             return RowPrediction(answer["prediction"], is_cut=is_cut)

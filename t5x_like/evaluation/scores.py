@@ -44,7 +44,9 @@ def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int
     )
 
 
-def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], *, resamples: int) -> Entry:
+def score(
+    metrics: Metrics, targets: Sequence[object], predictions: Sequence[object], *, resamples: int
+) -> Entry:
     """Compute scores and confidence intervals by metric.
 
     A score that is not a number becomes ``None``, and its metric is listed under ``not_numbers``.

@@ -23,7 +23,7 @@ the cost of each text.
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypedDict
 
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json
 from t5x_like.text.benchmarks.suites import SUITES
@@ -36,6 +36,27 @@ Entry = dict[str, Any]  # of a task in scores.json
 Row = dict[str, Any]  # of predictions.jsonl
 
 
+class SuiteAverage(TypedDict):
+    """SuiteAverage of a suite; ``None`` where metrics are ``missing``."""
+
+    score: float | None
+    missing: list[str]
+
+
+class ScoresFile(TypedDict):
+    """Contents of ``scores.json``, as this module describes them."""
+
+    checkpoint: str
+    step: int | None
+    model: object
+    parameters: object
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    tasks: dict[str, Entry]
+    left_out: dict[str, str]
+    averages: dict[str, SuiteAverage]
+
+
 def build_scores(
     entries: Mapping[str, Entry],
     *,
@@ -44,7 +65,7 @@ def build_scores(
     model: Mapping[str, object],
     settings: Mapping[str, object] | None = None,
     left_out: Mapping[str, str] | None = None,
-) -> dict[str, object]:
+) -> ScoresFile:
     """Return the contents of ``scores.json``.
 
     Args:
@@ -58,7 +79,8 @@ def build_scores(
     return {
         "checkpoint": checkpoint,
         "step": step,
-        **model,
+        "model": model["model"],
+        "parameters": model["parameters"],
         "settings": dict(settings or {}),
         "versions": {"t5x_like": __version__, "jax": version("jax"), "numpy": version("numpy")},
         "tasks": dict(entries),
@@ -77,7 +99,7 @@ def write_scores(directory: PathLike, scores: Mapping[str, object]) -> None:
     write_json(as_path(directory) / SCORES, scores)
 
 
-def read_scores(directory: PathLike) -> dict[str, Any]:
+def read_scores(directory: PathLike) -> ScoresFile:
     """Read ``scores.json``.
 
     Raises:
@@ -91,7 +113,7 @@ def read_scores(directory: PathLike) -> dict[str, Any]:
     return scores
 
 
-def flat_scores(scores: Mapping[str, Any], *, with_averages: bool = False) -> dict[str, float | None]:
+def flat_scores(scores: ScoresFile, *, with_averages: bool = False) -> dict[str, float | None]:
     """Return scores of a ``scores.json`` by "task/metric", and optionally averages by "average/suite".
 
     Args:
@@ -107,16 +129,22 @@ def flat_scores(scores: Mapping[str, Any], *, with_averages: bool = False) -> di
     return flat | {f"average/{name}": each["score"] for name, each in averages}
 
 
-def averages_of(entries: Mapping[str, Entry]) -> dict[str, object]:
+def averages_of(entries: Mapping[str, Entry]) -> dict[str, SuiteAverage]:
     """Return the averages of all suites with at least one score.
 
     The average of an incomplete suite is ``None``, and its ``missing`` metrics are listed.
     """
-    scores = flat_scores({"tasks": entries})
+    scores = _by_metric(entries)
     return {
         name: {"score": suite.average_of(scores), "missing": suite.missing(scores)}
         for name, suite in SUITES.items()
         if suite.has_any_score(scores)
+    }
+
+
+def _by_metric(tasks: Mapping[str, Entry]) -> dict[str, float | None]:
+    return {
+        f"{task}/{name}": value for task, entry in tasks.items() for name, value in entry["scores"].items()
     }
 
 
@@ -130,7 +158,7 @@ def read_predictions(directory: PathLike, task: str) -> list[Row]:
     return list(read_jsonl(as_path(directory) / task / PREDICTIONS))
 
 
-def is_right(row: Mapping[str, Any]) -> bool:
+def is_right(row: Row) -> bool:
     """Return whether the text of a row's prediction is that of its target; words without a label don't count."""
     target, prediction = row["target"], row["prediction"]
     if isinstance(target, list) and isinstance(prediction, list) and len(target) == len(prediction):

@@ -3,12 +3,13 @@
 Follows Devlin et al. 2019, §4.2-4.3, and ``run_squad.py`` of https://github.com/google-research/bert.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.evaluation.scores_file import Row
 from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.heads.span_head import squad_or_none
@@ -114,7 +115,7 @@ def span_answers(
     ]
 
 
-def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def best_thresholds(rows: Sequence[Row]) -> dict[str, float]:
     """Find the ``null_score_diff`` thresholds with the highest exact match and F1.
 
     Papers report these scores for SQuAD 2.0's development set, as its official script does (Rajpurkar et al. 2018).
@@ -143,7 +144,7 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return scores
 
 
-def _scores_of(row: Mapping[str, Any]) -> dict[str, float]:
+def _scores_of(row: Row) -> dict[str, float]:
     """Return exact match and F1 of the best non-empty answer."""
     text = next((each["text"] for each in row["n_best"] if each["text"]), _NOTHING)
     return squad_or_none([row["target"]], [text])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.io.files import json_value
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
+from t5x_like.text.templates import RowValues
 from t5x_like.value_types import fits
 
 _HEADER = "index\tprediction"
@@ -117,7 +118,7 @@ def _errors_in(form: SubmissionFile, lines: Sequence[_Line]) -> Iterator[str]:
     )
 
 
-def _listed(what: str, items: Sequence[Any]) -> Iterator[str]:
+def _listed(what: str, items: Sequence[object]) -> Iterator[str]:
     if items:
         more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
         yield f"{what}: {', '.join(map(str, items[:_SHOWN]))}{more}"
@@ -176,7 +177,7 @@ def _reason(error: Exception) -> str:
     return {TypeError: "", KeyError: f" (no {error})"}.get(type(error), f" ({error})")
 
 
-def _answers(number: int, row: Any) -> Iterator[_Line]:
+def _answers(number: int, row: RowValues) -> Iterator[_Line]:
     for question in row["passage"]["questions"]:
         for answer in question["answers"]:
             key = tuple(_integer(part["idx"]) for part in (row, question, answer))

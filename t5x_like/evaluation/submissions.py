@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from t5x_like.evaluation.scores_file import Row
 from t5x_like.evaluation.submission_checks import SubmissionCheck, check_file, check_files
 from t5x_like.io.files import PathLike, as_path, write_bytes
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
@@ -18,7 +19,6 @@ from t5x_like.value_types import fits
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)
 
 # A row of predictions.jsonl: "answer" is postprocessed, "prediction" is the text, "idx…" is the source's index.
-Row = Mapping[str, Any]
 
 
 class Submission(NamedTuple):
@@ -138,7 +138,7 @@ def _one_benchmark(tasks: Iterable[str]) -> str:
     return next(iter(names))
 
 
-def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
+def _answer(form: SubmissionFile, row: Row) -> tuple[str | int, bool]:
     """Return the file's entry for a row, and True if it is the prediction."""
     answer = row["answer"]
     answer = answer["value"] if isinstance(answer, Mapping) else answer

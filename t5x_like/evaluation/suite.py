@@ -4,14 +4,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 
 from t5x_like.evaluation.evaluated_tasks import find_task
 from t5x_like.evaluation.head_predictor import list_heads
 from t5x_like.evaluation.prediction_log import PredictionLog, check_results_directory, claim_results_directory
-from t5x_like.evaluation.scores_file import Entry, build_scores, write_scores
+from t5x_like.evaluation.scores_file import Entry, ScoresFile, build_scores, write_scores
 from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite_model import SuiteModel
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
@@ -29,7 +28,7 @@ from t5x_like.pretrained.weight_sources import identity_of, is_run
 
 def evaluate_suite(
     suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False, base: Checkpoint | None = None
-) -> dict[str, Any]:
+) -> ScoresFile:
     """Evaluate every task and return the contents of ``scores.json``.
 
     Writes ``scores.json``, ``evaluation.json`` (the settings that results depend on) and ``TASK/predictions.jsonl``
@@ -125,7 +124,7 @@ def evaluate_suite(
 
 def evaluate_adapters(
     checkpoint: str, suites: Sequence[SuiteEvaluation]
-) -> Iterator[tuple[SuiteEvaluation, dict[str, Any]]]:
+) -> Iterator[tuple[SuiteEvaluation, ScoresFile]]:
     """Evaluate runs that trained adapters on one checkpoint, which is opened once.
 
     Args:

@@ -55,7 +55,7 @@ class SuiteModel:
             return TextModel.as_trained(checkpoint.config, checkpoint.mesh, checkpoint.tokenizer)
         return TextModel.of_checkpoint(checkpoint)
 
-    def faults(self, definitions: Mapping[str, Any]) -> dict[str, ValueError]:
+    def faults(self, definitions: Mapping[str, PairsTask]) -> dict[str, ValueError]:
         """Return the tasks that this model can't answer, with the errors."""
         errors = {}
         for task, definition in definitions.items():
@@ -69,7 +69,7 @@ class SuiteModel:
                 errors[task] = error
         return errors
 
-    def method(self, definition: Any) -> Method:
+    def method(self, definition: PairsTask) -> Method:
         """Return the method by which a task is answered.
 
         Raises:
@@ -85,7 +85,7 @@ class SuiteModel:
             checkpoint=suite.checkpoint,
         )
 
-    def evaluator(self, definition: Any) -> TaskEvaluator:
+    def evaluator(self, definition: PairsTask) -> TaskEvaluator:
         """Read a task's rows and return their evaluator.
 
         Raises:

@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.evaluation.row_predictors import RowPrediction, RowPredictor
 from t5x_like.io.table_output import TableFormat, table_text
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, convert
+from t5x_like.text.templates import RowValues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class TablePrediction:
             return added + [f"{self.probability_column}_{name}" for name in predictor.class_names]
         return [*added, self.scores_column]
 
-    def cells(self, row_prediction: RowPrediction, predictor: RowPredictor) -> dict[str, Any]:
+    def cells(self, row_prediction: RowPrediction, predictor: RowPredictor) -> dict[str, object]:
         """Return the columns of a prediction.
 
         Args:
@@ -66,7 +67,7 @@ class TablePrediction:
         """
         is_text = self.format in ("csv", "tsv")
         is_line = is_text and isinstance(row_prediction.prediction, list)
-        cells: dict[str, Any] = {
+        cells: dict[str, object] = {
             self.prediction_column: row_prediction.text if is_line else row_prediction.prediction
         }
         if predictor.has_probabilities:
@@ -77,8 +78,8 @@ class TablePrediction:
             named = {
                 f"{self.probability_column}_{name}": share for name, share in row_prediction.scores.items()
             }
-            return cells | named
-        return cells | {self.scores_column: row_prediction.scores}
+            return {**cells, **named}
+        return {**cells, self.scores_column: row_prediction.scores}
 
 
 class TablePieces:
@@ -105,7 +106,7 @@ class TablePieces:
 
     def of(
         self, rows: Iterable[RawRow | BadRow], size: int
-    ) -> Iterator[tuple[list[Mapping[str, Any]], list[Any]]]:
+    ) -> Iterator[tuple[list[RowValues], list[object]]]:
         """Yield the values of at most ``size`` good rows, and these as the model reads them.
 
         Args:
@@ -119,7 +120,7 @@ class TablePieces:
             good = list(self.policy.good_rows(convert(piece, self._read)))
             yield [raw.values for raw, _ in good], [row for _, row in good]
 
-    def _read(self, raw: RawRow) -> tuple[RawRow, Any]:
+    def _read(self, raw: RawRow) -> tuple[RawRow, object]:
         try:
             row = self._predictor.read(self._renamed(raw.values))
             self._refuse_blank(raw.values)
@@ -127,7 +128,7 @@ class TablePieces:
             raise ValueError(self._with_names_of_table(str(error))) from None
         return raw, row
 
-    def predicted(self, values: Sequence[Mapping[str, Any]], read: Sequence[Any]) -> list[dict[str, Any]]:
+    def predicted(self, values: Sequence[RowValues], read: Sequence[object]) -> list[dict[str, object]]:
         """Return the values with the columns of the predictions.
 
         Args:
@@ -141,7 +142,7 @@ class TablePieces:
             for row, each in zip(values, predictions, strict=True)
         ]
 
-    def text(self, rows: Sequence[Mapping[str, Any]]) -> str:
+    def text(self, rows: Sequence[Mapping[str, object]]) -> str:
         """Return rows as text; the first ones name the columns.
 
         Raises:
@@ -166,7 +167,7 @@ class TablePieces:
             has_header=is_first and table.has_header,
         )
 
-    def name_columns(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+    def name_columns(self, rows: Sequence[Mapping[str, object]]) -> bool:
         """Take the names of the columns from the first row; return whether these are the first rows."""
         if self._names or not rows:
             return False
@@ -174,7 +175,7 @@ class TablePieces:
         self._names = [*(name for name in rows[0] if name not in added), *added]
         return True
 
-    def _renamed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _renamed(self, values: RowValues) -> RowValues:
         names = self._table.columns
         if not names:
             return values
@@ -187,7 +188,7 @@ class TablePieces:
             message = message.replace(f"column {name!r}", f"column {column!r}")
         return message
 
-    def _refuse_blank(self, values: Mapping[str, Any]) -> None:
+    def _refuse_blank(self, values: RowValues) -> None:
         names = [self._table.columns.get(name, name) for name in self._predictor.input_columns]
         cells = [values[name] for name in names if name in values]
         if cells and all(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 
@@ -12,9 +12,11 @@ from t5x_like.evaluation.prediction_log import PredictionLog, replace_rows
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
+from t5x_like.model.parameters import Parameters
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.task_set import Task
+from t5x_like.text.templates import RowValues
 
 Method = Literal["generate", "rank", "head", "measure"]
 
@@ -36,11 +38,11 @@ class TaskEvaluator(ABC):
 
     @property
     @abstractmethod
-    def source_rows(self) -> list[Mapping[str, Any]]:
+    def source_rows(self) -> list[RowValues]:
         """Fields of the rows as their files have them, including the test set's index ("idx")."""
 
     @abstractmethod
-    def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
+    def answer(self, params: Parameters, answered: Collection[int] = ()) -> Iterator[list[Row]]:
         """Yield rows of ``predictions.jsonl``, one list for each batch.
 
         Args:
@@ -75,7 +77,7 @@ class RowSelection(NamedTuple):
 def build_evaluator(
     task: Task,
     method: Method,
-    read: Callable[[Any, RowSelection], TaskEvaluator],
+    read: Callable[[Task, RowSelection], TaskEvaluator],
     *,
     split: str,
     limit: int | None,
@@ -137,7 +139,9 @@ class Evaluator:
     def __init__(self, evaluators: Mapping[str, TaskEvaluator]):
         self._evaluators = evaluators
 
-    def run(self, params: Any, after_batch: Callable[[], None] = lambda: None) -> dict[str, TaskResult]:
+    def run(
+        self, params: Parameters, after_batch: Callable[[], None] = lambda: None
+    ) -> dict[str, TaskResult]:
         """Evaluate every task with these weights, showing progress from the first process.
 
         Args:
@@ -156,7 +160,7 @@ class Evaluator:
 
 def evaluate_task(
     evaluator: TaskEvaluator,
-    params: Any,
+    params: Parameters,
     label: str,
     *,
     shown: bool,
@@ -193,8 +197,8 @@ def write_results(
     *,
     checkpoint: str,
     step: int | None,
-    config: Any,
-    params: Any,
+    config: object,
+    params: Parameters,
 ) -> None:
     """Write ``scores.json`` and each task's ``predictions.jsonl``, from the first process.
 
@@ -215,7 +219,7 @@ def write_results(
     write_scores(directory, build_scores(entries, **facts))
 
 
-def describe_model(config: Any, params: Any) -> dict[str, Any]:
+def describe_model(config: object, params: Parameters) -> dict[str, object]:
     """Return the architecture's name and the number of parameters, as ``scores.json`` has them.
 
     Args:

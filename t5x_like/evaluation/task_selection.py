@@ -1,7 +1,9 @@
 """Selection of the tasks that can be evaluated: their files exist and the model can answer them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from flax import nnx
 
 from t5x_like.evaluation.evaluated_tasks import training_task_of
 from t5x_like.evaluation.head_predictor import list_heads, missing_head
@@ -98,7 +100,7 @@ def select_answerable(
 
 
 def check_head(
-    model: Any, definition: PairsTask, *, classes_of_user: Sequence[str], own: Sequence[str]
+    model: nnx.Module, definition: PairsTask, *, classes_of_user: Sequence[str], own: Sequence[str]
 ) -> None:
     """Check that a model has the head for a task.
 

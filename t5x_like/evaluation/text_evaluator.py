@@ -2,9 +2,9 @@
 
 import functools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from t5x_like.evaluation.task_evaluators import TaskEvaluator
 from t5x_like.evaluation.text_model import EncodedPrompt, TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.length_batches import length_batches
+from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model.parameters import Parameters
+from t5x_like.text.templates import RowValues
 
 Normalization = Literal["none", "tokens", "bytes"]
 
@@ -81,7 +83,7 @@ class TextEvaluator(TaskEvaluator):
         return {row.number: row.inputs for row in self.questions.rows}
 
     @property
-    def source_rows(self) -> list[Mapping[str, Any]]:
+    def source_rows(self) -> list[RowValues]:
         """Fields of the rows as their files have them, including the test set's index ("idx")."""
         return [row.example for row in self.questions.rows]
 
@@ -136,7 +138,7 @@ class TextEvaluator(TaskEvaluator):
 
     def _generate(
         self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         texts = self.model.generate(
             params,
             [prompt.ids for prompt in prompts],
@@ -166,7 +168,7 @@ class TextEvaluator(TaskEvaluator):
 
     def _rank(
         self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         labels = self.questions.labels
         scores = np.zeros((len(rows), len(labels)))
         sizes = np.ones_like(scores)
@@ -213,7 +215,7 @@ class TextEvaluator(TaskEvaluator):
         ]
         return self._score(params, answer_requests)
 
-    def _score(self, params: Parameters, requests: Sequence[Any]) -> np.ndarray:
+    def _score(self, params: Parameters, requests: Sequence[LikelihoodRequest]) -> np.ndarray:
         scored = self.model.score(params, requests, batch_size=self.batch_size, limit=self.prompt_length)
         return scored.log_likelihoods
 

@@ -92,7 +92,7 @@ class TextModel:
         return self.is_decoder and not self.prompt_encoder.suffix_ids
 
     @classmethod
-    def as_trained(cls, config: Any, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
+    def as_trained(cls, config: CommonConfig, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
         """Make a model that reads and writes in the form of its training examples here.
 
         Args:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -91,7 +90,7 @@ def _last_steps(source: PathLike, last: int) -> list[int]:
     return steps[-last:]
 
 
-def _mean(arrays: list[Any]) -> LazyArray:
+def _mean(arrays: Sequence[LazyArray | np.ndarray]) -> LazyArray:
     """Return the mean of arrays, added in float64."""
 
     def read(index: Index) -> np.ndarray:

@@ -15,7 +15,7 @@ from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.model.adapters import ContrastivePrefixes
 from t5x_like.model.adapters.adapter_weights import adapter_of, adapter_paths, merge_adapter
-from t5x_like.model.parameters import Parameters
+from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.pretrained.averaged_weights import open_mean
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, read_frozen_record
@@ -228,7 +228,7 @@ def save_adapter(opened: Checkpoint, target: PathLike, *, base: Checkpoint | Non
     write_peft(opened.config, opened.params, target, trained=flat.keys() - frozen - own, base=name)
 
 
-def _write_run(opened: Checkpoint, config: Any, params: Parameters, target: PathLike) -> None:
+def _write_run(opened: Checkpoint, config: ModelConfig, params: Parameters, target: PathLike) -> None:
     with Checkpoints(target) as checkpoints:
         checkpoints.save(opened.step or 0, {"params": params})
     write_model_config(target, config)

@@ -29,7 +29,7 @@ _CLASS_PROJECTIONS = (
 
 def with_head(
     config: CommonConfig, kind: str, num_labels: int, problem_type: str | None = None, *, where: str
-) -> Any:
+) -> CommonConfig:
     """Return the same configuration with another head.
 
     Args:
@@ -54,7 +54,7 @@ def with_head(
         ) from error
 
 
-def missing_heads(where: str, names: Sequence[str], config: CommonConfig, own: Any) -> str:
+def missing_heads(where: str, names: Sequence[str], config: CommonConfig, own: CommonConfig) -> str:
     """Return the message on heads that a checkpoint lacks.
 
     Args:
@@ -82,7 +82,7 @@ def with_fresh_weights(
     where: str,
     seed: int,
     place: Callable[..., object],
-) -> dict[str, Any]:
+) -> Parameters:
     """Add freshly initialized heads, with a warning, and a fresh adapter to weights.
 
     Args:
@@ -101,7 +101,7 @@ def with_fresh_weights(
             stacklevel=4,
         )
 
-        def draw(key: jax.Array) -> dict[str, Any]:
+        def draw(key: jax.Array) -> dict[str, jax.Array]:
             drawn = parameters.flatten(parameters.split(config.build(key))[1])
             return {path: drawn[path] for path in heads}
 

@@ -15,6 +15,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.weight_patterns import Selection, invert, partial, present_path
 
@@ -37,10 +38,10 @@ class InitialInputs(Protocol):
     def weights(
         self,
         params: parameters.Parameters,
-        config: Any,
+        config: ModelConfig,
         *,
         run: str,
-        vocabulary: Callable[[], Any],
+        vocabulary: Callable[[], object],
         mesh: Mesh | None,
     ) -> parameters.Parameters:
         """Return a model's weights with those of the files.
@@ -236,7 +237,7 @@ def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int
 
 
 def with_vocabulary_weights(
-    params: parameters.Parameters, config: Any, vocabulary: Any
+    params: parameters.Parameters, config: ModelConfig, vocabulary: object
 ) -> parameters.Parameters:
     """Return a model's weights with those that follow from a vocabulary.
 
@@ -261,7 +262,7 @@ def checksums(params: parameters.Parameters) -> dict[str, int]:
     return {path: int(value) for path, value in parameters.flatten(sums).items()}
 
 
-def _checksum(array: Any) -> jax.Array:
+def _checksum(array: jax.Array) -> jax.Array:
     """Sum the bits of all numbers modulo 2**32, each times an odd number of its own: any change of one shows."""
     width = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
     bits = jax.lax.bitcast_convert_type(array, width).astype(jnp.uint32)

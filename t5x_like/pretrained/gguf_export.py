@@ -14,6 +14,7 @@ from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import merge_adapter
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
+from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.weights import published_shapes, write_weights
 from t5x_like.pretrained.gguf_fields import GgufFields, llama3_divisors
 from t5x_like.pretrained.gguf_files import FREQUENCIES, gguf_name, import_gguf, neighbors
@@ -44,7 +45,7 @@ _FREE |= {"attention_dropout", "pad_token_id", "bos_token_id", "eos_token_id"}
 
 
 def write_gguf(
-    config: Any,
+    config: LlamaLikeConfig,
     params: parameters.Parameters,
     path: PathLike,
     *,
@@ -133,7 +134,7 @@ def _add_metadata(writer: Any, name: str, value: object) -> None:
     add[type(value)](name, value)
 
 
-def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[str, Any]:
+def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[str, object]:
     if tokenizer is None:
         return {"tokenizer.ggml.model": "no_vocab"}
     try:
@@ -145,7 +146,7 @@ def _tokenizer(tokenizer: Tokenizer | None, num_rows: int, file: str) -> dict[st
         return {"tokenizer.ggml.model": "no_vocab"}
 
 
-def _metadata(config: Any, fields: Mapping[str, object]) -> dict[str, Any]:
+def _metadata(config: LlamaLikeConfig, fields: Mapping[str, object]) -> dict[str, object]:
     sizes = {name: fields[hf_name] for name, hf_name in _SIZES.items()}
     for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
         sizes[name] = config.resolved_head_dim
@@ -154,7 +155,7 @@ def _metadata(config: Any, fields: Mapping[str, object]) -> dict[str, Any]:
     return sizes
 
 
-def _frequencies(config: Any) -> np.ndarray | None:
+def _frequencies(config: LlamaLikeConfig) -> np.ndarray | None:
     """Return divisors of the rotary frequencies [head_dim / 2], as llama.cpp stores Llama 3.1's scaling."""
     scaling = config.rope_scaling
     if not isinstance(scaling, Llama3Scaling):
@@ -163,7 +164,7 @@ def _frequencies(config: Any) -> np.ndarray | None:
 
 
 def _require_expressible(
-    config: Any,
+    config: LlamaLikeConfig,
     metadata: Mapping[str, object],
     shapes: Mapping[str, tuple[int, ...]],
     frequencies: np.ndarray | None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from t5x_like.text.vocabularies.byte_level_splits import name_of_splits
 from t5x_like.text.vocabularies.gguf_tokens import GgufToken, TokenKind
-from t5x_like.text.vocabularies.hugging_face_tokenizer import HuggingFaceTokenizer
+from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
 from t5x_like.text.vocabularies.roles import is_markup
 from t5x_like.text.vocabularies.sentencepiece_definitions import sentencepiece_unigram
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer, parse_model
@@ -61,7 +61,7 @@ def _chat_templates(template: object) -> dict[str, object]:
     return {**default, "tokenizer.chat_templates": [name for name in by_name if name != "default"], **named}
 
 
-def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
+def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[list[GgufToken], dict[str, object]]:
     proto = parse_model(tokenizer.name, tokenizer.model_with_sentinels)
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
     is_unigram = trainer.model_type == trainer.UNIGRAM
@@ -111,7 +111,7 @@ def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], di
     return _tokens(tokenizer, {}), metadata
 
 
-def _of_unigram(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, Any]]:
+def _of_unigram(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], dict[str, object]]:
     """Return what llama.cpp needs of a unigram model in a tokenizer.json, as reading a GGUF file makes it."""
     model, steps = tokenizer.definition["model"], _parts(tokenizer.definition.get("normalizer"))
     rules = next((step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"), "")
@@ -173,7 +173,7 @@ def _tokens(tokenizer: HuggingFaceTokenizer, scores: Mapping[str, float]) -> lis
     ]
 
 
-def _pattern_of(definition: Mapping[str, Any]) -> str:
+def _pattern_of(definition: Definition) -> str:
     """Return llama.cpp's name of the way in which a byte-level BPE cuts text into words.
 
     Raises:

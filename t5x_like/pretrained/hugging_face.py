@@ -16,7 +16,7 @@ from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
-from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.lazy_array import LazyArray, put_on_devices
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.model.zoo.architecture import Architecture
@@ -91,7 +91,7 @@ class HuggingFaceWeights:
         _, shapes, axes = parameters.abstract(self.config)
         leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
 
-        def place(path: str, array: Any) -> jax.Array:
+        def place(path: str, array: LazyArray) -> jax.Array:
             return put_on_devices(array, leaves[path].sharding)
 
         matched, adapters = self.match, adapter_paths(self.config)
@@ -196,7 +196,7 @@ def find_hugging_face(
     return HuggingFaceWeights(config, own, fields, str(path), matched)
 
 
-def configuration_of(directory: PathLike) -> Any:
+def configuration_of(directory: PathLike) -> CommonConfig:
     """Return the configuration that a directory's ``config.json`` describes.
 
     Raises:
@@ -212,7 +212,7 @@ def configuration_of(directory: PathLike) -> Any:
 
 def _own_config(
     architecture: Architecture, fields: Mapping[str, object], names: Collection[str] | None
-) -> Any:
+) -> CommonConfig:
     """Return the configuration that fields and the names of stored arrays describe; ``None`` for no arrays."""
     config = architecture.from_hugging_face(fields)
     if names is None or architecture.as_stored is None:

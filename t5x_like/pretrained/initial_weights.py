@@ -62,7 +62,7 @@ class CheckpointModel:
         if self.num_added_tokens < 0:
             raise ValueError(f"num_added_tokens is {self.num_added_tokens}; give 0 or more")
 
-    def resolve(self, directory: PathLike | None, head: tuple[str, int, str | None] | None) -> Any:
+    def resolve(self, directory: PathLike | None, head: tuple[str, int, str | None] | None) -> CommonConfig:
         """Return the configuration of a checkpoint's model, with the head that training needs.
 
         Args:
@@ -104,7 +104,7 @@ class CheckpointModel:
         return config if head is None else with_head(config, *head, where=str(directory))
 
 
-def with_lm_head(config: CommonConfig, head: tuple[str, int, str | None] | None) -> Any:
+def with_lm_head(config: CommonConfig, head: tuple[str, int, str | None] | None) -> CommonConfig:
     """Return a decoder's configuration with its output layer over the vocabulary next to another head.
 
     Args:
@@ -128,7 +128,9 @@ def with_lm_head(config: CommonConfig, head: tuple[str, int, str | None] | None)
     return replace(config, keep_lm_head=True)
 
 
-def check_head(config: Any, head: tuple[str, int, str | None], *, what: str, adds_rows: bool = False) -> None:
+def check_head(
+    config: CommonConfig, head: tuple[str, int, str | None], *, what: str, adds_rows: bool = False
+) -> None:
     """Check that a model has the head that ``what`` needs.
 
     Args:

@@ -32,7 +32,7 @@ def every_nth(config: CommonConfig, step: int) -> dict[str, tuple[int, ...]]:
     return {name: tuple(range(0, size, step)) for name, size in num_layers_of(config).items()}
 
 
-def num_layers_of(config: Any) -> dict[str, int]:
+def num_layers_of(config: ModelConfig) -> dict[str, int]:
     """Return the number of layers of each stack of a model: ``"encoder"``, ``"decoder"`` or ``"stack"``."""
     return {
         name: stack.config.num_layers if isinstance(stack, RelativeStack) else len(stack.config.blocks)
@@ -42,7 +42,7 @@ def num_layers_of(config: Any) -> dict[str, int]:
 
 def select_layers(
     config: Any, params: parameters.Parameters, layers: Mapping[str, Sequence[int]]
-) -> tuple[object, parameters.Parameters]:
+) -> tuple[ModelConfig, parameters.Parameters]:
     """Return a model of some layers of another one: its configuration and weights. All else is kept, heads too.
 
     Args:

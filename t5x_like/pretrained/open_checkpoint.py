@@ -4,14 +4,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.model_traits import traits_of
-from t5x_like.model.parameters import Parameters
+from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
@@ -41,7 +40,7 @@ def open_checkpoint(
     *,
     mesh: Mesh | None = None,
     step: int | None = None,
-    config: Any = None,
+    config: CommonConfig | None = None,
     head: ModelTask | None = None,
     num_labels: int | None = None,
     draw_heads: bool = False,
@@ -319,14 +318,14 @@ def _checkpoint(
     *,
     mesh: Mesh | None,
     step: int | None,
-    config: Any = None,
+    config: ModelConfig | None = None,
 ) -> Checkpoint:
-    config = weights.config if config is None else config
+    model = weights.config if config is None else config
     return Checkpoint(
         directory=weights.directory,
         step=step,
-        config=config,
-        graphdef=parameters.abstract(config)[0],
+        config=model,
+        graphdef=parameters.abstract(model)[0],
         params=params,
         mesh=mesh_or_one_device(mesh),
         fields=weights.fields,

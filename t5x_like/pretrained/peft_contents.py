@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.peft_targets import TargetSelection
 from t5x_like.pretrained.peft_weights import Arrays, PublishedModel
 
@@ -30,7 +31,7 @@ _MOST_NAMES = 8  # in a message
 class AdapterFields:
     """Fields of an ``adapter_config.json``; those that nothing takes must have values without effect."""
 
-    def __init__(self, fields: Mapping[str, Any], *, where: str):
+    def __init__(self, fields: Mapping[str, object], *, where: str):
         self._fields = dict(fields)
         self.where = where
         self._taken: set[str] = {*_UNREAD_FIELDS}
@@ -70,7 +71,7 @@ class AdapterTensors:
       where: Directory of the tensors, for messages.
     """
 
-    def __init__(self, config: Any, tensors: Mapping[str, np.ndarray], *, where: str):
+    def __init__(self, config: CommonConfig, tensors: Mapping[str, np.ndarray], *, where: str):
         self.model, self.where = PublishedModel(config), where
         self._tensors: dict[tuple[str, str], np.ndarray] = {}
         for name, tensor in tensors.items():

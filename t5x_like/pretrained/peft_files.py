@@ -16,6 +16,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -57,7 +58,7 @@ def is_peft(directory: PathLike) -> bool:
     )
 
 
-def read_peft(directory: PathLike, base: object) -> PeftAdapter:
+def read_peft(directory: PathLike, base: CommonConfig) -> PeftAdapter:
     """Read an adapter that PEFT saved.
 
     Args:
@@ -136,7 +137,7 @@ def require_heads(
 
 
 def write_peft(
-    config: Any,
+    config: CommonConfig,
     params: parameters.Parameters,
     directory: PathLike,
     *,
@@ -196,7 +197,9 @@ def write_peft(
     write_json(target / _CONFIG, dict(sorted(fields.items())))
 
 
-def _with_head_of(fields: AdapterFields, base: Any, tensors: Mapping[str, np.ndarray]) -> Any:
+def _with_head_of(
+    fields: AdapterFields, base: CommonConfig, tensors: Mapping[str, np.ndarray]
+) -> CommonConfig:
     """Return the configuration with the head that the adapter was trained with."""
     task = _TASKS.get(fields.take("task_type", ""))
     if task is None or (

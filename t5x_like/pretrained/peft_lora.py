@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.model.adapters import LoRA
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.peft_contents import AdapterFields, AdapterTensors
 from t5x_like.pretrained.peft_weights import (
     Arrays,
@@ -24,7 +25,7 @@ from t5x_like.pretrained.peft_weights import (
 _HARMLESS_INITS = (True, False, None, "gaussian", "orthogonal", "eva", "lora_ga")
 
 
-def read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
+def read_lora(fields: AdapterFields, tensors: AdapterTensors) -> tuple[CommonConfig, Arrays]:
     """Return our configuration with the adapter, and its weights by path.
 
     Args:
@@ -109,7 +110,7 @@ def _of_pattern(values: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 def write_lora(
-    lora: LoRA, model: PublishedModel, flat: Mapping[str, Any]
+    lora: LoRA, model: PublishedModel, flat: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, object], Arrays]:
     """Return fields and tensors of an adapter.
 

@@ -62,7 +62,9 @@ def _read_ia3(fields: AdapterFields, tensors: AdapterTensors) -> tuple[object, A
     return config, params
 
 
-def _write_ia3(ia3: IA3, model: PublishedModel, flat: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
+def _write_ia3(
+    ia3: IA3, model: PublishedModel, flat: Mapping[str, np.ndarray]
+) -> tuple[dict[str, object], Arrays]:
     scales = {
         path.removesuffix("/ia3/scale"): scale for path, scale in flat.items() if path.endswith("/ia3/scale")
     }

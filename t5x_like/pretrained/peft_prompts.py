@@ -1,7 +1,6 @@
 """Prompts and prefixes in PEFT's form and ours."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ from t5x_like.pretrained.peft_contents import AdapterFields, AdapterTensors
 from t5x_like.pretrained.peft_weights import Arrays, PublishedModel, with_empty_adapter
 
 
-def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
+def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[CommonConfig, Arrays]:
     """Return our configuration with the adapter, and its weights by path.
 
     Args:
@@ -46,8 +45,8 @@ def read_prompt(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
 
 
 def write_prompt(
-    prompt: PromptTuning, model: PublishedModel, flat: Mapping[str, Any]
-) -> tuple[dict[str, Any], Arrays]:
+    prompt: PromptTuning, model: PublishedModel, flat: Mapping[str, np.ndarray]
+) -> tuple[dict[str, object], Arrays]:
     """Return fields and tensors of an adapter.
 
     Args:
@@ -78,7 +77,7 @@ def _refuse_classifying_prompt(config: CommonConfig, where: str) -> None:
         )
 
 
-def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Arrays]:
+def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[CommonConfig, Arrays]:
     """Return our configuration with the adapter, and its weights by path.
 
     Args:
@@ -107,8 +106,8 @@ def read_prefix(fields: AdapterFields, tensors: AdapterTensors) -> tuple[Any, Ar
 
 
 def write_prefix(
-    prefix: PrefixTuning, model: PublishedModel, flat: Mapping[str, Any]
-) -> tuple[dict[str, Any], Arrays]:
+    prefix: PrefixTuning, model: PublishedModel, flat: Mapping[str, np.ndarray]
+) -> tuple[dict[str, object], Arrays]:
     """Return fields and tensors of an adapter.
 
     Args:

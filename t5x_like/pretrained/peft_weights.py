@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.model import parameters
+from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.common_config import CommonConfig
@@ -326,7 +327,7 @@ def shortest_endings(chosen: Collection[str], others: Collection[str], separator
     return sorted({next((end for end in endings(name) if end not in other_endings), name) for name in chosen})
 
 
-def with_empty_adapter(config: CommonConfig, adapter: Any) -> tuple[Any, Arrays]:
+def with_empty_adapter(config: CommonConfig, adapter: AdapterConfig) -> tuple[CommonConfig, Arrays]:
     """Return the configuration with an adapter, and zeros for each of the adapter's weights.
 
     Args:

@@ -15,7 +15,8 @@ from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_step
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths
-from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.lazy_array import LazyArray, put_on_devices
+from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
@@ -87,7 +88,7 @@ class RunWeights:
         step, restored = self._restore(self._abstract(self.saved, mesh), frozen or {})
         saved, wanted = parameters.flatten(restored), parameters.flatten(like)
 
-        def place(path: str, array: Any) -> jax.Array:
+        def place(path: str, array: LazyArray) -> jax.Array:
             return put_on_devices(array, wanted[path].sharding)
 
         kept = {path: saved[path] for path in wanted if path not in heads and path not in adapters}
@@ -132,11 +133,11 @@ class RunWeights:
         step, params = restore_step(self.directory, trained, step=self.step, part=self.part)
         return step, parameters.combine(frozen, params, selection)
 
-    def _abstract(self, config: CommonConfig, mesh: Mesh | None) -> Any:
+    def _abstract(self, config: CommonConfig, mesh: Mesh | None) -> Parameters:
         _, shapes, axes = parameters.abstract(config)
         return shapes if mesh is None else with_shardings(axes, shapes, mesh)
 
-    def _fresh(self, like: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _fresh(self, like: Parameters) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Paths of heads and of adapters to draw: none where the rest differs too, which restoring then refuses."""
         if self.saved is None or self.saved == self.config:
             return (), ()

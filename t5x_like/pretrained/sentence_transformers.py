@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
+from etils import epath
+from jax.typing import ArrayLike
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
@@ -54,7 +56,7 @@ class SentenceEmbedding:
         text = self.prompt + text
         return text.lower() if self.lower_case else text
 
-    def vectors(self, states: Any, real: Any) -> np.ndarray:
+    def vectors(self, states: ArrayLike, real: ArrayLike) -> np.ndarray:
         """Return a vector for each row, float32 [B, D].
 
         Args:
@@ -67,7 +69,7 @@ class SentenceEmbedding:
             vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), self.pooling))
         return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if self.normalized else vectors
 
-    def files(self, width: int) -> dict[str, Any]:
+    def files(self, width: int) -> dict[str, object]:
         """Return the JSON files of a sentence-transformers directory, by their paths in it.
 
         Args:
@@ -136,14 +138,14 @@ def find_sentence_transformer(directory: PathLike) -> SentenceTransformer | None
         return SentenceTransformer(modules["Transformer"], embedding)
 
 
-def _folder(home: Any, path: str) -> Any:
+def _folder(home: epath.Path, path: str) -> epath.Path:
     """Return the folder of a module; one outside of the directory is refused."""
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         raise ValueError(f"{home / _MODULES} names the folder {path!r}; only folders in {home} are read")
     return home / path
 
 
-def _tokenizer_limit(model: Any) -> int | None:
+def _tokenizer_limit(model: epath.Path) -> int | None:
     """Return the length in ``tokenizer_config.json``; ``None`` without one, or for the huge one that means no limit."""
     path = model / "tokenizer_config.json"
     limit = read_json(path, dict).get("model_max_length") if path.exists() else None

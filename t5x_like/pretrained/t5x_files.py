@@ -172,7 +172,7 @@ def _array(leaf: object, name: str, folder: epath.Path) -> _Array:
     return _Array(array.shape, lambda layer: array if layer is None else array.take(layer, _LAYER_AXIS))
 
 
-def _stored(location: Any, name: str, folder: epath.Path) -> _Array:
+def _stored(location: object, name: str, folder: epath.Path) -> _Array:
     """Only the folder's name is taken from the checkpoint: neither drivers nor paths to elsewhere."""
     plain = location.rstrip("/") if fits(location, str) else ""
     if not plain or plain in (".", "..") or set(plain) & {"/", "\\", "\0"}:

@@ -3,12 +3,13 @@
 import dataclasses
 import hashlib
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.adapters.adapter_weights import adapter_differences, adapter_of
 from t5x_like.model.model_traits import learned_positions, traits_of
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.further_formats import FurtherFormat, further_format
@@ -70,7 +71,7 @@ def is_run(directory: PathLike) -> bool:
     return checkpoint_format(directory) == "run"
 
 
-def read_config(directory: PathLike) -> Any:
+def read_config(directory: PathLike) -> CommonConfig:
     """Return the configuration of a checkpoint's model, without reading weights.
 
     Raises:
@@ -130,7 +131,7 @@ def find_weights(
     directory: PathLike,
     *,
     step: int | None = None,
-    config: Any = None,
+    config: CommonConfig | None = None,
     head: ModelTask | None = None,
     num_labels: int | None = None,
 ) -> RunWeights | HuggingFaceWeights:
@@ -186,7 +187,7 @@ def _format_or_none(directory: PathLike) -> Format | None:
     return "t5x" if is_t5x(directory) else None
 
 
-def _refuse_another_model(other: object, own: Any, directory: PathLike) -> None:
+def _refuse_another_model(other: object, own: CommonConfig, directory: PathLike) -> None:
     """Refuse weights of a model that would compute something else."""
     if type(other) is not type(own):
         raise ValueError(
@@ -205,7 +206,7 @@ def _refuse_another_model(other: object, own: Any, directory: PathLike) -> None:
         )
 
 
-def _refuse_another_adapter(other: Any, own: Any, directory: PathLike) -> None:
+def _refuse_another_adapter(other: object, own: object, directory: PathLike) -> None:
     """Refuse a run with another adapter than the model's, whose effect would be lost."""
     if adapter_of(other) is None:
         return

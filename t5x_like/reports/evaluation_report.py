@@ -3,16 +3,22 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from t5x_like.evaluation.scores_file import is_right, read_predictions, read_scores
+from t5x_like.evaluation.scores_file import (
+    Entry,
+    Row,
+    ScoresFile,
+    SuiteAverage,
+    is_right,
+    read_predictions,
+    read_scores,
+)
 from t5x_like.io.files import write_text
 from t5x_like.reports.published_scores import published_for
 from t5x_like.reports.rendering import Tile, number, render, words
 from t5x_like.text.benchmarks.suites import SUITES
 
 PathLike = str | os.PathLike[str]
-Row = Mapping[str, Any]
 
 # Facts of an evaluation and of each task, by their names in scores.json.
 _FACTS = {
@@ -95,7 +101,7 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
     return str(output)
 
 
-def _benchmarks(tasks: Mapping[str, Any]) -> str:
+def _benchmarks(tasks: Mapping[str, Entry]) -> str:
     if len(tasks) == 1:
         return words(next(iter(tasks)))
     suites = [
@@ -104,7 +110,7 @@ def _benchmarks(tasks: Mapping[str, Any]) -> str:
     return suites[0] if suites else f"{len(tasks)} tasks"
 
 
-def _introduction(scores: Mapping[str, Any]) -> str:
+def _introduction(scores: ScoresFile) -> str:
     examples = sum(entry["examples"] for entry in scores["tasks"].values())
     methods: list[str] = sorted({entry["method"] for entry in scores["tasks"].values()})
     settings = scores["settings"]
@@ -117,7 +123,7 @@ def _introduction(scores: Mapping[str, Any]) -> str:
     )
 
 
-def _headlines(scores: Mapping[str, Any]) -> list[Tile]:
+def _headlines(scores: ScoresFile) -> list[Tile]:
     """Return the averages, and the first metric of each task next to its baseline."""
     tiles = [
         Tile(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
@@ -138,7 +144,7 @@ def _headlines(scores: Mapping[str, Any]) -> list[Tile]:
     return tiles[:12]
 
 
-def _average(average: Mapping[str, Any]) -> str:
+def _average(average: SuiteAverage) -> str:
     """Return the average, or the reason why there is none."""
     if average["score"] is not None:
         return number(average["score"])
@@ -148,7 +154,7 @@ def _average(average: Mapping[str, Any]) -> str:
     return f"none: {', '.join(tasks) if len(tasks) < 4 else f'{len(tasks)} tasks'} missing"
 
 
-def score_line(task: str, metric: str, value: float | None, entry: Mapping[str, Any]) -> dict[str, Any]:
+def score_line(task: str, metric: str, value: float | None, entry: Entry) -> dict[str, object]:
     """Return a metric with its interval, its baseline and the published scores.
 
     Args:
@@ -171,13 +177,13 @@ def score_line(task: str, metric: str, value: float | None, entry: Mapping[str, 
     }
 
 
-def _sources(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _sources(tasks: Mapping[str, Entry]) -> dict[str, str]:
     """Return the sources of the published scores and their addresses."""
     names = [f"{task}/{metric}" for task, entry in tasks.items() for metric in entry["scores"]]
     return {each.source: each.url for name in names for each, _ in published_for(name)}
 
 
-def worst_answers(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def worst_answers(rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return wrong answers with their ``gap``, the least likely targets first."""
     wrong = [{**row, "gap": gap(row)} for row in rows if row.get("target") is not None and not is_right(row)]
     return sorted(wrong, key=lambda row: (row["gap"], row["number"]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.evaluation.scores_file import Row, is_right, read_predictions, read_scores
+from t5x_like.evaluation.scores_file import Entry, Row, is_right, read_predictions, read_scores
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
@@ -127,7 +127,7 @@ class RunReport:
 
         return table_rows(compare_models(self.models))
 
-    def _scores(self, tasks: Mapping[str, Any]) -> Iterable[ReportedScore]:
+    def _scores(self, tasks: Mapping[str, Entry]) -> Iterable[ReportedScore]:
         for task, entry in tasks.items():
             methods = self.references.get(task, {})
             for metric, value in entry["scores"].items():
@@ -139,7 +139,7 @@ class RunReport:
                 )
 
 
-def _described(run: ReportedRun) -> dict[str, Any]:
+def _described(run: ReportedRun) -> dict[str, object]:
     """Return the values that the template shows of a run."""
     with refusing_damage(Path(run.directory) / "metrics.jsonl"):
         return _values_of(run)
@@ -184,7 +184,7 @@ def _score_headlines(scores: Sequence[ReportedScore]) -> list[Tile]:
     return list(first.values())
 
 
-def _shown(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def _shown(rows: Iterable[Row]) -> list[dict[str, object]]:
     """Return the texts of predictions, and True for each exactly right one."""
     shown = []
     for row in rows:

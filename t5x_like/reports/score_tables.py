@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t5x_like.evaluation.scores_file import flat_scores
+from t5x_like.evaluation.scores_file import Entry, ScoresFile, flat_scores
+from t5x_like.evaluation.task_evaluators import TaskResult
+from t5x_like.text.metrics.averages import RunStatistics
 
 _COUNT_ERRORS = ("error_rate", "loss", "perplexity", "distance", "cross_entropy", "squared_error")
 
@@ -13,7 +15,7 @@ def lower_is_better(metric: str) -> bool:
     return metric.endswith(_COUNT_ERRORS)
 
 
-def scores_table(scores: Mapping[str, Any]) -> str:
+def scores_table(scores: ScoresFile) -> str:
     """Return a line for each task's metric with its interval, then the averages, then remarks."""
     rows = [("task", "metric", "score", "95 % interval", "most frequent answer", "rows", "invalid", "cut")]
     notes = []
@@ -36,12 +38,12 @@ def scores_table(scores: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *notes, *left_out(scores)])
 
 
-def left_out(scores: Mapping[str, Any]) -> list[str]:
+def left_out(scores: ScoresFile) -> list[str]:
     """Return a line for each task that was not evaluated."""
     return [f"left out: {task}, {reason}" for task, reason in scores.get("left_out", {}).items()]
 
 
-def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
+def _notes(task: str, entry: Entry) -> list[str]:
     notes = []
     if "withheld" in entry:
         notes.append(f"{task}: no scores, {entry['withheld']}; its predictions are written")
@@ -71,7 +73,7 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def steps_table(steps: Mapping[int, Mapping[str, object]]) -> str:
+def steps_table(steps: Mapping[int, ScoresFile]) -> str:
     """Return a line for each step, with a column for each metric."""
     names = list(dict.fromkeys(name for scores in steps.values() for name in flat_scores(scores)))
     rows = [("step", *names)]
@@ -82,7 +84,7 @@ def steps_table(steps: Mapping[int, Mapping[str, object]]) -> str:
     return aligned(rows, left=0)
 
 
-def over_runs_table(means: Mapping[str, Any]) -> str:
+def over_runs_table(means: Mapping[str, RunStatistics]) -> str:
     """Return mean and deviation of each metric over several runs."""
     rows = [("metric", "mean", "± deviation", "runs")]
     rows += [
@@ -101,7 +103,7 @@ def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) 
     return aligned(rows, left=1)
 
 
-def run_table(results: Mapping[str, Any]) -> str:
+def run_table(results: Mapping[str, TaskResult]) -> str:
     """Return a line for each metric of a run's own tasks: its score and that of the most frequent training answer."""
     rows = [("task", "metric", "score", "most frequent answer", "rows")]
     for task, result in results.items():

@@ -94,7 +94,7 @@ def _counts(tree: "TableWeight | Tree") -> tuple[int, int, int]:
     return 0 if tree.is_constant else size, size, math.prod(tree.part)
 
 
-def _mesh_axes(cut: Any) -> str:
+def _mesh_axes(cut: str | tuple[str, ...] | None) -> str:
     return "-" if cut is None else "+".join(cut) if isinstance(cut, tuple) else cut
 
 

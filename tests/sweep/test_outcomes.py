@@ -161,7 +161,10 @@ def test_the_mean_over_tasks_leaves_out_error_rates() -> None:
 
 def test_an_ensembles_scores_are_read_from_its_evaluation(tmp_path: Path) -> None:
     result = {"scores": {"accuracy": 70.0, "matthews": None}}
-    write_scores(tmp_path, build_scores({"rte": result}, checkpoint="a + b", step=7, model={}))
+    write_scores(
+        tmp_path,
+        build_scores({"rte": result}, checkpoint="a + b", step=7, model={"model": "T5", "parameters": 1}),
+    )
     assert scores_by_step(tmp_path) == {7: {"rte/accuracy": 70.0}}
 
 

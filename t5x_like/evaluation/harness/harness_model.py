@@ -68,7 +68,7 @@ class HarnessModel(TemplateLM):
         model: int = 1,
         device: str | None = None,  # noqa: ARG002 - the mesh says which devices
         max_batch_size: int | None = None,  # noqa: ARG002
-        **unknown: Any,
+        **unknown: object,
     ):
         super().__init__()
         if unknown:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from t5x_like.model import parameters
+from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.contrastive import ContrastivePrefixes
 from t5x_like.model.adapters.prompt import PromptTuning
 from t5x_like.model.model_traits import traits_of
@@ -25,12 +26,12 @@ def without_adapter(config: Any) -> Any:
     return replace(config, adapter=None) if adapter_of(config) is not None else config
 
 
-def adapter_of(config: Any) -> Any:
+def adapter_of(config: object) -> AdapterConfig | None:
     """Return a model's adapter; ``None`` for models without one."""
     return traits_of(config).adapter
 
 
-def adapter_paths(config: Any) -> frozenset[str]:
+def adapter_paths(config: ModelConfig) -> frozenset[str]:
     """Return the paths of an adapter's weights; none for a model without one."""
     if adapter_of(config) is None:
         return frozenset()
@@ -46,13 +47,13 @@ def num_virtual_tokens(config: ModelConfig) -> int:
     return adapter.length if isinstance(adapter, PromptTuning) else 0
 
 
-def attributes_of(config: Any) -> tuple[str, ...]:
+def attributes_of(config: object) -> tuple[str, ...]:
     """Return the tasks that have a prefix each; none for models without contrastive prefixes."""
     adapter = adapter_of(config)
     return adapter.attributes if isinstance(adapter, ContrastivePrefixes) else ()
 
 
-def trainable_by_default(config: Any) -> tuple[str, ...]:
+def trainable_by_default(config: ModelConfig) -> tuple[str, ...]:
     """Return the patterns of trained weights where none are given.
 
     They are those that the model names, or with an adapter its own and new heads.
@@ -100,14 +101,15 @@ def merge_adapter(config: Any, params: parameters.Parameters) -> tuple[Any, para
     adapter = adapter_of(config)
     if adapter is None:
         return config, params
-    if not hasattr(adapter, "merge"):
+    merge = getattr(adapter, "merge", None)
+    if merge is None:
         adds = getattr(adapter, "adds", "more than a change of weights")
         raise ValueError(
             f"{type(adapter).__name__} adds {adds}, so it can't be merged into the model's weights; use the "
             "run itself, or train LoRA or IA3, which can be merged"
         )
     model = parameters.merge(parameters.abstract(config)[0], params)
-    return without_adapter(config), parameters.split(adapter.merge(model))[1]
+    return without_adapter(config), parameters.split(merge(model))[1]
 
 
 def adapter_differences(saved: Any, wanted: Any) -> list[str]:

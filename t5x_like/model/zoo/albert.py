@@ -1,7 +1,7 @@
 """ALBERT (Lan et al. 2020, https://arxiv.org/abs/1909.11942): narrow tables, and layers that share weights."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -84,7 +84,7 @@ class AlbertConfig(BertLikeConfig):
         return layer * self.num_hidden_groups // self.num_layers * self.inner_group_num + inner
 
 
-def _write(config: AlbertConfig) -> dict[str, Any]:
+def _write(config: AlbertConfig) -> dict[str, object]:
     _refuse_partial_sharing(config)
     return {"classifier_dropout_prob": classifier_dropout_of(config)}
 

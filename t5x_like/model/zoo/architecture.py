@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.config_fields import ConfigFields, Field
@@ -84,13 +84,16 @@ class FieldTable:
     write: Callable[[Any], Mapping[str, Any]] = lambda _: {}
 
 
+_ConfigT = TypeVar("_ConfigT", bound=CommonConfig)
+
+
 def published(
     name: str,
-    config_class: type[object],
+    config_class: type[_ConfigT],
     classes: Mapping[str, ModelTask],
     table: FieldTable,
     *,
-    weights: Callable[[Any], tuple[Weight, ...]],
+    weights: Callable[[_ConfigT], tuple[Weight, ...]],
     model_types: tuple[str, ...] = (),
     **others: Any,
 ) -> Architecture:
@@ -107,7 +110,7 @@ def published(
     """
     model_types = model_types or (name,)
 
-    def from_hugging_face(config: Mapping[str, object]) -> Any:
+    def from_hugging_face(config: Mapping[str, object]) -> _ConfigT:
         fields = ConfigFields(config)
         for field_name, value in {**table.fixed, **table.required}.items():
             fields.must_be(field_name, value)
@@ -118,7 +121,7 @@ def published(
         fields.finish()
         return config_class(**values)
 
-    def to_hugging_face(config: CommonConfig) -> dict[str, Any]:
+    def to_hugging_face(config: CommonConfig) -> dict[str, object]:
         return {
             "architectures": [class_of(config.task, classes)],
             "model_type": model_types[0],

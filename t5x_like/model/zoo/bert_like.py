@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
@@ -164,13 +164,16 @@ class BertLikeConfig(CommonConfig):
         )
 
 
+_ConfigT = TypeVar("_ConfigT", bound=BertLikeConfig)
+
+
 def bert_like(
     name: str,
-    config_class: type[BertLikeConfig],
+    config_class: type[_ConfigT],
     classes: Mapping[str, ModelTask],
     table: FieldTable,
     *,
-    weights: Callable[[Any], tuple[Weight, ...]],
+    weights: Callable[[_ConfigT], tuple[Weight, ...]],
     activation: str = "gelu",
     dropout_rate: float = 0.1,
     **others: object,

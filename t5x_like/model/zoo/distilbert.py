@@ -1,7 +1,5 @@
 """DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): half of BERT's layers, no types, no pooler."""
 
-from typing import Any
-
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.pooler import PoolerConfig
@@ -52,7 +50,7 @@ def _qa_dropout_of(config: DistilBertConfig) -> float:
     return config.dropout_rate if config.qa_dropout_rate is None else config.qa_dropout_rate
 
 
-def _write(config: DistilBertConfig) -> dict[str, Any]:
+def _write(config: DistilBertConfig) -> dict[str, object]:
     fixed = {"norm_epsilon": _NORM_EPSILON, "num_token_types": 0}
     for name, value in vars(config).items():
         if value != fixed.get(name, value):

@@ -76,7 +76,7 @@ class ElectraConfig(BertLikeConfig):
         return HeadsConfig(scores=(scores,))
 
 
-def _read(fields: ConfigFields, values: dict[str, object]) -> dict[str, Any]:
+def _read(fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
     own: dict[str, Any] = {"init_stddev": float(fields.given.get("initializer_range") or 0.02)}
     choices_rate = fields.take("summary_last_dropout", 0.1)
     if values["task"] == "multiple_choice":
@@ -84,7 +84,7 @@ def _read(fields: ConfigFields, values: dict[str, object]) -> dict[str, Any]:
     return own
 
 
-def _write(config: ElectraConfig) -> dict[str, Any]:
+def _write(config: ElectraConfig) -> dict[str, object]:
     return {
         "initializer_range": config.init_stddev,
         "summary_last_dropout": classifier_dropout_of(config),

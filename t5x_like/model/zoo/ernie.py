@@ -4,7 +4,6 @@ Both are BERTs with other pretraining: 1.0 masks entities and phrases, 2.0 train
 """
 
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -30,12 +29,12 @@ class ErnieConfig(BertLikeConfig):
         return replace(super().embeddings, num_task_types=self.num_task_types)
 
 
-def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
+def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     num_task_types = fields.take("task_type_vocab_size", 3)
     return {"num_task_types": num_task_types if fields.take("use_task_id", False) else 0}
 
 
-def _write(config: ErnieConfig) -> dict[str, Any]:
+def _write(config: ErnieConfig) -> dict[str, object]:
     return {
         "task_type_vocab_size": config.num_task_types or 3,
         "use_task_id": config.num_task_types > 0,

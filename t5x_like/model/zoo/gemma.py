@@ -1,7 +1,6 @@
 """Gemma (Gemma Team 2024, https://arxiv.org/abs/2403.08295): zero-centered norms, scaled words, a GELU gate."""
 
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
@@ -45,7 +44,7 @@ class GemmaConfig(LlamaLikeConfig):
         return replace(super().attention(layer), in_bias=self.attention_bias, out_bias=self.attention_bias)
 
 
-def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
+def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     """Read ``hidden_act``, by which "gelu" means GELU's approximation, next to ``hidden_activation``.
 
     transformers 5 uses the first, 4 the second.
@@ -70,7 +69,7 @@ def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
     return {"activation": activation}
 
 
-def _write(config: GemmaConfig) -> dict[str, Any]:
+def _write(config: GemmaConfig) -> dict[str, object]:
     exact = config.activation == "gelu"
     return {"hidden_act": "gelu_python" if exact else ACTIVATION_NAMES.hf_name(config.activation)}
 

@@ -1,8 +1,6 @@
 """Gemma 2 (Gemma Team 2024, https://arxiv.org/abs/2408.00118): Gemma with more norms, soft caps and windows."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.heads import LMHeadConfig
@@ -53,11 +51,12 @@ class Gemma2Config(GemmaConfig):
         return replace(super().block(layer), attention_norms=norms, feed_forward_norms=norms)
 
 
-def _read(fields: ConfigFields, common: Mapping[str, Any]) -> dict[str, Any]:
+def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     # Published files have hidden_act too, hidden_activation is read.
     fields.ignore("cache_implementation", "hidden_act")
     refuse_bidirectional(fields)
-    kinds = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(common["num_layers"])]
+    num_layers = fields.take("num_hidden_layers")
+    kinds = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(num_layers)]
     fields.must_be("layer_types", kinds)
     if fields.given.get("sliding_window", 0) is None:
         raise ValueError("config.json: sliding_window is null; every other layer needs one")

@@ -1,7 +1,6 @@
 """The first GLM (Du et al. 2022, https://arxiv.org/abs/2103.10360): fills blanks in a text, autoregressively."""
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
@@ -75,7 +74,7 @@ def blank_settings(
     }
 
 
-def _write(config: GLMOrigConfig) -> dict[str, Any]:
+def _write(config: GLMOrigConfig) -> dict[str, object]:
     if config.mlp_dim != 4 * config.model_dim:
         raise ValueError(
             f"mlp_dim={config.mlp_dim} can't be written: GLM's is 4 times model_dim={config.model_dim}"

@@ -64,7 +64,7 @@ def gpt_table(
       **others: Further attributes of ``FieldTable``.
     """
 
-    def read_all(config_fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+    def read_all(config_fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
         config_fields.must_be("n_ctx", values["max_position_embeddings"])
         if values["task"] == "multiple_choice":
             for name, value in _CHOICE_FIELDS.items():

@@ -79,7 +79,7 @@ def _read_attention_pattern(fields: ConfigFields, num_layers: int) -> tuple[Atte
     return tuple(layers[:period])
 
 
-def _write(config: GPTNeoConfig) -> dict[str, Any]:
+def _write(config: GPTNeoConfig) -> dict[str, object]:
     pattern = config.attention_pattern
     return {
         "attention_dropout": config.dropout_rate,

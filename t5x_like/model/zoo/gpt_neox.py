@@ -89,7 +89,7 @@ def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(config: GPTNeoXConfig) -> dict[str, Any]:
+def _write(config: GPTNeoXConfig) -> dict[str, object]:
     return {
         "attention_dropout": config.dropout_rate,
         "rope_scaling": rope_fields(config.rope_theta, config.rope_scaling)["rope_scaling"],

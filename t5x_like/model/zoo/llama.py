@@ -1,7 +1,6 @@
 """Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971), Llama 2 and Llama 3 (Dubey et al. 2024)."""
 
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
@@ -34,7 +33,7 @@ class LlamaConfig(LlamaLikeConfig):
         return replace(super().attention(layer), in_bias=self.attention_bias, out_bias=self.attention_bias)
 
 
-def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
+def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     fields.ignore("pretraining_tp")  # computes the same in another order
     return {}
 

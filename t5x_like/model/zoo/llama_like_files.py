@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
@@ -26,19 +26,22 @@ PRE_NORMS = {
 }
 
 
+_ConfigT = TypeVar("_ConfigT", bound=LlamaLikeConfig)
+
+
 def llama_like(
     name: str,
-    config_class: type[LlamaLikeConfig],
+    config_class: type[_ConfigT],
     classes: Mapping[str, ModelTask],
     *,
     model_type: str = "",
     own_fields: tuple[str, ...] = (),
-    read: Callable[[ConfigFields, Mapping[str, Any]], Mapping[str, Any]] = lambda _, __: {},
-    write: Callable[[Any], Mapping[str, Any]] = lambda _: {},
+    read: Callable[[ConfigFields, Mapping[str, object]], Mapping[str, object]] = lambda _, __: {},
+    write: Callable[[_ConfigT], Mapping[str, object]] = lambda _: {},
     num_kv_heads: int | None = None,
     activation: str = "hidden_act",
     norms: Mapping[str, str] = PRE_NORMS,
-    feed_forward: Callable[[Any], Iterable[Weight]] | None = None,
+    feed_forward: Callable[[_ConfigT], Iterable[Weight]] | None = None,
     qa_prefix: str = "model.",
     special_ids: Mapping[str, int | tuple[int, ...]],
 ) -> Architecture:
@@ -83,7 +86,7 @@ def llama_like(
         write=lambda config: {**_write(config), **write(config)},
     )
 
-    def weights(config: LlamaLikeConfig) -> tuple[Weight, ...]:
+    def weights(config: _ConfigT) -> tuple[Weight, ...]:
         own = _feed_forward_rows(config) if feed_forward is None else feed_forward(config)
         rows = decoder_weights(
             config.decoder,
@@ -130,7 +133,7 @@ def _read(
     }
 
 
-def _write(config: LlamaLikeConfig) -> dict[str, Any]:
+def _write(config: LlamaLikeConfig) -> dict[str, object]:
     return {
         # Versions of transformers before 4.45 don't know head_dim, so it is left out where it is the usual part.
         **({} if config.head_dim is None else {"head_dim": config.head_dim}),

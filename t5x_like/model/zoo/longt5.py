@@ -1,7 +1,6 @@
 """LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder has local attention."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
@@ -79,7 +78,7 @@ class LongT5Config(T5LikeConfig):
         return self.stack(block, self.num_encoder_layers)
 
 
-def _read(fields: ConfigFields, values: Mapping[str, Any]) -> dict[str, Any]:
+def _read(fields: ConfigFields, values: Mapping[str, object]) -> dict[str, object]:
     kinds = {"local": "local", "transient-global": "transient-global"}
     attention = fields.take_name("encoder_attention_type", kinds, "local")
     block_size = fields.take("global_block_size", 16)
@@ -89,7 +88,7 @@ def _read(fields: ConfigFields, values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(config: LongT5Config) -> dict[str, Any]:
+def _write(config: LongT5Config) -> dict[str, object]:
     size = config.global_block_size
     return {
         **write_t5(config),

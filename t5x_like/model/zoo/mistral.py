@@ -1,7 +1,5 @@
 """Mistral 7B (Jiang et al. 2023, https://arxiv.org/abs/2310.06825): Llama's block with a sliding window."""
 
-from typing import Any
-
 from t5x_like.config_class import config_class
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_like import decoder_classes
@@ -25,7 +23,7 @@ class MistralConfig(LlamaLikeConfig):
         return self.sliding_window
 
 
-def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
+def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     # Absent it is 4096 tokens in transformers; null it is none.
     return {
         "sliding_window": fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)

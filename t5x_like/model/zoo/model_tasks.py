@@ -108,7 +108,7 @@ def read_labels(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str, Any]:
+def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str, object]:
     """Return the fields of a ``config.json`` that ``read_labels`` reads.
 
     Args:

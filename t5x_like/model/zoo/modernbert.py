@@ -184,7 +184,7 @@ def _read_thetas(
     }
 
 
-def _write(config: ModernBertConfig) -> dict[str, Any]:
+def _write(config: ModernBertConfig) -> dict[str, object]:
     return {
         "classifier_dropout": classifier_dropout_of(config),
         "global_rope_theta": config.global_rope_theta,

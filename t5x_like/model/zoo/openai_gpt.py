@@ -1,7 +1,6 @@
 """GPT (Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training")."""
 
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.block import BlockConfig
@@ -39,7 +38,7 @@ class OpenAIGPTConfig(GPTLikeConfig):
 _ACTIVATION_NAMES = NameTable({"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"})
 
 
-def _write(config: OpenAIGPTConfig) -> dict[str, Any]:
+def _write(config: OpenAIGPTConfig) -> dict[str, object]:
     if config.mlp_dim != 4 * config.model_dim:
         raise ValueError(
             f"mlp_dim={config.mlp_dim} can't be written: openai-gpt's is 4 times model_dim={config.model_dim}"

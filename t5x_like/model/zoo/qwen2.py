@@ -1,8 +1,6 @@
 """Qwen 2 and 2.5 (Yang et al. 2024, https://arxiv.org/abs/2407.10671): Llama's block with biased queries and keys."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.layers.attention import AttentionConfig
@@ -46,14 +44,14 @@ class Qwen2Config(LlamaLikeConfig):
         return replace(super().attention(layer), in_bias=True)
 
 
-def read_late_windows(fields: ConfigFields, common: Mapping[str, Any]) -> dict[str, Any]:
+def read_late_windows(fields: ConfigFields, _: object) -> dict[str, object]:
     """Return our fields. Layers from ``max_window_layers`` on have a window, if ``use_sliding_window`` is true.
 
     Args:
       fields: Published fields.
-      common: Fields that have been read.
+      _: Fields that have been read.
     """
-    num_layers = common["num_layers"]
+    num_layers = fields.take("num_hidden_layers")
     window = fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
     max_window_layers = min(fields.take("max_window_layers", 28), num_layers)
     if not fields.take("use_sliding_window", False) or window is None or max_window_layers == num_layers:
@@ -65,7 +63,7 @@ def read_late_windows(fields: ConfigFields, common: Mapping[str, Any]) -> dict[s
     return {"sliding_window": window, "max_window_layers": max_window_layers if num_windowed else 0}
 
 
-def write_late_windows(config: Qwen2Config) -> dict[str, Any]:
+def write_late_windows(config: Qwen2Config) -> dict[str, object]:
     """Return their fields: the inverse of ``read_late_windows``."""
     return {
         "max_window_layers": config.max_window_layers,

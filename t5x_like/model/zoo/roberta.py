@@ -66,7 +66,7 @@ def _read(_: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(config: RobertaConfig) -> dict[str, Any]:
+def _write(config: RobertaConfig) -> dict[str, object]:
     return {"max_position_embeddings": config.max_position_embeddings + config.pad_token_id + 1}
 
 

@@ -1,7 +1,7 @@
 """Rotary positions in a ``config.json``: ``rope_scaling`` of transformers 4, ``rope_parameters`` of transformers 5."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 from t5x_like.model.zoo.config_fields import ConfigFields
@@ -55,7 +55,7 @@ def take_rope(
     return read
 
 
-def rope_of(parameters: Mapping[str, Any], *, max_position_embeddings: int) -> Rope:
+def rope_of(parameters: Mapping[str, object], *, max_position_embeddings: int) -> Rope:
     """Read ``rope_parameters``.
 
     Args:

@@ -4,7 +4,7 @@ UMT5 (Chung et al. 2023, https://arxiv.org/abs/2304.09151) is mT5 with a table o
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
@@ -105,7 +105,7 @@ def _classes(name: str) -> dict[str, ModelTask]:
 _PREFIX = "transformer."
 
 
-def _read(fields: ConfigFields, values: Mapping[str, Any]) -> dict[str, Any]:
+def _read(fields: ConfigFields, values: Mapping[str, object]) -> dict[str, object]:
     model_type = fields.given.get("model_type", "t5")
     own = read_t5(
         fields,
@@ -120,7 +120,7 @@ def _read(fields: ConfigFields, values: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "relative_tables": "per_layer" if model_type == "umt5" else "one"}
 
 
-def _write(config: T5Config) -> dict[str, Any]:
+def _write(config: T5Config) -> dict[str, object]:
     _refuse_shared(config)
     name = "T5" if config.relative_tables == "one" else "UMT5"
     return {

@@ -109,7 +109,7 @@ class TransfoXLConfig(RelativeLikeConfig):
         )
 
 
-def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+def _read(fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
     if fields.take("sample_softmax", -1) > 0:
         raise ValueError(
             f"config.json: sample_softmax is {fields.given['sample_softmax']}; only -1 is supported"
@@ -136,7 +136,7 @@ def _read_tuple(fields: ConfigFields, name: str, kind: type, default: list[Any])
     return tuple(values)
 
 
-def _write(config: TransfoXLConfig) -> dict[str, Any]:
+def _write(config: TransfoXLConfig) -> dict[str, object]:
     return {
         "clamp_len": config.max_distance or -1,
         "cutoffs": list(config.cutoffs),

@@ -127,7 +127,7 @@ class WeightSource(NamedTuple):
     read: Callable[[str], np.ndarray]
 
 
-def source_of(arrays: Mapping[str, Any], where: str) -> WeightSource:
+def source_of(arrays: Mapping[str, np.ndarray], where: str) -> WeightSource:
     """Return arrays that are in memory as a source.
 
     Args:
@@ -144,7 +144,7 @@ def read_weights(
     like: Parameters,
     source: WeightSource,
     *,
-    place: Callable[[str, LazyArray], Any],
+    place: Callable[[str, LazyArray], object],
     unused: tuple[str, ...] = (),
 ) -> Parameters:
     """Read published weights as our parameters, in float32.

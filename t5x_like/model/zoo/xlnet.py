@@ -134,7 +134,7 @@ def _read_limit(fields: ConfigFields, name: str) -> int | None:
     return limit if limit > 0 else None
 
 
-def _read_summary_type(fields: ConfigFields, task: ModelTask) -> Any:
+def _read_summary_type(fields: ConfigFields, task: ModelTask) -> str:
     if task not in SEQUENCE_TASKS:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"
@@ -143,7 +143,7 @@ def _read_summary_type(fields: ConfigFields, task: ModelTask) -> Any:
     return fields.take_name("summary_type", _SUMMARY_TYPES, "last")
 
 
-def _write(config: XLNetConfig) -> dict[str, Any]:
+def _write(config: XLNetConfig) -> dict[str, object]:
     return {
         "attn_type": "bi" if config.direction == "bidirectional" else "uni",
         "clamp_len": config.max_distance or -1,

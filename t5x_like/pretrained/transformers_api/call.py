@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from t5x_like.model.families.family import FamilyName
 from t5x_like.model.model_traits import traits_of
@@ -39,7 +40,7 @@ class Call(Protocol):
     ARGUMENTS: tuple[str, ...]
 
     @staticmethod
-    def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+    def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
         """Return the checked arguments as numpy arrays by name.
 
         Args:
@@ -60,7 +61,7 @@ class Call(Protocol):
         ...
 
 
-def read_ids(arguments: dict[str, Any], names: dict[str, int], read: dict[str, Any]) -> None:
+def read_ids(arguments: Mapping[str, PyTree], names: dict[str, int], read: dict[str, PyTree]) -> None:
     """Add arrays of ids, each below its number of ids, in the shape of ``input_ids``.
 
     Args:
@@ -149,7 +150,7 @@ def _to_numpy(value: object) -> object:
     return np.asarray(value, np.float32)
 
 
-def our_memory(inputs: Mapping[str, Any]) -> jax.Array | None:
+def our_memory(inputs: Mapping[str, PyTree]) -> jax.Array | None:
     """Return ``mems``, [time, batch, model] for each layer, as [layers, batch, time, model]."""
     if "mems" not in inputs:
         return None

@@ -3,7 +3,6 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def token_rows(ids: object, name: str, vocab_size: int, *, is_label: bool = Fals
     return rows.astype(np.int32)
 
 
-def is_text(arguments: Any) -> bool:
+def is_text(arguments: object) -> bool:
     """Return whether a call is given a text, or a list of texts, in place of token ids."""
     texts = one_or_several(arguments)
     return bool(texts) and all(isinstance(each, str) for each in texts)
@@ -163,7 +162,7 @@ def refuse_unknown(arguments: Iterable[str], names: Sequence[str]) -> None:
         raise TypeError(f"no argument {name!r}; {hint}")
 
 
-def numbers(values: Any, name: str) -> np.ndarray:
+def numbers(values: object, name: str) -> np.ndarray:
     """Return values as int32 or float32.
 
     Args:

@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
 from t5x_like.index_checks import check_indices
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.transformers_api.call import Context, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import (
@@ -25,7 +28,7 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
     """Return the checked arguments as numpy arrays by name.
 
     A one-dimensional ``attention_mask`` says how many tokens of each row are a prefix that all see, as in GLM, whose
@@ -60,7 +63,7 @@ def _prefix(lengths: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return (np.arange(ids.shape[1])[None] < lengths[:, None]).astype(np.int32)
 
 
-def _positions(positions: object, ids: np.ndarray, config: Any) -> dict[str, np.ndarray]:
+def _positions(positions: object, ids: np.ndarray, config: ModelConfig) -> dict[str, np.ndarray]:
     if positions is None:
         return {}
     positions = numbers(positions, "position_ids").astype(np.int32)
@@ -82,7 +85,7 @@ def _positions(positions: object, ids: np.ndarray, config: Any) -> dict[str, np.
     )
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def compute(model: Any, config: CommonConfig, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return outputs under transformers' names."""
     stream = "encoder" if model.heads.scores else "decoder"  # rows for a head have the encoder's stream only
     tokens, segments, positions = (

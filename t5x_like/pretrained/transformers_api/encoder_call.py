@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
+from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.heads import whole_logits
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.transformers_api.call import Context, read_ids, read_mask
 from t5x_like.pretrained.transformers_api.call_arguments import token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
@@ -22,7 +25,7 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
     """Return the checked arguments as numpy arrays by name. Choices, [B, C, L], become rows."""
     config, embeddings = context.config, context.config.embeddings
     arguments, num_choices = choices_as_rows(arguments, config)
@@ -49,7 +52,7 @@ def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     return inputs
 
 
-def _read_positions(inputs: dict[str, Any], offset: int, pad_token_id: int | None) -> None:
+def _read_positions(inputs: dict[str, PyTree], offset: int, pad_token_id: int | None) -> None:
     """Add positions of models that count them over real tokens only; padding has the row before position 0."""
     if "position_ids" in inputs:
         inputs["position_ids"] = inputs["position_ids"] - offset
@@ -62,7 +65,7 @@ def count_positions(real: Any) -> Any:
     return (real.cumsum(axis=1) * real - 1).astype(np.int32)
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def compute(model: Encoder, config: CommonConfig, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return outputs under transformers' names."""
     batch = Batch(
         encoder_input_tokens=inputs["input_ids"],

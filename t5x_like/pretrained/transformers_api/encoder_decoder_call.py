@@ -4,10 +4,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
 from t5x_like.index_checks import IGNORED, check_token_ids
 from t5x_like.model.layers.stack import StackOutput
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.call_arguments import check_rows, mask_rows, shift_right, token_rows
@@ -26,7 +28,7 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
     """Return the checked arguments as numpy arrays by name.
 
     With ``labels`` alone, the decoder reads them shifted right.
@@ -70,7 +72,7 @@ def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     return inputs | read_labels(arguments, context.config, outputs.shape)
 
 
-def _read_to_classify(arguments: dict[str, Any], context: Context) -> dict[str, object]:
+def _read_to_classify(arguments: dict[str, PyTree], context: Context) -> dict[str, object]:
     """Read for classification: the decoder reads the input again; its state at the last end of sequence is scored."""
     special = context.special_ids
     arguments, num_choices = choices_as_rows(arguments, context.config)
@@ -115,7 +117,7 @@ def _encoded(encoded: object) -> np.ndarray:
     return states
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def compute(model: Any, config: CommonConfig, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return outputs under transformers' names."""
     batch = Batch(
         encoder_input_tokens=inputs.get("input_ids"),

@@ -4,6 +4,7 @@ from typing import Any
 
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.exported_tokenizer import exported_ids, exported_tokenizer
 from t5x_like.pretrained.gguf_export import GgufType, write_gguf
 from t5x_like.pretrained.hugging_face import write_hugging_face
@@ -15,7 +16,7 @@ def export_hugging_face(
     model: Any,
     directory: PathLike,
     *,
-    config: Any = None,
+    config: CommonConfig | None = None,
     license: str = "",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:

@@ -1,6 +1,6 @@
 """Prompts before ``generate`` and sequences after it, in transformers' forms."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.inference.decodable import check_length
 from t5x_like.inference.length_batches import pad_prompts, round_length
 from t5x_like.model.model_traits import learned_positions, traits_of
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
@@ -33,7 +34,9 @@ class Prompts(NamedTuple):
         """Tokens that the decoder has before it writes, padding included."""
         return 1 if self.in_encoder else self.ids.shape[1]
 
-    def num_new_tokens(self, config: Any, *, max_new_tokens: int | None, max_length: int | None) -> int:
+    def num_new_tokens(
+        self, config: ModelConfig, *, max_new_tokens: int | None, max_length: int | None
+    ) -> int:
         """Return the number of tokens to write; without a limit as many as transformers.
 
         Args:
@@ -64,10 +67,9 @@ class Prompts(NamedTuple):
             )
         return number
 
-    def widened(self, config: Any) -> tuple[np.ndarray, np.ndarray]:
+    def widened(self, config: ModelConfig) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and mask with more padding, so that prompts of similar lengths share a compiled program."""
-        learned = config.embeddings.positions if self.in_encoder else None
-        longest = None if learned is None else learned.max_position_embeddings
+        longest = learned_positions(config) if self.in_encoder else None
         length, on_the_left = round_length(self.ids.shape[1], longest), not self.in_encoder
         ids, mask = (
             pad_prompts(rows, length=length, on_the_left=on_the_left)[0] for rows in (self.ids, self.mask)
@@ -91,7 +93,7 @@ class Prompts(NamedTuple):
 def read_prompts(
     input_ids: object,
     attention_mask: object,
-    config: Any,
+    config: ModelConfig,
     special: SpecialTokenIds,
     eos_ids: tuple[int, ...],
     pad: int | None,
@@ -123,7 +125,9 @@ def read_prompts(
     return Prompts(ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask, in_encoder)
 
 
-def check_special_ids(config: Any, *, eos_token_id: int | list[int] | None, pad_token_id: int | None) -> None:
+def check_special_ids(
+    config: ModelConfig, *, eos_token_id: int | list[int] | None, pad_token_id: int | None
+) -> None:
     """Check the special ids of a call, which no token could otherwise equal, or which have no embedding.
 
     Args:
@@ -164,7 +168,7 @@ def search_settings(
     length_penalty: float,
     early_stopping: EarlyStopping,
     num_return_sequences: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the arguments of ``beam_search`` or ``sample``; none of them for greedy decoding.
 
     Args:

@@ -7,8 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from t5x_like.index_checks import IGNORED
+from t5x_like.model.families.decoder import Decoder
+from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
@@ -88,7 +91,9 @@ def _replaced_tokens_loss(logits: jax.Array, labels: jax.Array, real: jax.Array 
     return jnp.sum(each * weights) / jnp.sum(weights)
 
 
-def choices_as_rows(arguments: dict[str, Any], config: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def choices_as_rows(
+    arguments: dict[str, PyTree], config: CommonConfig
+) -> tuple[dict[str, PyTree], dict[str, np.ndarray]]:
     """Return the arguments of multiple choice, [B, C, …], as rows [B * C, …], and ``num_choices``.
 
     The number is the length of an array, which stays known inside of ``jax.jit``.
@@ -113,7 +118,7 @@ def choices_as_rows(arguments: dict[str, Any], config: Any) -> tuple[dict[str, A
     return arguments | rows, {"num_choices": np.zeros(shape[1])}
 
 
-def one_choice(input_ids: Any, arguments: dict[str, object]) -> tuple[np.ndarray, dict[str, object]]:
+def one_choice(input_ids: object, arguments: dict[str, object]) -> tuple[np.ndarray, dict[str, object]]:
     """Return rows [B, L] as examples of one choice each, [B, 1, L].
 
     Args:
@@ -147,7 +152,9 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
     return {"ends": np.max(np.where(real, np.arange(ids.shape[1]), 0), axis=1).astype(np.int32)}
 
 
-def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def scores_at_ends(
+    model: Decoder | Recurrent, states: jax.Array, inputs: Mapping[str, PyTree]
+) -> dict[str, jax.Array]:
     """Return scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them.
 
     Heads that read more than the last token score by themselves.
@@ -166,12 +173,12 @@ def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str,
 
 def scores_of(
     config: CommonConfig,
-    logits: Any,
-    heads: dict[str, Any] | None,
-    inputs: dict[str, Any],
+    logits: jax.Array | None,
+    heads: Mapping[str, jax.Array] | None,
+    inputs: dict[str, PyTree],
     *,
     of_words: Loss = cross_entropy,
-) -> dict[str, Any]:
+) -> dict[str, PyTree]:
     """Return the outputs of the class of ``config.task``, and its loss if ``inputs`` has labels.
 
     Args:
@@ -207,7 +214,9 @@ def scores_of(
     return {}
 
 
-def _pretraining(logits: Any, heads: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+def _pretraining(
+    logits: Any, heads: Mapping[str, jax.Array], inputs: Mapping[str, PyTree]
+) -> dict[str, PyTree]:
     (pair, scores), *_ = ((name, scores) for name, scores in heads.items() if name in _PAIR_NAMES)
     outputs = {"prediction_logits": logits, _PAIR_NAMES[pair]: scores}
     if "labels" not in inputs or f"{pair}_label" not in inputs:
@@ -216,7 +225,7 @@ def _pretraining(logits: Any, heads: dict[str, Any], inputs: dict[str, Any]) -> 
     return outputs | {"loss": of_words + cross_entropy(scores, inputs[f"{pair}_label"])}
 
 
-def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def _spans(scores: jax.Array, inputs: Mapping[str, PyTree]) -> dict[str, jax.Array]:
     start, end = scores[..., 0], scores[..., 1]
     outputs = {"start_logits": start, "end_logits": end}
     if "start_positions" not in inputs or "end_positions" not in inputs:
@@ -225,6 +234,6 @@ def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     return outputs | {"loss": loss}
 
 
-def _with_loss(logits: object, inputs: Mapping[str, object], loss: Loss) -> dict[str, Any]:
+def _with_loss(logits: object, inputs: Mapping[str, object], loss: Loss) -> dict[str, PyTree]:
     outputs = {"logits": logits}
     return outputs | {"loss": loss(logits, inputs["labels"])} if "labels" in inputs else outputs

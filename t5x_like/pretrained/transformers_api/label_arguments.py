@@ -1,11 +1,11 @@
 """Labels of a call, checked for the loss of the model's task."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from t5x_like.index_checks import check_indices, check_labels, check_shape
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.transformers_api.call_arguments import numbers
 
 # The arguments that losses compare with.
@@ -24,8 +24,8 @@ _WORDS = ("masked_lm", "causal_lm", "sequence_to_sequence_lm", "pretraining")
 
 
 def read_labels(
-    arguments: Mapping[str, Any],
-    config: Any,
+    arguments: Mapping[str, object],
+    config: CommonConfig,
     shape: tuple[int, ...],
     *,
     num_choices: int = 1,
@@ -66,7 +66,7 @@ def read_labels(
 def _check(
     name: str,
     labels: np.ndarray,
-    config: Any,
+    config: CommonConfig,
     shape: tuple[int, ...],
     *,
     num_choices: int,
@@ -93,7 +93,7 @@ def _check(
         _check_classes(name, labels, config, batch)
 
 
-def _check_classes(name: str, labels: np.ndarray, config: Any, batch: int) -> None:
+def _check_classes(name: str, labels: np.ndarray, config: CommonConfig, batch: int) -> None:
     """Check labels of sequences: a class, a number, or 0 and 1 for each class; see ``classification_loss``."""
     num_classes, kind = config.num_labels, config.problem_type
     if kind is None:
@@ -127,7 +127,7 @@ def _check_positions(name: str, positions: np.ndarray, batch: int, length: int) 
         )
 
 
-def _check_shifted(labels: np.ndarray, config: Any) -> None:
+def _check_shifted(labels: np.ndarray, config: CommonConfig) -> None:
     if labels.shape[1] < 2:
         raise ValueError(
             "labels has one token a row, and a decoder predicts those after the first; give two or more"

@@ -205,7 +205,7 @@ class OpenModel:
         start = next((index for index, number in enumerate(rows.tolist()) if number not in silent), len(rows))
         return self._opened.tokenizer.decode(rows[start:].tolist())
 
-    def matmul_precision(self) -> AbstractContextManager[Any]:
+    def matmul_precision(self) -> AbstractContextManager[object]:
         """Return a context in which float32 means float32: GPUs would multiply in TF32, TPUs in bfloat16."""
         exact = self.config.compute_dtype == "float32"
         return jax.default_matmul_precision("float32") if exact else nullcontext()

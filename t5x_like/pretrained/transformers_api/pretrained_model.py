@@ -1,7 +1,7 @@
 """``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Unpack
@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
@@ -144,7 +145,7 @@ class Pretrained(OpenModel):
         self,
         input_ids: Any,
         capture: Sequence[str],
-        attention_mask: Any = None,
+        attention_mask: object = None,
         **arguments: Any,
     ) -> dict[str, np.ndarray]:
         """Return activations of all layers by name; ``t5x_like.model.named_activations`` has the names and shapes.
@@ -377,10 +378,10 @@ class Pretrained(OpenModel):
         return Outputs(sequences=sequences, **by_sequence, **({} if texts is None else {"texts": texts}))
 
     @functools.cached_property
-    def _generation_file(self) -> dict[str, Any]:
+    def _generation_file(self) -> dict[str, object]:
         return read_generation_file(self._opened.directory, self.fields)
 
-    def _decoder_start(self, input_ids: Any) -> dict[str, object]:
+    def _decoder_start(self, input_ids: Sized) -> dict[str, object]:
         """Return the shortest input of a decoder that reads an encoder's output, as an argument of a call."""
         if "decoder_input_ids" not in self._call.ARGUMENTS:
             return {}
@@ -388,7 +389,7 @@ class Pretrained(OpenModel):
 
     def _run(
         self, arguments: dict[str, object], capture: tuple[str, ...]
-    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+    ) -> tuple[dict[str, PyTree], dict[str, jax.Array]]:
         """Return outputs of a call by transformers' names, and captured activations."""
         refuse_unknown(
             {name: each for name, each in arguments.items() if name != "input_ids"}, self._call.ARGUMENTS
@@ -403,12 +404,12 @@ class Pretrained(OpenModel):
     def _compute(
         self,
         params: Parameters,
-        inputs: dict[str, Any],
+        inputs: dict[str, PyTree],
         edits: Edits,
         *,
         graphdef: nnx.GraphDef,
         capture: tuple[str, ...],
-    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+    ) -> tuple[dict[str, PyTree], dict[str, jax.Array]]:
         with record(capture, edits) as captured:
             outputs = self._call.compute(parameters.merge(graphdef, params), self.config, inputs)
         return outputs, captured
@@ -416,13 +417,13 @@ class Pretrained(OpenModel):
     def _continue(
         self,
         params: Parameters,
-        ids: Any,
-        mask: Any,
+        ids: jax.Array,
+        mask: jax.Array,
         key: jax.Array,
         edits: Edits,
         *,
         graphdef: nnx.GraphDef,
-        settings: tuple[tuple[str, Any], ...],
+        settings: tuple[tuple[str, object], ...],
     ) -> object:
         model = parameters.merge(graphdef, params)
         start = self.special_ids.decoder_start

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from t5x_like.index_checks import IGNORED
 from t5x_like.pretrained.transformers_api.call import Context, our_memory, their_memory
@@ -20,7 +21,7 @@ from t5x_like.pretrained.transformers_api.label_arguments import read_labels
 ARGUMENTS: tuple[str, ...] = ("input_ids", "mems", "labels", "start_positions", "end_positions")
 
 
-def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
     """Return the checked arguments as numpy arrays by name."""
     config = context.config
     arguments, num_choices = choices_as_rows(arguments, config)

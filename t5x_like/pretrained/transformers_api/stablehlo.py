@@ -1,7 +1,6 @@
 """Export of a forward pass as StableHLO (https://openxla.org/stablehlo), which needs no t5x_like to run."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.export
@@ -77,7 +76,7 @@ def export_stablehlo(
     weights = parameters.flatten(params)
     shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in weights.items()}
 
-    def forward(weights: dict[str, object], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def forward(weights: dict[str, object], inputs: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         return _compute(pretrained, parameters.merge(graphdef, parameters.unflatten(weights)), inputs)
 
     with pretrained.matmul_precision():
@@ -127,7 +126,7 @@ def _counts_positions(config: ModelConfig) -> bool:
     return learned is not None and learned.offset > 0 and traits.pad_token_id is not None
 
 
-def _compute(pretrained: Pretrained, model: object, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _compute(pretrained: Pretrained, model: object, inputs: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
     config, family = pretrained.config, pretrained.checkpoint.family
     read = {name: inputs[hf_name] for name, hf_name in _INPUTS.items() if hf_name in inputs}
     if family == "encoder" and _counts_positions(config):
@@ -136,7 +135,7 @@ def _compute(pretrained: Pretrained, model: object, inputs: Mapping[str, Any]) -
     return {name: value.astype(jnp.float32) for name, value in computed.items() if hasattr(value, "astype")}
 
 
-def _described(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _described(arrays: Mapping[str, jax.Array | jax.ShapeDtypeStruct]) -> dict[str, object]:
     return {
         name: {
             "shape": [size if isinstance(size, int) else str(size) for size in array.shape],

@@ -1,10 +1,13 @@
 """Calls of two-stream models: XLNet's classes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.transformers_api.call import Context, our_memory, their_memory
 from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, choices_of, scores_of
@@ -23,7 +26,7 @@ ARGUMENTS: tuple[str, ...] = (
 )
 
 
-def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
+def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
     """Return the checked arguments as numpy arrays by name.
 
     ``perm_mask`` [B, L, L] is 1 where a token must not look at another, ``target_mapping`` [B, P, L] is 1 where the
@@ -54,7 +57,7 @@ def read(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
     return inputs
 
 
-def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+def compute(model: Any, config: CommonConfig, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return outputs under transformers' names.
 
     Logits are of all positions, or of the targets of ``target_mapping``; labels are not shifted.
@@ -74,7 +77,7 @@ def compute(model: Any, config: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     return outputs | scores_of(config, logits, scores, inputs)
 
 
-def _mask(inputs: dict[str, Any]) -> jax.Array | None:
+def _mask(inputs: Mapping[str, PyTree]) -> jax.Array | None:
     """Return the attention mask of padding and ``perm_mask``; padding is visible to no position."""
     mask = None
     if "attention_mask" in inputs:

@@ -5,6 +5,7 @@ import functools
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, Literal
 
 from t5x_like.configuration_names import config_function
@@ -178,5 +179,5 @@ def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:
 
 
 @functools.cache
-def _modules() -> tuple[Any, ...]:
+def _modules() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(f"t5x_like.text.benchmarks.{name}") for name in MODULES)

@@ -139,7 +139,7 @@ def _character_line(line: str) -> tuple[str, str]:
     return cells[0], cells[1]
 
 
-def _table_names(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def _table_names(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert a row of a table of PaddlePaddle/ERNIE."""
     tags: list[str] = record["label"].split(_SEPARATOR)
     unknown = [tag for tag in tags if tag not in _NAMES]

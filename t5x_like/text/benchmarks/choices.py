@@ -1,7 +1,6 @@
 """Sentence completion and pronoun resolution with several choices: SWAG, HellaSwag and Winogrande."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
@@ -9,6 +8,7 @@ from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in, plain_files
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
+from t5x_like.text.templates import RowValues
 
 _NUMBERS = ("0", "1", "2", "3")
 
@@ -55,7 +55,7 @@ SWAG = Benchmark(
 )
 
 
-def _hellaswag_row(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def _hellaswag_row(record: RowValues) -> Iterator[dict[str, object]]:
     context = record["ctx"] if "ctx" in record else record["context"]
     yield {
         "activity_label": record["activity_label"],

@@ -4,8 +4,7 @@
 https://github.com/google-research/google-research/tree/master/t5_closed_book_qa, whose targets are first answers.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
@@ -24,7 +23,7 @@ def word_nq(row: RowValues) -> list[WordedRow]:
     return [{"inputs": f"nq question: {row['question']}", "targets": targets, "answers": answers}]
 
 
-def _nq_record(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def _nq_record(record: RowValues) -> Iterator[dict[str, object]]:
     answers = list(record["answer"])
     if not answers:
         raise ValueError("the question has no answer")

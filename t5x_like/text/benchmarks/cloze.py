@@ -1,7 +1,6 @@
 """Words left out of stories: LAMBADA's last words, and the Children's Book Test's blanks."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
@@ -101,7 +100,7 @@ def book_question(row: RowValues) -> list[WordedRow]:
     return [{"inputs": inputs, "targets": row["answer"]}]
 
 
-def _whole_answer(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
+def _whole_answer(text: str, example: Mapping[str, object] | None = None, is_target: bool = False) -> str:
     """Return the answer without white space around it."""
     del example, is_target
     return text.strip()

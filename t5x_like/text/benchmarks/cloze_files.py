@@ -1,11 +1,11 @@
 """File readers of the Children's Book Test and of LAMBADA."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
 from t5x_like.text.tasks.text_lines import Line, blocks_of, filled_lines, text_lines
+from t5x_like.text.templates import RowValues
 
 BLANK = "XXXXX"
 NUM_SENTENCES, NUM_OPTIONS = 20, 10
@@ -46,7 +46,7 @@ def _question(lines: list[Line]) -> RawRow | BadRow:
         return BadRow(str(error), last)
 
 
-def _book_row(sentences: list[str], question: str, answer: str, options: list[str]) -> dict[str, Any]:
+def _book_row(sentences: list[str], question: str, answer: str, options: list[str]) -> dict[str, object]:
     """Return a row of the task.
 
     Raises:
@@ -66,7 +66,7 @@ def _book_row(sentences: list[str], question: str, answer: str, options: list[st
     }
 
 
-def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def hub_book_rows(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's rows."""
     yield _book_row(
         list(record["sentences"]), record["question"], record["answer"].strip(), list(record["options"])

@@ -29,7 +29,7 @@ def _read_coqa(file: str, split: str) -> Iterator[RawRow | BadRow]:
     return parse_records(stories, rows, record="story or one of its turns", data_set="CoQA")
 
 
-def _rows(story: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(story: RowValues) -> list[dict[str, object]]:
     questions = [_text_of(turn, number) for number, turn in enumerate(story["questions"], start=1)]
     answers = [_text_of(turn, number) for number, turn in enumerate(story["answers"], start=1)]
     others = [
@@ -79,7 +79,7 @@ def turns_of(
     ]
 
 
-def _hub_turns(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def _hub_turns(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's stories, which have one person's answers and no id."""
     answers = list(record["answers"]["input_text"])
     yield from turns_of(str(record.get("id", "")), record["story"], list(record["questions"]), [answers])

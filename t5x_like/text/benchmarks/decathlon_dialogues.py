@@ -12,6 +12,7 @@ from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.metrics.structured_answers import joint_goal_em
+from t5x_like.text.postprocessing import Example
 from t5x_like.text.tasks.rows import BadRow, RawRow
 from t5x_like.text.templates import RowValues
 
@@ -68,9 +69,7 @@ def ask_change(row: RowValues) -> QuestionContext:
     return QuestionContext(QUESTION, context, (change if informed or requested else NO_CHANGE,))
 
 
-def _dialogue_turn(
-    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
-) -> dict[str, Any]:
+def _dialogue_turn(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, object]:
     """Return the change as ``value``; for targets also ``dialogue`` and ``turn``."""
     if not is_target:
         return {"value": text}

@@ -51,7 +51,7 @@ def _read_queries(file: str, split: str) -> Iterator[RawRow | BadRow]:
     return RecordFiles(parse=functools.partial(_rows, columns_of))(file, split)
 
 
-def _rows(columns_of: Mapping[str, list[str]], record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(columns_of: Mapping[str, list[str]], record: RowValues) -> Iterator[dict[str, object]]:
     table = record["table_id"]
     if table not in columns_of:
         raise ValueError(f"no table {table!r} in the file of tables")

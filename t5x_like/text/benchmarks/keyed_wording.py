@@ -146,7 +146,7 @@ def no_index(row: RowValues) -> dict[str, int]:
     return {}
 
 
-def example(row: RowValues, inputs: str, targets: str, **extras: Any) -> GoldenExample:
+def example(row: RowValues, inputs: str, targets: str, **extras: object) -> GoldenExample:
     """Return a golden example for a row that becomes one worded row with the same ``idx``, if it has one.
 
     Args:

@@ -4,8 +4,7 @@ A file is JSON lines: a header, then a context with its questions each. Six sets
 answer is found in texts of other kinds. SpanBERT reports five of the six (Joshi et al. 2020, section 4.1).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.record_files import RecordFiles
@@ -14,12 +13,13 @@ from t5x_like.text.benchmarks.squad import word_answers
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import squad
 from t5x_like.text.postprocessing import qa
+from t5x_like.text.templates import RowValues
 
 _THEIRS = "that of the data set; see the page of the shared task"
 _SERVER = "https://s3.us-east-2.amazonaws.com/mrqa/release/v2"
 
 
-def _rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert a context to a row for each question; the header has none.
 
     Right answers are the texts that were found in the context, each with its first place. The list ``answers``, with

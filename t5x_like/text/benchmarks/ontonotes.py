@@ -1,7 +1,6 @@
 """OntoNotes 5 (Pradhan et al. 2012, 2013): names as tags, and coreference as text to text."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.ontonotes_files import (
@@ -12,7 +11,7 @@ from t5x_like.text.benchmarks.ontonotes_files import (
     read_coreference,
 )
 from t5x_like.text.benchmarks.record_files import Parse, RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, Reader, files_in
 from t5x_like.text.benchmarks.span_text import LabeledSpan, escaped, read_spans, write_spans
 from t5x_like.text.benchmarks.tagging import tagging_benchmark
 from t5x_like.text.metrics import coreference_f1
@@ -37,7 +36,7 @@ _FILES = {
 _HUB = ("conll2012_ontonotesv5/english_v4", "conll2012_ontonotesv5/english_v12")
 
 
-def _ontonotes(read: Any, parse: Parse, rows: Mapping[str, int], columns: Columns) -> BenchmarkSource:
+def _ontonotes(read: Reader, parse: Parse, rows: Mapping[str, int], columns: Columns) -> BenchmarkSource:
     return BenchmarkSource(
         layouts=(
             FileLayout(files=files_in(_FOLDERS, _FILES), read=read),

@@ -12,6 +12,7 @@ from typing import Any
 from t5x_like.text.benchmarks.tagged_files import bracket_tags, columns_of
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert, expand
 from t5x_like.text.tasks.text_lines import Line, text_lines
+from t5x_like.text.templates import RowValues
 
 _BEGIN = re.compile(r"#begin document \((.*)\)(?:; part (\d+))?\s*")
 _END = "#end document"
@@ -207,7 +208,7 @@ def coreference_row(
     }
 
 
-def hub_names(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def hub_names(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's documents to rows of names, a sentence each."""
     for sentence in [] if str(record["document_id"]).startswith("pt/") else record["sentences"]:
         words, tags = list(sentence["words"]), list(sentence["named_entities"])
@@ -218,7 +219,7 @@ def hub_names(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
         yield {"tokens": words, "ner": tags}
 
 
-def hub_coreference(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def hub_coreference(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's documents to rows of coreference, a part each. Its ends are last words."""
     parts: dict[int, list[Mapping[str, Any]]] = {}
     for sentence in record["sentences"]:

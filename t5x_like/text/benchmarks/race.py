@@ -1,18 +1,18 @@
 """RACE: reading comprehension from English exams in China (Lai et al. 2017)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
+from t5x_like.text.templates import RowValues
 
 _OPTIONS = tuple(f"option{number}" for number in range(4))
 
 
-def _race_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _race_rows(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert an official file's list of questions, or one question of Hugging Face's files."""
     several = "questions" in record
     several_questions = [record["questions"], record["options"], record["answers"]] if several else None

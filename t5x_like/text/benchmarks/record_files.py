@@ -11,6 +11,7 @@ from t5x_like.text.benchmarks.hugging_face_files import hub_patterns, read_colum
 from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.tasks.row_files import ending_of, read_raw_rows
 from t5x_like.text.tasks.rows import BadRow, RawRow, expand
+from t5x_like.text.templates import RowValues
 
 # Converts one record to rows.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
@@ -158,7 +159,7 @@ def _whole(file: str) -> RawRow | None:
 def renamed(**columns: str) -> Parse:
     """Return a parser that renames columns: ``renamed(premise="sentence1")``; the label may be missing."""
 
-    def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def parse(record: RowValues) -> Iterator[dict[str, object]]:
         row = {name: record[column] for name, column in columns.items() if name != LABEL}
         if LABEL in columns:
             row[LABEL] = record.get(columns[LABEL])

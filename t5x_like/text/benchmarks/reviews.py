@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
@@ -12,6 +11,7 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renam
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
 from t5x_like.text.tasks.text_lines import filled_lines, text_lines
+from t5x_like.text.templates import RowValues
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
@@ -133,7 +133,7 @@ def _tree(text: str) -> dict[str, object]:
     return {"sentence": " ".join(plain), "label": int(text[1])}
 
 
-def _hub_sentence(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def _hub_sentence(record: RowValues) -> Iterator[dict[str, object]]:
     """Convert one of Hugging Face's rows, whose label is a share of 1, to one of five classes.
 
     Classes are cut at 0.2, 0.4, 0.6 and 0.8, which belong to the lower class, as the treebank's README says.

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
@@ -100,7 +99,7 @@ def _sentences(file: str, other: str) -> Iterator[_Sentence]:
         yield sentence
 
 
-def _row(words: Sequence[str], cells: Sequence[str]) -> dict[str, Any]:
+def _row(words: Sequence[str], cells: Sequence[str]) -> dict[str, object]:
     tags = bracket_tags(cells)
     unknown = [tag for tag in tags if tag not in _NUMBERS]
     if unknown:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
@@ -148,7 +147,7 @@ _WORDS = "The old mill (1702) burned down in March; nobody was hurt."
 _PADDED = "The old mill ( 1702 ) burned down in March ; nobody was hurt . "
 
 
-def _row(question: str, answers: Mapping[str, int]) -> dict[str, Any]:
+def _row(question: str, answers: Mapping[str, int]) -> dict[str, object]:
     labels = {"text": list(answers), "answer_start": list(answers.values())}
     return {"id": "m1", "title": "Mill", "context": _WORDS, "question": question, "answers": labels}
 

@@ -54,7 +54,7 @@ def _questions(file: str) -> Iterator[tuple[str, str, RawRow]]:
         ) from None
 
 
-def _row(title: str, context: str, question: Mapping[str, Any]) -> dict[str, Any]:
+def _row(title: str, context: str, question: Mapping[str, Any]) -> dict[str, object]:
     answers = [] if question.get("is_impossible") else question["answers"]
     for answer in answers:
         start, text = answer["answer_start"], answer["text"]

@@ -1,7 +1,6 @@
 """Story Cloze: choose the right ending of a story (Mostafazadeh et al. 2016)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
@@ -10,12 +9,13 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_i
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.templates import RowValues
 
 _SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
 _QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
 
 
-def _story_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _story_row(record: RowValues) -> Iterator[dict[str, object]]:
     lowered = {name.lower(): value for name, value in record.items()}  # the hub has them in small letters
     try:
         context = " ".join(lowered[name.lower()] for name in _SENTENCES)

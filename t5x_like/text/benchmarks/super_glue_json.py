@@ -1,13 +1,14 @@
 """SuperGLUE's JSON lines in TensorFlow Datasets' schema (https://super.gluebenchmark.com/tasks)."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.record_files import Parse, parse_records
 from t5x_like.text.tasks.row_files import read_raw_rows
 from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class JsonLines:
         row["label"] = -1 if label is None else _class_of(label, self.classes)
 
 
-def _class_of(label: Any, classes: Sequence[str]) -> int:
+def _class_of(label: object, classes: Sequence[str]) -> int:
     """Return the class id of a label: true or false, a class word, or 0 or 1.
 
     Raises:
@@ -71,14 +72,14 @@ def _class_of(label: Any, classes: Sequence[str]) -> int:
 def flat(*columns: str) -> Parse:
     """Return a parser of objects that have these columns."""
 
-    def parse(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def parse(line: RowValues) -> Iterator[dict[str, object]]:
         row = {name: line[name] for name in (*columns, "idx")}
         yield row | ({"label": line["label"]} if "label" in line else {})
 
     return parse
 
 
-def multirc(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def multirc(line: RowValues) -> Iterator[dict[str, object]]:
     """Yield a row for each answer to each question on a paragraph.
 
     Raises:
@@ -95,10 +96,11 @@ def multirc(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "question": question["question"],
                 "answer": answer["text"],
                 "idx": {"paragraph": line["idx"], "question": question["idx"], "answer": answer["idx"]},
-            } | ({} if label is None else {"label": bool(label)})
+                **({} if label is None else {"label": bool(label)}),
+            }
 
 
-def record(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def record(line: RowValues) -> Iterator[dict[str, object]]:
     """Yield a row for each query on a passage, with its distinct entities and answers in alphabetical order."""
     passage = line["passage"]
     text = passage["text"]
@@ -113,7 +115,7 @@ def record(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def wsc_fixed(line: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+def wsc_fixed(line: RowValues) -> Iterator[dict[str, object]]:
     """Yield a row whose spans occur in its text, as in TFDS's ``wsc.fixed``.
 
     Raises:
@@ -131,7 +133,7 @@ _APART = ("Kamenev and Zinoviev", "Kamenev, Zinoviev, and Stalin")
 _RUN_TOGETHER, _ITS_PLACE = "theyscold", 10
 
 
-def _repair(row: dict[str, Any], span: str) -> None:
+def _repair(row: WordedRow, span: str) -> None:
     text, written, index = row["text"], row[f"{span}_text"], row[f"{span}_index"]
     if written in text or written in _APART:
         return

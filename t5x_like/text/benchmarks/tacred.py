@@ -5,8 +5,7 @@ of Zhang et al. 2019 (https://arxiv.org/abs/1905.07129, section 3.5), whose mode
 ``[SUBJ-PERSON]`` and ``[HD]`` are several tokens unless the vocabulary has them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
@@ -15,6 +14,7 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_i
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import micro_f1_without
 from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 _OF_ORGANIZATIONS = (
     "alternate_names", "city_of_headquarters", "country_of_headquarters", "dissolved", "founded", "founded_by",
@@ -52,7 +52,7 @@ def _read_tacred(file: str, split: str) -> Iterator[RawRow | BadRow]:
     return parse_records(sentences, rows, record="sentence", data_set="TACRED")
 
 
-def _row(sentence: Mapping[str, Any]) -> dict[str, Any]:
+def _row(sentence: RowValues) -> dict[str, object]:
     tokens: list[str] = sentence["token"]
     words = [_BRACKETS.get(word, word) for word in tokens]
     masked, marked = list(words), list(words)

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from t5x_like.text.benchmarks.record_files import Parse
 from t5x_like.text.tasks.rows import BadRow, RawRow, expand, partition
 from t5x_like.text.tasks.text_lines import Line, blocks_of, text_lines
+from t5x_like.text.templates import RowValues
 
 _DOCUMENT = "-DOCSTART-"
 _WORD_ID = re.compile(r"\d+")
@@ -152,7 +154,7 @@ def conllu_line(line: str) -> tuple[str, str] | None:
     return cells[1], cells[_UPOS]
 
 
-def hub_tags(hub_column: str, column: str, names: Sequence[str] = (), classes: Sequence[str] = ()) -> Any:
+def hub_tags(hub_column: str, column: str, names: Sequence[str] = (), classes: Sequence[str] = ()) -> Parse:
     """Return a parser of Hugging Face's rows.
 
     Words with a tag outside ``classes``, such as the ranges of multiword tokens, are left out.
@@ -164,7 +166,7 @@ def hub_tags(hub_column: str, column: str, names: Sequence[str] = (), classes: S
       classes: Our tags in the order of class ids.
     """
 
-    def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def parse(record: RowValues) -> Iterator[dict[str, object]]:
         tokens, tags = list(record["tokens"]), list(record[hub_column if hub_column in record else column])
         if len(tokens) != len(tags):
             raise ValueError(

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction, WordedRow, Wording
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
@@ -15,6 +14,7 @@ from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import TokenClassification
 from t5x_like.text.metrics import chunk_f1
 from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.postprocessing import Example
 from t5x_like.text.templates import RowValues
 
 _OTHER = "O"
@@ -48,7 +48,7 @@ def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
 
 def read_tags(
     text: str,
-    example: Mapping[str, Any] | None = None,
+    example: Example | None = None,
     is_target: bool = False,
     *,
     classes: Sequence[str],
@@ -98,7 +98,7 @@ def tagging_benchmark(
     source: BenchmarkSource,
     sentences: Sequence[tuple[str, str]],
     invalid: str = _OTHER,
-    metric: Any = chunk_f1,
+    metric: MetricFunction = chunk_f1,
 ) -> Benchmark:
     """Define a tagging task in the wording ``word tokens: …``, where ``word`` begins the name.
 

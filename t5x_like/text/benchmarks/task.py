@@ -13,6 +13,7 @@ from t5x_like.io.files import json_object
 from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
+from t5x_like.text.benchmarks.source import Kind
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.heads.row_cells import column_of
@@ -215,12 +216,12 @@ class BenchmarkTask(PairsTask):
         lines |= self._stream_lines()
         return lines | {"wording": f"crc32c {google_crc32c.value(wording.encode()):08x}"}
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """Return the values that distinguish this task from others: its settings and wording, without found files."""
         files = {} if self._searched is not None else {"files": dict(self.files)}
-        return {name: getattr(self, name) for name in _SETTINGS} | files | self.fingerprint()
+        return {**{name: getattr(self, name) for name in _SETTINGS}, **files, **self.fingerprint()}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle by name if the task is the catalogue's: its functions need not be picklable."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
         if self._searched is None:
@@ -230,7 +231,7 @@ class BenchmarkTask(PairsTask):
         return partial(BenchmarkTask, benchmark=self.benchmark, **settings), ()
 
 
-def _nothing(kind: Any) -> object:
+def _nothing(kind: Kind | Mapping[str, Kind]) -> object:
     if isinstance(kind, Mapping):
         return {name: _nothing(inner) for name, inner in kind.items()}
     return {"int": -1, "float": -1.0, "text": ""}.get(kind, [])

@@ -3,15 +3,16 @@
 import html
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import text_of
+from t5x_like.text.benchmarks.record_files import Parse
 from t5x_like.text.tasks.rows import BadRow, RawRow
 from t5x_like.text.tasks.text_lines import text_lines
+from t5x_like.text.templates import RowValues
 
 _TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
@@ -130,7 +131,7 @@ def _count(file: str) -> int:
     return sum(1 for _ in text_lines(file))
 
 
-def translations(source: str, target: str) -> Any:
+def translations(source: str, target: str) -> Parse:
     """Return a parser of Hugging Face's rows: ``{"translation": {"de": …, "en": …}}``, or one column per language.
 
     Args:
@@ -141,7 +142,7 @@ def translations(source: str, target: str) -> Any:
       KeyError: A language is missing.
     """
 
-    def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def parse(record: RowValues) -> Iterator[dict[str, object]]:
         texts = record.get("translation", record)
         yield {language: texts[language] for language in (source, target)}
 

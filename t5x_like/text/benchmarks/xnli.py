@@ -5,9 +5,8 @@ https://github.com/google-research/multilingual-t5. The training rows of each la
 machine.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
@@ -15,6 +14,7 @@ from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renam
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.templates import RowValues
 
 LANGUAGES = {
     "ar": "Arabic", "bg": "Bulgarian", "de": "German", "el": "Greek", "en": "English", "es": "Spanish",
@@ -26,7 +26,7 @@ _NUMBERS = ("0", "1", "2")
 _TRANSLATED = {"contradictory": "contradiction"}  # the training files' name
 
 
-def _training_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _training_row(record: RowValues) -> Iterator[dict[str, object]]:
     label = record["label"]
     yield {
         "premise": record["premise"],
@@ -49,7 +49,7 @@ class _LanguageTable:
         """Read rows; see ``source.Reader``."""
         return RecordFiles(parse=self._rows, classes=_CLASSES, format="tsv")(file, split)
 
-    def _rows(self, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _rows(self, record: RowValues) -> Iterator[dict[str, object]]:
         if record["language"] == self.language:
             yield {
                 "premise": record["sentence1"],

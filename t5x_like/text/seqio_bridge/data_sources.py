@@ -11,10 +11,12 @@ import tensorflow as tf
 
 from t5x_like.index_checks import check_indices
 from t5x_like.text.batches.task_description import num_rows
+from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.templates import RowValues
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 256  # texts given to the tokenizer together
@@ -55,8 +57,8 @@ class PlainFiles(seqio.DataSource):
         split: str = "train",
         shuffle: bool = True,
         seed: int | None = None,
-        shard_info: Any = None,
-        **_: Any,
+        shard_info: object = None,
+        **_: object,
     ) -> tf.data.Dataset:
         """Return the split's examples. They are never shuffled here: seqio shuffles after preprocessing.
 
@@ -72,7 +74,7 @@ class PlainFiles(seqio.DataSource):
             lambda: self._examples(split), output_signature=self._signature()
         )
 
-    def _examples(self, split: str) -> Iterator[dict[str, Any]]:
+    def _examples(self, split: str) -> Iterator[dict[str, object]]:
         for example in self.task.read(split):
             yield {key: getattr(example, key) for key in self._keys}
 
@@ -86,7 +88,7 @@ class TokenizedFiles(PlainFiles):
     def __init__(self, task: FileTask[Any]) -> None:
         super().__init__(task, ())
 
-    def _examples(self, split: str) -> Iterator[dict[str, Any]]:
+    def _examples(self, split: str) -> Iterator[dict[str, object]]:
         shapes = {each.name: (-1, *_width(each)) for each in self.task.features()}
         documents = iter(self.task.read(split))
         while chunk := list(islice(documents, _AT_ONCE)):
@@ -130,7 +132,7 @@ class BenchmarkRows(PlainFiles):
         self.task.files[split]
         return super().get_dataset(split, **settings)
 
-    def _examples(self, split: str) -> Iterator[dict[str, Any]]:
+    def _examples(self, split: str) -> Iterator[dict[str, object]]:
         columns = self.task.benchmark.source.columns
         for row in self.task.raw_rows(split):
             yield _only(row.values, columns)
@@ -182,7 +184,7 @@ def token_examples(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[dict[
         yield example
 
 
-def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:
+def signature_of(columns: Columns) -> dict[str, Any]:
     """Return TensorFlow's types of columns."""
     return {
         name: signature_of(kind)
@@ -192,7 +194,7 @@ def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _only(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _only(row: RowValues, columns: Columns) -> dict[str, object]:
     """Return the known columns; files may have others."""
     return {
         name: _only(row[name], kind) if isinstance(kind, Mapping) else row[name]

@@ -97,7 +97,7 @@ _TYPES: dict[str, Any] = {"weights": tf.float32, "label": tf.int32}
 _SCALARS = ("label", "continues")
 
 
-def _as_features(example: Example, fields: Sequence[str]) -> dict[str, Any]:
+def _as_features(example: Example, fields: Sequence[str]) -> dict[str, np.ndarray]:
     present = {name: value for name, value in example._asdict().items() if value is not None}
     return {name: present[name] for name in ("inputs", "targets", *fields) if name in present}
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import seqio
@@ -122,7 +122,7 @@ def _t5_vocabulary(num_sentinels: int) -> T5Vocabulary:
     return T5Vocabulary(T5_VOCABULARY, num_sentinels)
 
 
-def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Any:
+def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
     """Return seqio's preprocessor from rows to ``inputs``, ``targets`` and further fields of the wording.
 
     Args:
@@ -132,7 +132,7 @@ def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Any:
     signature = signature_of({"inputs": "text", "targets": "text", **benchmark.extras})
 
     def word_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        def rows() -> Iterator[dict[str, Any]]:
+        def rows() -> Iterator[dict[str, object]]:
             for row in dataset.as_numpy_iterator():
                 try:
                     formatted = benchmark.word(python_value(row))
@@ -150,7 +150,7 @@ def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Any:
 def _answers_only(dataset: tf.data.Dataset, sequence_length: Mapping[str, int]) -> tf.data.Dataset:
     limit = sequence_length["targets"]
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def rows() -> Iterator[dict[str, object]]:
         for chat in dataset.as_numpy_iterator():
             example = answers_only(chat["targets"], chat["answers"], limit=limit)  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue]
             yield {name: getattr(example, name) for name in ("inputs", "targets", "weights")}

@@ -1,6 +1,6 @@
 """Inspection of tasks: their description, and examples raw, worded and tokenized."""
 
-from typing import Any
+from types import ModuleType
 
 from t5x_like.text.batches.first_examples import TaskExample, first_task_examples
 from t5x_like.text.batches.task_description import TaskDescription, describe_task
@@ -89,7 +89,7 @@ def _describe_task(task: Task) -> TaskDescription:
     return _of_seqio().describe_seqio_task(registration.get_task(task.name))
 
 
-def _of_seqio() -> Any:
+def _of_seqio() -> ModuleType:
     from t5x_like.text.seqio_bridge import seqio_task_examples  # imports TensorFlow
 
     return seqio_task_examples

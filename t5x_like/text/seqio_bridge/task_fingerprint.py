@@ -9,7 +9,7 @@ import functools
 import hashlib
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import seqio
@@ -40,7 +40,7 @@ def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
     return lines
 
 
-def cached_steps(task: seqio.Task) -> list[Any]:
+def cached_steps(task: seqio.Task) -> list[Callable[..., object]]:
     """Return the steps whose result is cached: those before the CacheDatasetPlaceholder, or all without one."""
     steps = list(task.preprocessors)
     indices = [index for index, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
@@ -101,7 +101,7 @@ def _describe(value: object, depth: int = 0) -> str:
     return f"{type(value).__qualname__}{_describe(held, depth + 1) if held else ''}"
 
 
-def _inside(values: Any, depth: int) -> str:
+def _inside(values: Iterable[object], depth: int) -> str:
     return ", ".join(_describe(each, depth + 1) for each in values)
 
 
