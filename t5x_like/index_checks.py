@@ -42,7 +42,7 @@ def check_indices(
     if allowed and outside.any():
         outside &= ~np.isin(array, tuple(allowed))
     if outside.any():
-        also = "".join(f", or {number}" for number in sorted(allowed))
+        also = "".join(f", or {index}" for index in sorted(allowed))
         hint = f". {advice}" if advice else ""
         raise ValueError(f"{name} holds {array[outside][0]}; {wanted} 0 … {size - 1}{also}{hint}")
 

@@ -201,7 +201,7 @@ def _match(
             continue
         if fnmatch.fnmatchcase(f"/{parts['rest']}", numbered["rest"]):
             chosen = _chosen(numbered["numbers"], totals[parts["folder"]])
-            matched[path] = tuple(number in chosen for number in numbers[path])
+            matched[path] = tuple(row in chosen for row in numbers[path])
     return matched
 
 
@@ -209,8 +209,8 @@ def _chosen(numbers: str, total: int) -> range:
     """Return the layers that the text in brackets selects of ``total``."""
     start, colon, stop = numbers.partition(":")
     if not colon:
-        number = int(start) + (total if int(start) < 0 else 0)
-        return range(number, number + 1)
+        row = int(start) + (total if int(start) < 0 else 0)
+        return range(row, row + 1)
     return range(total)[int(start) if start else None : int(stop) if stop else None]
 
 

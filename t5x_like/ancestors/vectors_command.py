@@ -69,7 +69,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     train.add_argument("--output", required=True, metavar="PATH", help="the file to write")
     train.add_argument("--format", choices=VECTOR_FORMATS, help=_FORMAT_HELP)
     train.add_argument("--min_count", type=positive, default=5, metavar="N", help="leave out rarer words")
-    for flag, number, words in (
+    for flag, number_type, words in (
         ("--dim", positive, "dimensions of vectors"),
         ("--window", positive, "largest distance of neighbors"),
         ("--epochs", positive, "times to read the text"),
@@ -81,7 +81,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
         ("--power", non_negative_number, "glove: of the weight of smaller counts"),
         ("--seed", non_negative, "of everything that is drawn"),
     ):
-        train.add_argument(flag, type=number, metavar="N", help=words)
+        train.add_argument(flag, type=number_type, metavar="N", help=words)
 
 
 def run(arguments: argparse.Namespace) -> int:

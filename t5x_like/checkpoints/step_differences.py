@@ -59,9 +59,9 @@ def compare_steps(a: epath.Path, b: epath.Path) -> list[ArrayDifference]:
             difference = ArrayDifference(name, kind, _text(in_a.get(name)), _text(in_b.get(name)))
             if kind == "values":
                 arrays = (_read(store, step, there[name]) for step, there in ((a, in_a), (b, in_b)))
-                number, absolute, relative = _largest(*arrays)
+                num_different, absolute, relative = _largest(*arrays)
                 difference = difference._replace(
-                    num_different=number, largest_absolute=absolute, largest_relative=relative
+                    num_different=num_different, largest_absolute=absolute, largest_relative=relative
                 )
             differences.append(difference)
     finally:

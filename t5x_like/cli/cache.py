@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _line(directory: str, manifest: Manifest) -> str:
-    tokens = ", ".join(f"{number:,} {name}" for name, number in manifest.num_tokens.items())
+    tokens = ", ".join(f"{num_tokens:,} {name}" for name, num_tokens in manifest.num_tokens.items())
     size = sum(shard.bytes for shard in manifest.shards)
     skipped = f"; {manifest.num_skipped:,} bad rows left out" if manifest.num_skipped else ""
     return (

@@ -118,14 +118,14 @@ def _verify(arguments: argparse.Namespace) -> None:
         raise UserError(f"{directory} has no step {step}", hint=f"it has {_numbers(list_steps(directory))}")
     finished = finished_steps(directory)
     damaged = {}
-    for number in steps:
-        problem = problem_in(directory / str(number))
-        print(printable(f"{number}: {problem or 'ok'}"), flush=True)
+    for saved_step in steps:
+        problem = problem_in(directory / str(saved_step))
+        print(printable(f"{saved_step}: {problem or 'ok'}"), flush=True)
         # A save that was interrupted leaves no damage, unless this step was asked for.
-        if problem is not None and (number in finished or step is not None):
-            damaged[number] = problem
+        if problem is not None and (saved_step in finished or step is not None):
+            damaged[saved_step] = problem
     if damaged:
-        lines = [f"{directory / str(number)}: {problem}" for number, problem in damaged.items()]
+        lines = [f"{directory / str(saved_step)}: {problem}" for saved_step, problem in damaged.items()]
         raise UserError(
             printable(
                 "\n  ".join([f"{len(damaged)} of {plural(len(steps), 'step')} can't be used:", *lines])
@@ -175,10 +175,8 @@ def _prune(arguments: argparse.Namespace) -> None:
         kept = steps_to_keep(directory, arguments.keep)
         deleted = [each for each in saved_steps(directory) if each.name.isdecimal() and each.step not in kept]
         for each in deleted:
-            number, state, num_bytes, _ = _cells(each)
-            print(
-                f"{'would delete' if arguments.dry_run else 'deleting'} step {number} ({state}, {num_bytes})"
-            )
+            step, state, num_bytes, _ = _cells(each)
+            print(f"{'would delete' if arguments.dry_run else 'deleting'} step {step} ({state}, {num_bytes})")
         if not arguments.dry_run:
             delete_all_but(kept, directory)
     total = size(sum(each.num_bytes for each in deleted))

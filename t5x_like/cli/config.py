@@ -61,7 +61,7 @@ def _validated(loaded: Configuration, files: str, *, reads_data: bool) -> str:
         print(f"# note: {note}")
     if result.problems:
         listed = "\n".join(f"- {problem}" for problem in result.problems)
-        number = "a problem" if len(result.problems) == 1 else f"{len(result.problems)} problems"
-        raise UserError(f"{files}: {number}, nothing was trained\n{listed}")
+        count = "a problem" if len(result.problems) == 1 else f"{len(result.problems)} problems"
+        raise UserError(f"{files}: {count}, nothing was trained\n{listed}")
     size = f", a model of {result.num_parameters:,} parameters" if result.num_parameters else ""
     return f"{files}: valid, {len(loaded.resolved)} values{size}"

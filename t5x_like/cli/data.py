@@ -17,10 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", metavar="status|fetch", required=True)
     show = verbs.add_parser("status", help="rows by split, and what is missing", allow_abbrev=False)
     download = verbs.add_parser("fetch", help="download what is missing", allow_abbrev=False)
-    for verb, number in ((show, "*"), (download, "+")):
+    for verb, num_values in ((show, "*"), (download, "+")):
         verb.add_argument(
             "names",
-            nargs=number,
+            nargs=num_values,
             metavar="NAME",
             help="a benchmark, a mixture, or a family: glue, super_glue, …",
         )
@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder = data_directory(arguments.data_dir)
     names = status.select_benchmarks(arguments.names)
     if arguments.what == "fetch":
-        number = fetch(names, folder)
-        print(f"fetched {number} files into {folder}" if number else f"nothing to fetch into {folder}")
+        num_files = fetch(names, folder)
+        print(f"fetched {num_files} files into {folder}" if num_files else f"nothing to fetch into {folder}")
         return 0
     print(f"benchmarks below {folder}\n")
     num_missing = 0

@@ -119,18 +119,18 @@ def _data_files(task: str) -> Iterator[tuple[str, list[str]]]:
     """Yield names of data files and their lines: the first rows of the data that come with t5x-like."""
     data = shipped_directory("data")
     if task == "pretrain":
-        for split, number in (("train", 150), ("validation", 15)):
-            yield f"{split}.txt", _first_lines(data / "king_james" / f"{split}.txt", number)
+        for split, num_rows in (("train", 150), ("validation", 15)):
+            yield f"{split}.txt", _first_lines(data / "king_james" / f"{split}.txt", num_rows)
         return
     source, header = (
         ("cmudict", "input\toutput") if task == "text" else ("wordnet_definitions", "text\tlabel")
     )
-    for split, number in _SPLIT_ROWS.items():
+    for split, num_rows in _SPLIT_ROWS.items():
         if task == "text" or split != "test":
-            rows = _first_lines(data / source / f"{split}.tsv", number + 1)[1:]
+            rows = _first_lines(data / source / f"{split}.tsv", num_rows + 1)[1:]
             yield f"{split}.tsv", [header, *(row.partition("\t")[2] for row in rows)]
 
 
-def _first_lines(file: Path, number: int) -> list[str]:
+def _first_lines(file: Path, num_lines: int) -> list[str]:
     with file.open(encoding="utf-8") as lines:
-        return [line.rstrip("\n") for line in islice(lines, number)]
+        return [line.rstrip("\n") for line in islice(lines, num_lines)]

@@ -96,10 +96,12 @@ def _example(shown: TaskExample) -> str:
     """Return an example's text and pieces; targets without loss are shown as dots."""
     weights = shown.extra_features.get("weights", [1.0] * len(shown.target_ids))
     learned = [
-        f"{piece}:{number}" if weight else "·"
-        for piece, number, weight in zip(shown.target_pieces, shown.target_ids, weights, strict=True)
+        f"{piece}:{token_id}" if weight else "·"
+        for piece, token_id, weight in zip(shown.target_pieces, shown.target_ids, weights, strict=True)
     ]
-    read = [f"{piece}:{number}" for piece, number in zip(shown.input_pieces, shown.input_ids, strict=True)]
+    read = [
+        f"{piece}:{token_id}" for piece, token_id in zip(shown.input_pieces, shown.input_ids, strict=True)
+    ]
     lines = [f"raw      {shown.raw}"] if shown.raw is not None else []
     lines += [f"inputs   {shown.inputs}", f"targets  {shown.targets}"]
     lines += [f"         {' '.join(read)}", f"      -> {' '.join(learned)}"]
@@ -112,10 +114,10 @@ def _example(shown: TaskExample) -> str:
 def _runs(numbers: Sequence[float]) -> str:
     """Abbreviate runs of numbers: ``0 x3, 5..9, 1``."""
     runs: list[list[float]] = []
-    for number in numbers:
-        step = number - runs[-1][-1] if runs else None
+    for index in numbers:
+        step = index - runs[-1][-1] if runs else None
         goes_on = step in (0.0, 1.0) and (len(runs[-1]) == 1 or step == runs[-1][1] - runs[-1][0])
-        runs[-1].append(number) if goes_on else runs.append([number])
+        runs[-1].append(index) if goes_on else runs.append([index])
     return ", ".join(map(_run, runs))
 
 

@@ -145,7 +145,7 @@ def _show(arguments: argparse.Namespace) -> None:
     print(_describe(tokenizer))
     for text in arguments.text:
         ids = tokenizer.encode(text)
-        print(f"\n{text}\n  " + " ".join(f"{tokenizer.piece(number)}:{number}" for number in ids))
+        print(f"\n{text}\n  " + " ".join(f"{tokenizer.piece(token_id)}:{token_id}" for token_id in ids))
         if (again := tokenizer.decode(ids)) != text:
             print(f"  reads back as: {again}")
 
@@ -155,7 +155,7 @@ def _describe(tokenizer: Tokenizer) -> str:
     lent = [
         name for name in ("mask", "cls", "sep", "bos") if own[name] is None and getattr(ids, name) is not None
     ]
-    special = ", ".join(f"{name} {number}" for name, number in own.items() if number is not None)
+    special = ", ".join(f"{name} {token_id}" for name, token_id in own.items() if token_id is not None)
     lines = [
         f"{tokenizer.name} ({tokenizer.kind})",
         f"  ids          {tokenizer.vocab_size:,}; tables of models have {pad_size(tokenizer.vocab_size):,} rows",

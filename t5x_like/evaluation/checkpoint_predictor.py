@@ -139,4 +139,4 @@ def _head_format(opened: Checkpoint, num_texts: int) -> HeadFormat:
 
 def _classes(opened: Checkpoint) -> tuple[str, ...]:
     """Return the names of the classes; those without names are called as transformers calls them."""
-    return opened.class_names or tuple(f"LABEL_{number}" for number in range(opened.config.num_labels))
+    return opened.class_names or tuple(f"LABEL_{index}" for index in range(opened.config.num_labels))

@@ -32,9 +32,9 @@ def class_scores(classes: Sequence[str], rows: Sequence[Row], *, are_sets: bool 
     if len(classes) < 2 or not counts:
         return {}
     true, predicted = Counter[str](), Counter[str]()
-    for (target, prediction), number in counts.items():
-        true[target] += number
-        predicted[prediction] += number
+    for (target, prediction), count in counts.items():
+        true[target] += count
+        predicted[prediction] += count
     right = Counter({name: counts[name, name] for name in classes})
     entry: dict[str, Any] = {"classes": _by_class(classes, right, true, predicted)}
     if len(classes) <= _MOST_CLASSES:

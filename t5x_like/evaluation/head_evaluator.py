@@ -90,8 +90,8 @@ class HeadEvaluator(TaskEvaluator):
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
         """Return the task's entry in ``scores.json``; see ``TaskEvaluator.score``."""
         questions = self.questions
-        labeled = [number for number, row in enumerate(rows) if row["target"] is not None]
-        predictions = [rows[number]["answer"] for number in labeled]
+        labeled = [row_index for row_index, row in enumerate(rows) if row["target"] is not None]
+        predictions = [rows[row_index]["answer"] for row_index in labeled]
         entry = score(questions.metrics, questions.targets, predictions, resamples=resamples)
         if labeled:
             entry["baseline"] = finite_or_none(self._baseline)

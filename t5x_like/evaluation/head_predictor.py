@@ -115,7 +115,7 @@ def head_predictions(
     answers = questions.head_format.answers_of(
         questions.read,
         scores,
-        lambda number: questions.examples.character_offsets(number)[0],
+        lambda example_index: questions.examples.character_offsets(example_index)[0],
     )
     return answers, [{} for _ in questions.read]
 
@@ -150,7 +150,7 @@ def missing_head(model: object, head_format: HeadFormat) -> str:
 
 def list_heads(model: object) -> str:
     """Return a model's heads with their numbers of outputs, as text."""
-    return ", ".join(f"{name} ({number})" for name, number in _num_outputs(model).items()) or "none"
+    return ", ".join(f"{name} ({num_outputs})" for name, num_outputs in _num_outputs(model).items()) or "none"
 
 
 def _num_outputs(model: Any) -> dict[str, int]:

@@ -167,7 +167,7 @@ class HeadRowPredictor:
         scores = self.predictor.scores(self.params, questions)
         answers, details = head_predictions(questions, scores, self.spans)
         written = [questions.written(answer) for answer in answers]
-        is_cut = [number in questions.examples.cut for number in range(len(rows))]
+        is_cut = [row_index in questions.examples.cut for row_index in range(len(rows))]
         if any("n_best" in each for each in details):
             return [
                 _span_prediction(text, each["n_best"], cut)
@@ -188,7 +188,7 @@ def _shares(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[tupl
     probabilities = head_format.probabilities(
         questions.read,
         scores,
-        lambda number: questions.examples.character_offsets(number)[0],
+        lambda example_index: questions.examples.character_offsets(example_index)[0],
         questions.labels,
     )
     if probabilities is None:

@@ -108,6 +108,6 @@ def bleu_signature(targets: Sequence[object] = ("",)) -> str:
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True)
     counts = {len(target) if isinstance(target, list) else 1 for target in targets}
     # The signature names the number of references, or that it varies.
-    streams = [["a", "a" if len(counts) == 1 or not number else None] for number in range(max(counts))]
+    streams = [["a", "a" if len(counts) == 1 or not reference else None] for reference in range(max(counts))]
     scorer.corpus_score(["a", "a"], streams)
     return str(scorer.get_signature())

@@ -107,10 +107,10 @@ def span_answers(
     """
     assert isinstance(questions.head_format, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
-    for number, origin in enumerate(questions.examples.origins.tolist()):
-        windows[origin].append(number)
+    for window, origin in enumerate(questions.examples.origins.tolist()):
+        windows[origin].append(window)
     return [
-        _answers_from_windows(questions, row, numbers, [scores[number] for number in numbers], search)
+        _answers_from_windows(questions, row, numbers, [scores[window] for window in numbers], search)
         for row, numbers in enumerate(windows)
     ]
 
@@ -160,18 +160,18 @@ def _answers_from_windows(
     assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].texts[0][1]
     sizes = [
-        (int(examples.offsets[number]), len(examples.character_offsets(number)[0])) for number in numbers
+        (int(examples.offsets[window]), len(examples.character_offsets(window)[0])) for window in numbers
     ]
     candidates = [
         candidate
-        for number, ends, mine in zip(numbers, scores, max_context_masks(sizes), strict=True)
-        for candidate in _candidates_in_window(questions, number, ends, mine, context, search)
+        for window, ends, mine in zip(numbers, scores, max_context_masks(sizes), strict=True)
+        for candidate in _candidates_in_window(questions, window, ends, mine, context, search)
     ]
     null = None
     if questions.head_format.unanswerable:
         null = min(
-            float(ends[examples.cls_position(number)].sum())
-            for number, ends in zip(numbers, scores, strict=True)
+            float(ends[examples.cls_position(window)].sum())
+            for window, ends in zip(numbers, scores, strict=True)
         )
     candidates.sort(key=lambda candidate: -candidate.score)
     unique = {each.text: each for each in reversed(candidates)}  # the best position of each text
@@ -183,16 +183,16 @@ def _answers_from_windows(
 
 def _candidates_in_window(
     questions: HeadQuestions,
-    number: int,
+    window: int,
     ends: np.ndarray,
     may_start: np.ndarray,
     context: str,
     search: SpanSearch,
 ) -> list[Candidate]:
-    starts, stops = questions.examples.character_offsets(number)
+    starts, stops = questions.examples.character_offsets(window)
     if not len(starts):
         return []
-    first = questions.examples.context_start(number)
+    first = questions.examples.context_start(window)
     inside = ends[first : first + len(starts)]
     spans = n_best_spans(
         inside[:, 0],

@@ -66,7 +66,7 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
         benchmark=benchmark,
         files={form.file: len(answers[form.task]) for form in forms},
         missing=checked.missing,
-        replaced={file: number for file, number in replaced.items() if number},
+        replaced={file: count for file, count in replaced.items() if count},
     )
 
 

@@ -197,4 +197,4 @@ def _num_last_inputs(num_rows: int, mesh: Mesh) -> int | None:
 
 
 def _before_end(ids: list[int], end_ids: Sequence[int]) -> list[int]:
-    return ids[: next((index for index, number in enumerate(ids) if number in end_ids), len(ids))]
+    return ids[: next((index for index, token_id in enumerate(ids) if token_id in end_ids), len(ids))]

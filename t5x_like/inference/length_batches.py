@@ -43,7 +43,7 @@ def run_by_length(
     results: dict[int, Result] = {}
     for numbers in length_batches(sizes, batch_size):
         results |= zip(numbers, run(numbers), strict=True)
-    return [results[number] for number in range(len(results))]
+    return [results[index] for index in range(len(results))]
 
 
 def round_length(length: int, longest: int | None = None) -> int:

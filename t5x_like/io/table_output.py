@@ -124,7 +124,7 @@ class TableOutput:
     def finish(self) -> None:
         """Join the parts, give the table its name, and remove them."""
         whole = self._folder / "whole"
-        parts = [self._part(number) for number in range(self.num_parts)]
+        parts = [self._part(part_index) for part_index in range(self.num_parts)]
         if self._format == "parquet":
             _join_parquet(parts, whole)
         else:
@@ -135,8 +135,8 @@ class TableOutput:
         whole.replace(self.path)
         self._folder.rmtree()
 
-    def _part(self, number: int) -> Any:
-        return self._folder / f"{number:06d}"
+    def _part(self, part_index: int) -> Any:
+        return self._folder / f"{part_index:06d}"
 
     def _bytes(self, rows: Sequence[Mapping[str, Any]], text: str, schema: Any) -> bytes:
         if self._format != "parquet":

@@ -327,7 +327,7 @@ class Heads(nnx.Module):
         pooled = self.pooler and self.pooler(x, segment_ids, dropout_key=fold(dropout_key, 0))
         read = {"tokens": x, "pooled": pooled}
         scores = {
-            name: head(read[head.config.input], dropout_key=fold(dropout_key, number))
-            for number, (name, head) in enumerate(self.scores.items(), start=1)
+            name: head(read[head.config.input], dropout_key=fold(dropout_key, head_index))
+            for head_index, (name, head) in enumerate(self.scores.items(), start=1)
         }
         return logits, pooled, scores

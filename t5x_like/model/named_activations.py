@@ -200,19 +200,19 @@ def scope(name: str, *, num_virtual: int = 0) -> Iterator[None]:
 
 
 @contextmanager
-def layer(number: Array | int, num_layers: int) -> Iterator[dict[str, Array]]:
+def layer(index: Array | int, num_layers: int) -> Iterator[dict[str, Array]]:
     """Collect the activations of one layer.
 
     The body of a loop returns them as outputs of the loop, because values can't leave it in another way.
 
     Args:
-      number: Number of the layer in its stack.
+      index: Index of the layer in its stack.
       num_layers: Number of layers in the stack.
 
     Yields:
       A dict to which ``observe`` adds what is captured.
     """
-    opened, current = _RECORD.get(), _Layer(number, num_layers)
+    opened, current = _RECORD.get(), _Layer(index, num_layers)
     if opened is None:
         yield current.captured
         return
@@ -290,7 +290,7 @@ def keep_layers(slots: Sequence[Sequence[int]], captured: Sequence[Mapping[str, 
         return
     for name in dict.fromkeys(name for slot in captured for name in slot):
         having = [slot for slot, values in enumerate(captured) if name in values]
-        order = np.argsort([number for slot in having for number in slots[slot]])
+        order = np.argsort([layer_index for slot in having for layer_index in slots[slot]])
         opened.keep(name, _joined([captured[slot][name] for slot in having])[order])
 
 

@@ -222,9 +222,11 @@ class Noam:
             )
 
     def __call__(self, step: Step) -> jax.Array:
-        number = _float(step) + 1.0
+        step_from_one = _float(step) + 1.0
         return (
-            self.factor * self.model_dim**-0.5 * jnp.minimum(number**-0.5, number * self.warmup_steps**-1.5)
+            self.factor
+            * self.model_dim**-0.5
+            * jnp.minimum(step_from_one**-0.5, step_from_one * self.warmup_steps**-1.5)
         )
 
 

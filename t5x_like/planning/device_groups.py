@@ -126,7 +126,9 @@ def _along_mesh(mesh: str, axes: str, order: str) -> np.ndarray:
     if match := _ORDER.search(order):
         numbers = _ordered(match[1], match[2])
     else:
-        numbers = np.array([int(number) for number in re.findall(r"\d+", order)] or range(math.prod(sizes)))
+        numbers = np.array(
+            [int(axis_index) for axis_index in re.findall(r"\d+", order)] or range(math.prod(sizes))
+        )
     devices = numbers.reshape(sizes)
     kept = [axis for axis in range(len(sizes)) if axis not in grouped]
     return devices.transpose(kept + grouped).reshape(-1, math.prod(sizes[axis] for axis in grouped))

@@ -47,21 +47,21 @@ def is_installed() -> bool:
     return any(importlib.util.find_spec(name) is not None for name in _PLUGINS)
 
 
-def absent_gpus(chip: Chip, number: int) -> list[object]:
+def absent_gpus(chip: Chip, num_gpus: int) -> list[object]:
     """Return GPUs to compile for, which can't run anything.
 
     Args:
       chip: Their figures.
-      number: How many; beyond one machine's, full machines are assumed where the number allows.
+      num_gpus: How many; beyond one machine's, full machines are assumed where the number allows.
 
     Raises:
       ValueError: JAX can't use the plugin.
     """
-    per_machine = GPUS_PER_MACHINE if number % GPUS_PER_MACHINE == 0 else number
+    per_machine = GPUS_PER_MACHINE if num_gpus % GPUS_PER_MACHINE == 0 else num_gpus
     try:
         description = topologies.get_topology_desc(
             platform="cuda",
-            topology=f"1x{number // per_machine}x{per_machine}",  # partitions, machines, GPUs of a machine
+            topology=f"1x{num_gpus // per_machine}x{per_machine}",  # partitions, machines, GPUs of a machine
             target_config=_target_config(chip),
         )
     except NotImplementedError:

@@ -79,7 +79,7 @@ class Instruction(NamedTuple):
     def dimensions(self, attribute: str) -> list[int]:
         """Return the numbers of an attribute such as ``lhs_contracting_dims={1}``."""
         match = re.search(rf"\b{attribute}=\{{([\d,]*)\}}", self.attributes)
-        return [int(number) for number in match[1].split(",") if number] if match else []
+        return [int(size) for size in match[1].split(",") if size] if match else []
 
     def number(self, attribute: str, default: int) -> int:
         """Return the number of an attribute such as ``feature_group_count=4``.

@@ -46,7 +46,7 @@ def _library_flops(computation: Computation, instruction: Instruction) -> float:
 def _numbers(instruction: Instruction, name: str) -> list[int]:
     """Return the first list of numbers after a name in the configuration of a call."""
     after = instruction.attributes.partition(f'"{name}":')[2]
-    return [int(number) for number in re.findall(r"\d+", after.partition("[")[2].partition("]")[0])]
+    return [int(digits) for digits in re.findall(r"\d+", after.partition("[")[2].partition("]")[0])]
 
 
 def _convolution_flops(computation: Computation, instruction: Instruction) -> float:

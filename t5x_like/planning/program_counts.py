@@ -152,12 +152,12 @@ def count(text: str, mesh: MeshShape) -> ProgramCounts:
     return _Counter(program, mesh).computation(program.computations[program.entry], times=1)
 
 
-def largest_arrays(text: str, number: int) -> list[LargeArray]:
+def largest_arrays(text: str, num_arrays: int) -> list[LargeArray]:
     """Return the largest arrays that the program computes, each shape and source once.
 
     Args:
       text: Optimized HLO program.
-      number: Number of arrays.
+      num_arrays: Number of arrays.
     """
     sizes: dict[tuple[str, str], int] = {}
     for computation in _run_on_their_own(parse(text)):
@@ -168,7 +168,7 @@ def largest_arrays(text: str, number: int) -> list[LargeArray]:
                 if shape.main_memory_bytes:
                     sizes[str(shape), instruction.source_name] = shape.num_bytes
     ranked = sorted(sizes.items(), key=lambda item: -item[1])
-    return [LargeArray(size, shape, source) for (shape, source), size in ranked[:number]]
+    return [LargeArray(size, shape, source) for (shape, source), size in ranked[:num_arrays]]
 
 
 def _run_on_their_own(program: HloProgram) -> list[Computation]:
@@ -324,10 +324,10 @@ class _Counter:
         )
         return read + self._bytes_written(fused, fused.instructions[fused.root])
 
-    def _uncached_bytes_read(self, name: str, number: int) -> int:
+    def _uncached_bytes_read(self, name: str, parameter_index: int) -> int:
         """Return the bytes of an operand that a fusion reads: slices of it, where it only takes slices."""
         fused = self._program.computations[name]
-        parameter = fused.parameters[number]
+        parameter = fused.parameters[parameter_index]
         (shape, *_) = parameter.shapes or (Shape("token", ()),)
         whole = shape.main_memory_bytes
         if not whole:

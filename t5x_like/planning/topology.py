@@ -123,19 +123,19 @@ def _listed(chip: Chip) -> str:
     return ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
 
 
-def _simulated_devices(number: int) -> list[Any]:
+def _simulated_devices(num_devices: int) -> list[Any]:
     try:
         jax.config.update("jax_platforms", "cpu")
-        jax.config.update("jax_num_cpu_devices", number)
+        jax.config.update("jax_num_cpu_devices", num_devices)
     except RuntimeError:  # JAX has started
         pass
     devices = jax.devices("cpu")
-    if len(devices) < number:
+    if len(devices) < num_devices:
         raise ValueError(
-            f"JAX has started with {len(devices)} CPU devices and can't simulate {number}; plan in a new process, or "
-            f"set XLA_FLAGS=--xla_force_host_platform_device_count={number} before it starts"
+            f"JAX has started with {len(devices)} CPU devices and can't simulate {num_devices}; plan in a new process, "
+            f"or set XLA_FLAGS=--xla_force_host_platform_device_count={num_devices} before it starts"
         )
-    return devices[:number]
+    return devices[:num_devices]
 
 
 def _tpu_devices(wanted: Topology) -> list[Any]:

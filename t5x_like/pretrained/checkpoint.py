@@ -177,7 +177,7 @@ class Checkpoint:
         model has no embeddings for are left out. If none is left, the tokenizer's own id is taken.
         """
         ends = self.special_ids.end_ids if self.fields else ()
-        ends = tuple(number for number in ends if number < self.config.vocab_size)
+        ends = tuple(token_id for token_id in ends if token_id < self.config.vocab_size)
         return ends if ends or self.found_tokenizer is None else self.found_tokenizer.special.end_ids
 
     @functools.cached_property
@@ -224,7 +224,7 @@ class Checkpoint:
             self.fields.get("n_positions"),
             self.fields.get("max_position_embeddings"),
         )
-        most = next((number for number in numbers if isinstance(number, int)), None)
+        most = next((limit for limit in numbers if isinstance(limit, int)), None)
         return None if most is None else most - num_virtual_tokens(self.config)
 
     @property

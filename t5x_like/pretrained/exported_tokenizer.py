@@ -47,7 +47,11 @@ def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
         "model_input_names": _input_names(checkpoint),
-        **{f"{name}_token": tokenizer.piece(number) for name, number in ids.items() if number is not None},
+        **{
+            f"{name}_token": tokenizer.piece(token_id)
+            for name, token_id in ids.items()
+            if token_id is not None
+        },
     }
     if checkpoint.max_positions is not None:
         configuration["model_max_length"] = checkpoint.max_positions
@@ -90,13 +94,13 @@ def _reads_pairs(checkpoint: Checkpoint) -> bool:
 
 def _template_of_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, object] | None:
     joined = input_format_of(tokenizer, _NO_LIMIT, trained_with_framing(checkpoint.directory))
-    between = [(number, 0) for number in joined.between]
+    between = [(token_id, 0) for token_id in joined.between]
     return template_of(tokenizer.piece, start=joined.start, between=between, end=joined.end)
 
 
 def _template_of_text(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, object] | None:
     start, end = checkpoint.prompt_encoder.prefix_ids, checkpoint.prompt_encoder.suffix_ids
-    return template_of(tokenizer.piece, start=start, between=[(number, 0) for number in end], end=end)
+    return template_of(tokenizer.piece, start=start, between=[(token_id, 0) for token_id in end], end=end)
 
 
 def _input_names(checkpoint: Checkpoint) -> list[str]:

@@ -205,4 +205,6 @@ def _special_ids(special: SpecialTokenIds | None) -> dict[str, int]:
     if special is None:
         return {}
     ids = {"bos": special.bos, "eos": special.eos, "padding": special.pad}
-    return {f"tokenizer.ggml.{name}_token_id": number for name, number in ids.items() if number is not None}
+    return {
+        f"tokenizer.ggml.{name}_token_id": token_id for name, token_id in ids.items() if token_id is not None
+    }

@@ -78,9 +78,9 @@ class GgufFields:
         if scaling:
             fields["rope_scaling"] = scaling
         for key, hf_name in _SPECIAL_IDS.items():
-            number = self._metadata.get(f"tokenizer.ggml.{key}")
-            if number is not None and number < vocab_size:  # files have -1, unsigned, for a missing one
-                fields[hf_name] = number
+            token_id = self._metadata.get(f"tokenizer.ggml.{key}")
+            if token_id is not None and token_id < vocab_size:  # files have -1, unsigned, for a missing one
+                fields[hf_name] = token_id
         self._finish()
         return fields
 

@@ -157,19 +157,20 @@ def _tokens(tokenizer: HuggingFaceTokenizer, scores: Mapping[str, float]) -> lis
     has_bytes = bool(tokenizer.definition["model"].get("byte_fallback"))
     has_unknown = has_bytes or tokenizer.definition["model"]["type"] == "Unigram"
 
-    def kind(number: int, piece: str) -> int:
-        if number == tokenizer.special.unk and has_unknown:
+    def kind(token_id: int, piece: str) -> int:
+        if token_id == tokenizer.special.unk and has_unknown:
             return TokenKind.UNKNOWN
-        if tokenizer.is_sentinel(number) or is_markup(piece) or added.get(number, {}).get("special"):
+        if tokenizer.is_sentinel(token_id) or is_markup(piece) or added.get(token_id, {}).get("special"):
             return TokenKind.CONTROL
-        if number in added:
+        if token_id in added:
             return TokenKind.USER_DEFINED
         is_byte = has_bytes and len(piece) == len("<0x00>") and piece.startswith("<0x")
         return TokenKind.BYTE if is_byte else TokenKind.NORMAL
 
-    pieces = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
+    pieces = [tokenizer.piece(token_id) for token_id in range(tokenizer.vocab_size)]
     return [
-        GgufToken(piece, scores.get(piece, 0.0), kind(number, piece)) for number, piece in enumerate(pieces)
+        GgufToken(piece, scores.get(piece, 0.0), kind(token_id, piece))
+        for token_id, piece in enumerate(pieces)
     ]
 
 

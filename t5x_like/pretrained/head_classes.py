@@ -41,10 +41,10 @@ def classes_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
     listed = fields.get("id2label") or {}
     if isinstance(listed, list):
         listed = dict(enumerate(listed))
-    named = {int(number): str(name) for number, name in listed.items()}
+    named = {int(index): str(name) for index, name in listed.items()}
     if not named:
-        named = {int(number): str(name) for name, number in (fields.get("label2id") or {}).items()}
-    names = tuple(named[number] for number in sorted(named))
+        named = {int(index): str(name) for name, index in (fields.get("label2id") or {}).items()}
+    names = tuple(named[index] for index in sorted(named))
     if sorted(named) != list(range(len(names))) or all(_NO_NAME.fullmatch(name) for name in names):
         return ()
     return names

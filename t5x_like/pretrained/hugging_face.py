@@ -355,9 +355,9 @@ def _merged_fields(
 ) -> dict[str, object]:
     fields = architecture.to_hugging_face(config)
     if special_ids is not None:
-        ids = {f"{role}_token_id": number for role, number in special_ids.items()}
+        ids = {f"{role}_token_id": token_id for role, token_id in special_ids.items()}
         kept: dict[str, Any] = {
-            name: number for name, number in ids.items() if name in fields or name in SPECIAL_ID_FIELDS
+            name: token_id for name, token_id in ids.items() if name in fields or name in SPECIAL_ID_FIELDS
         }
     elif source_fields:
         fields = {name: value for name, value in fields.items() if not name.endswith("_token_id")}
@@ -365,7 +365,7 @@ def _merged_fields(
     else:
         kept = _ids_above(architecture, fields)
     # An id on which the model itself depends is that of its configuration.
-    kept |= {name: number for name, number in vars(config).items() if name in kept}
+    kept |= {name: token_id for name, token_id in vars(config).items() if name in kept}
     classes = source_fields.get("architectures") or ()
     keeps_type = _is_same_model(architecture, fields, source_fields.get("model_type"))
     if keeps_type:
@@ -394,7 +394,7 @@ def _ids_above(architecture: Architecture, fields: Mapping[str, Any]) -> dict[st
     return {
         name: None
         for name, ids in usual.items()
-        if any(number >= fields["vocab_size"] for number in one_or_several(ids))
+        if any(token_id >= fields["vocab_size"] for token_id in one_or_several(ids))
     }
 
 

@@ -68,7 +68,7 @@ def select_layers(
     for name, chosen in layers.items():
         teacher_stack, student_stack = before[name], after[name]
         if isinstance(teacher_stack, RelativeStack):
-            moves = {f"{name}/layers/": [(f"{name}/layers/", number) for number in chosen]}
+            moves = {f"{name}/layers/": [(f"{name}/layers/", layer) for layer in chosen]}
         elif not _keeps_shared_weights(teacher_stack.config, student_stack.config, chosen):
             moves = _moves(name, teacher_stack.config, student_stack.config, chosen)
         else:
@@ -86,7 +86,7 @@ def _stacks_of(config: ModelConfig) -> dict[str, Any]:
 def _check_numbers(name: str, chosen: Sequence[int], size: int) -> None:
     if not chosen:
         raise ValueError(f"no layer of the {name} is chosen; give at least one of 0 to {size - 1}")
-    wrong = [number for number in chosen if not 0 <= number < size]
+    wrong = [layer for layer in chosen if not 0 <= layer < size]
     if wrong:
         raise ValueError(
             f"layer {wrong[0]} of the {name} is chosen, which has {size} layers; give numbers from 0 to {size - 1}"
@@ -115,7 +115,7 @@ def _keeps_shared_weights(teacher: StackConfig, student: StackConfig, chosen: Se
     for part in ("attention", "feed_forward"):
         of_teacher: tuple[int, ...] = getattr(teacher.sharing, part)
         of_student = tuple(range(len(chosen))) if student.sharing is None else getattr(student.sharing, part)
-        if tuple(of_teacher[number] for number in chosen) != of_student or max(of_teacher) != max(of_student):
+        if tuple(of_teacher[layer] for layer in chosen) != of_student or max(of_teacher) != max(of_student):
             break
     else:
         return True
@@ -129,14 +129,14 @@ def _moves(
     name: str, teacher: StackConfig, student: StackConfig, chosen: Sequence[int]
 ) -> dict[str, list[tuple[str, int]]]:
     """Return for each slot of the student's stack the slots and places of its layers in the teacher's."""
-    for number, layer in enumerate(chosen):
-        of_student, of_teacher = student.blocks[number], teacher.blocks[layer]
+    for student_layer, layer in enumerate(chosen):
+        of_student, of_teacher = student.blocks[student_layer], teacher.blocks[layer]
         # Fresh weights may depend on the number of layers.
         if replace(of_student, init=of_teacher.init) != of_teacher:
             period = teacher.layer_pattern.period
             example = [row for row in range(len(teacher.blocks)) if row % (2 * period) < period][:_SHOWN]
             raise ValueError(
-                f"layer {layer} of the {name} would be layer {number} of the student, which is of another kind "
+                f"layer {layer} of the {name} would be layer {student_layer} of the student, which is of another kind "
                 f"(attention window or experts); kinds repeat every {period} layers, so keep whole groups, such as "
                 f"{','.join(map(str, example))}"
             )
@@ -146,7 +146,7 @@ def _moves(
         for row, layer in enumerate(layers)
     }
     return {
-        f"{name}/layers/{slot}/": [slots[chosen[number]] for number in numbers]
+        f"{name}/layers/{slot}/": [slots[chosen[student_layer]] for student_layer in numbers]
         for slot, numbers in enumerate(student.layer_pattern.slots)
     }
 

@@ -76,8 +76,8 @@ class TargetSelection:
         layers = self.layers_to_transform
         if layers is None or layers == []:
             return True
-        number = self._layer_of(name)
-        return number is not None and number in one_or_several(layers)
+        layer = self._layer_of(name)
+        return layer is not None and layer in one_or_several(layers)
 
     def _layer_of(self, name: str) -> int | None:
         """Return the first number in a name, after a part that ``layers_pattern`` matches."""

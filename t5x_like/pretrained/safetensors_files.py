@@ -174,7 +174,7 @@ def write_safetensors(
     files = (
         [_ONE_FILE]
         if len(shards) == 1
-        else [_shard_name(number, len(shards)) for number in range(len(shards))]
+        else [_shard_name(shard_index, len(shards)) for shard_index in range(len(shards))]
     )
     stream = iter(tensors)
     for file, shard in zip(files, shards, strict=True):
@@ -214,5 +214,5 @@ def _shards(sizes: Mapping[str, int], max_shard_bytes: int) -> list[list[str]]:
     return shards
 
 
-def _shard_name(number: int, count: int) -> str:
-    return f"model-{number + 1:05d}-of-{count:05d}.safetensors"
+def _shard_name(shard_index: int, count: int) -> str:
+    return f"model-{shard_index + 1:05d}-of-{count:05d}.safetensors"

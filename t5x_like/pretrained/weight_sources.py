@@ -159,7 +159,7 @@ def find_weights(
         if head is None:
             return weights
         own = traits_of(weights.config)
-        labels = next(number for number in (num_labels, own.num_labels, 2) if number is not None)
+        labels = next(count for count in (num_labels, own.num_labels, 2) if count is not None)
         changed = with_head(weights.config, head, labels, own.problem_type, where=str(directory))
         return replace(weights, config=changed)
     if step is not None:

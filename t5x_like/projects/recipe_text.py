@@ -113,5 +113,5 @@ def _commands(name: str, kind: TaskKind, rows: Sequence[ProjectRow]) -> list[str
 
 def _free_column(columns: Collection[str]) -> str:
     """Return a name for predictions that isn't a column's, nor is that of their probabilities."""
-    names = itertools.chain(["predicted"], (f"prediction_{number}" for number in itertools.count(2)))
+    names = itertools.chain(["predicted"], (f"prediction_{suffix}" for suffix in itertools.count(2)))
     return next(name for name in names if {name, f"{name}_probability"}.isdisjoint(columns))

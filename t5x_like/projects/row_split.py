@@ -36,9 +36,9 @@ def split_rows(rows: Sequence[ProjectRow]) -> tuple[list[ProjectRow], list[Proje
             "apart for validation",
             hint="give another group=COLUMN, or validation=FILE",
         )
-    numbers = {number for unit in chosen for number in units[unit]}
-    train = [row for number, row in enumerate(rows) if number not in numbers]
-    return train, [rows[number] for number in sorted(numbers)]
+    numbers = {row_index for unit in chosen for row_index in units[unit]}
+    train = [row for row_index, row in enumerate(rows) if row_index not in numbers]
+    return train, [rows[row_index] for row_index in sorted(numbers)]
 
 
 def without_rows_of(
@@ -57,35 +57,37 @@ def without_rows_of(
     return kept, dropped
 
 
-def _num_validation_rows(number: int) -> int:
+def _num_validation_rows(num_units: int) -> int:
     """Return a fifth of few rows, a tenth of many, and at most 2,000."""
-    share = 0.2 if number < 1000 else 0.1
-    return min(max(round(number * share), 2), _MOST_VALIDATION_ROWS)
+    share = 0.2 if num_units < 1000 else 0.1
+    return min(max(round(num_units * share), 2), _MOST_VALIDATION_ROWS)
 
 
 def _units(rows: Sequence[ProjectRow]) -> list[list[int]]:
     """Return the numbers of rows that belong together, in an order that depends on their texts alone."""
     parents = list(range(len(rows)))
 
-    def root(number: int) -> int:
-        while parents[number] != number:
-            parents[number] = parents[parents[number]]
-            number = parents[number]
-        return number
+    def root(row_index: int) -> int:
+        while parents[row_index] != row_index:
+            parents[row_index] = parents[parents[row_index]]
+            row_index = parents[row_index]
+        return row_index
 
     firsts: dict[Hashable, int] = {}
-    for number, row in enumerate(rows):
+    for row_index, row in enumerate(rows):
         for mark in (("text", row.key), *([("group", row.group)] if row.group else [])):
-            parents[root(number)] = root(firsts.setdefault(mark, number))
+            parents[root(row_index)] = root(firsts.setdefault(mark, row_index))
     units: dict[int, list[int]] = {}
-    for number in range(len(rows)):
-        units.setdefault(root(number), []).append(number)
+    for row_index in range(len(rows)):
+        units.setdefault(root(row_index), []).append(row_index)
     return sorted(units.values(), key=lambda unit: hashlib.sha256(rows[unit[0]].key.encode("utf-8")).digest())
 
 
 def _validation_units(rows: Sequence[ProjectRow], units: list[list[int]], wanted: int) -> set[int]:
     """Choose units with about ``wanted`` rows, the rarest label first."""
-    strata = [Counter(label for number in unit for label in rows[number].strata or ("",)) for unit in units]
+    strata = [
+        Counter(label for row_index in unit for label in rows[row_index].strata or ("",)) for unit in units
+    ]
     totals: Counter[str] = sum(strata, Counter())
     missing = {label: round(total * wanted / len(rows)) for label, total in totals.items()}
     for label, total in totals.items():
@@ -94,17 +96,17 @@ def _validation_units(rows: Sequence[ProjectRow], units: list[list[int]], wanted
     chosen: set[int] = set()
     num_rows = 0
     for label in sorted(totals, key=lambda label: (totals[label], label)):
-        for number, unit in enumerate(units):
+        for row_index, unit in enumerate(units):
             if missing[label] <= 0 or num_rows >= 2 * wanted:
                 break
-            if number in chosen or not strata[number][label]:
+            if row_index in chosen or not strata[row_index][label]:
                 continue
             is_too_large = num_rows + len(unit) > max(2 * wanted, 2) or len(unit) > len(rows) // 2
-            if is_too_large or any(remaining[each] <= count for each, count in strata[number].items()):
+            if is_too_large or any(remaining[each] <= count for each, count in strata[row_index].items()):
                 continue
-            chosen.add(number)
+            chosen.add(row_index)
             num_rows += len(unit)
-            remaining -= strata[number]
-            for each, count in strata[number].items():
+            remaining -= strata[row_index]
+            for each, count in strata[row_index].items():
                 missing[each] -= count
     return chosen

@@ -61,8 +61,8 @@ def _notes(task: str, entry: Entry) -> list[str]:
             "were cut"
         )
     if "published" in entry:
-        number = entry["examples"] + entry.get("skipped", 0)
-        notes.append(f"{task}: its files have {number:,} rows, of {entry['published']:,} published")
+        num_rows = entry["examples"] + entry.get("skipped", 0)
+        notes.append(f"{task}: its files have {num_rows:,} rows, of {entry['published']:,} published")
     if entry.get("skipped"):
         first = f"; first: {entry['first_skipped'][0]}" if entry["first_skipped"] else ""
         notes.append(f"{task}: {entry['skipped']:,} bad rows were skipped{first}")

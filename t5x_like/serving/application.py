@@ -85,7 +85,7 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
         parsed = read_fields(
             await _read_json(request, limits.body_bytes, limits.seconds), fields["embeddings"]
         )
-        vectors, number = await worker.run(lambda is_cancelled: model.embed(parsed, is_cancelled))
+        vectors, num_tokens = await worker.run(lambda is_cancelled: model.embed(parsed, is_cancelled))
         is_text = parsed["encoding_format"] == "base64"
         data = [
             {
@@ -97,7 +97,7 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
             }
             for index, vector in enumerate(vectors)
         ]
-        usage = {"prompt_tokens": number, "total_tokens": number}
+        usage = {"prompt_tokens": num_tokens, "total_tokens": num_tokens}
         return JSONResponse({"object": "list", "model": model.name, "data": data, "usage": usage})
 
     async def models(_: Request) -> Response:

@@ -210,7 +210,7 @@ class ServedModel:
 
     def _to_end(self, row: list[int]) -> list[int]:
         """Return the ids up to the end of text, that included."""
-        ends = [index for index, number in enumerate(row) if number in self._end_ids]
+        ends = [index for index, token_id in enumerate(row) if token_id in self._end_ids]
         return row[: ends[0] + 1] if ends else row
 
     def _completion(
@@ -234,7 +234,7 @@ class ServedModel:
         """Return the text of ids; an end of text among them has none, and doesn't end it."""
         if self._tokenizer is None:
             return ""
-        return self._tokenizer.decode(number for number in ids if number not in self._end_ids)
+        return self._tokenizer.decode(token_id for token_id in ids if token_id not in self._end_ids)
 
     def _new_text(self, prompt: list[int], new: list[int]) -> str:
         """Return the text of new ids; after a decoder's prompt with the space between, which decoding alone drops."""
@@ -279,15 +279,17 @@ class ServedModel:
     def _entry(self, log_probs: np.ndarray, target: int, best: int) -> _TokenLogProbs:
         count = min(best, len(log_probs))
         top = np.argpartition(-log_probs, count - 1)[:count] if count else np.zeros(0, int)
-        ordered = sorted(top.tolist(), key=lambda number: (-log_probs[number], number))
-        values = {number: max(float(log_probs[number]), _LOWEST_LOG_PROB) for number in [*ordered, target]}
+        ordered = sorted(top.tolist(), key=lambda token_id: (-log_probs[token_id], token_id))
+        values = {
+            token_id: max(float(log_probs[token_id]), _LOWEST_LOG_PROB) for token_id in [*ordered, target]
+        }
         return _TokenLogProbs(
-            values[target], {self._piece(number): value for number, value in values.items()}
+            values[target], {self._piece(token_id): value for token_id, value in values.items()}
         )
 
-    def _piece(self, number: int) -> str:
+    def _piece(self, token_id: int) -> str:
         """Return a token as its vocabulary writes it: unlike its text, no other token's is the same."""
-        return f"<{number}>" if self._tokenizer is None else self._tokenizer.piece(number)
+        return f"<{token_id}>" if self._tokenizer is None else self._tokenizer.piece(token_id)
 
     def _logprobs(
         self, ids: list[int], entries: Sequence[_TokenLogProbs | None], *, end: int | None
@@ -296,7 +298,7 @@ class ServedModel:
         offsets = [len(self._text(ids[:index])) for index in range(len(ids))]
         count = sum(offset < end for offset in offsets) if end is not None else len(ids)
         return {
-            "tokens": [self._piece(number) for number in ids[:count]],
+            "tokens": [self._piece(token_id) for token_id in ids[:count]],
             "token_logprobs": [entry and entry.chosen for entry in entries[:count]],
             "top_logprobs": [entry and entry.top for entry in entries[:count]],
             "text_offset": offsets[:count],

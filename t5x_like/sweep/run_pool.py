@@ -168,8 +168,8 @@ class RunPool:
         finally:
             signal.signal(signal.SIGTERM, before)
 
-    def _start(self, slot: int, run: SweepRun, number: int = 0) -> None:
-        directory, command = run.stages[number]
+    def _start(self, slot: int, run: SweepRun, stage: int = 0) -> None:
+        directory, command = run.stages[stage]
         directory.mkdir(parents=True, exist_ok=True)
         environment = dict(os.environ)
         if self._devices:
@@ -179,7 +179,7 @@ class RunPool:
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, start_new_session=True, pass_fds=(lock,)
             )
-        self._active[slot] = _ActiveRun(run, number, process, time.monotonic())
+        self._active[slot] = _ActiveRun(run, stage, process, time.monotonic())
         self._report(f"{run.point.name}: started, {directory}/train.log")
 
     def _collect(self, ended: Callable[[SweepRun, Status], None], *, stopping: bool = False) -> None:

@@ -198,8 +198,8 @@ def give_companions(
 
     def with_inputs(compiled: Callable[..., object]) -> Callable[..., object]:
         def step(state: Any, batch: Any) -> Any:
-            number = next(numbers)
-            outputs = {name: each.of_step(number, batch) for name, each in cached.items()}
+            new_step = next(numbers)
+            outputs = {name: each.of_step(new_step, batch) for name, each in cached.items()}
             return compiled(state, batch, CompanionInputs(computed, outputs))
 
         return step

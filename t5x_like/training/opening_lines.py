@@ -45,9 +45,9 @@ def epoch_lines(epochs: Mapping[str, float]) -> list[str]:
         "; more than 4 times help ever less (Muennighoff et al. 2023): a larger corpus, or fewer TRAIN_STEPS"
     )
     return [
-        f"the run reads {name} about {number:.1f} times{advice if number > _USEFUL_EPOCHS else ''}"
-        for name, number in epochs.items()
-        if number > 1
+        f"the run reads {name} about {num_epochs:.1f} times{advice if num_epochs > _USEFUL_EPOCHS else ''}"
+        for name, num_epochs in epochs.items()
+        if num_epochs > 1
     ]
 
 

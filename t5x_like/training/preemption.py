@@ -37,22 +37,22 @@ class Preemption:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in self._before.items():
+            signal.signal(signal_number, handler)
         self._before = {}
 
     def listen(self) -> None:
         """Take signals from now on, until the context ends."""
         if self._before or threading.current_thread() is not threading.main_thread():
             return
-        for number in _SIGNALS:
-            if signal.getsignal(number) == signal.SIG_IGN:
+        for signal_number in _SIGNALS:
+            if signal.getsignal(signal_number) == signal.SIG_IGN:
                 continue
             if jax.process_count() == 1:
-                self._before[number] = signal.signal(number, self._on_signal)
-            elif number in (signal.SIGHUP, signal.SIGUSR1):
+                self._before[signal_number] = signal.signal(signal_number, self._on_signal)
+            elif signal_number in (signal.SIGHUP, signal.SIGUSR1):
                 # JAX's own handler takes SIGTERM, and informs all processes.
-                self._before[number] = signal.signal(number, _pass_on)
+                self._before[signal_number] = signal.signal(signal_number, _pass_on)
 
     def poll(self) -> bool:
         """Return whether to stop now.
@@ -74,12 +74,12 @@ class Preemption:
         if self.requested and jax.process_count() == 1:
             raise StopRequestedError
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, signal_number: int, _frame: FrameType | None) -> None:
         self.requested = True
-        self._num_interrupts += number == signal.SIGINT
+        self._num_interrupts += signal_number == signal.SIGINT
         if self._num_interrupts >= _INTERRUPTS_THAT_KILL:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+            signal.signal(signal_number, signal.SIG_DFL)
+            signal.raise_signal(signal_number)
 
 
 def _pass_on(_number: int, _frame: FrameType | None) -> None:

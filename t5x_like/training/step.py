@@ -82,10 +82,10 @@ def train_step(
         )
         updates, opt_state = learning.update(gradients, state["opt_state"], trained)
         learned: Any = optax.apply_updates(trained, updates)
-        number, params = state["step"] + 1, learning.params(learned, others)
-        changed = {"step": number, "params": params, "opt_state": opt_state}
+        new_step, params = state["step"] + 1, learning.params(learned, others)
+        changed = {"step": new_step, "params": params, "opt_state": opt_state}
         if plan.average is not None:
-            changed["average"] = plan.average.update(state["average"], params, number)
+            changed["average"] = plan.average.update(state["average"], params, new_step)
         after = state | changed | memory_entries(memories)
         return keep_if_finite(state, after, totals, gradients=gradients, updates=updates)
 

@@ -224,10 +224,12 @@ class StagedOptimizer:
             clipped: Any = self._clip.update(gradients, self._clip.init(params))[0]
             gradients = clipped
         thawed, updates, new_state = self._stages[stage].thawed, [], dict(state)
-        for number in range(stage + 1):
-            group = self._stages[number].group
-            update, new_state[str(number)] = self._rules[number].update(
-                self._part(gradients, group, thawed), state[str(number)], self._part(params, group, thawed)
+        for stage_index in range(stage + 1):
+            group = self._stages[stage_index].group
+            update, new_state[str(stage_index)] = self._rules[stage_index].update(
+                self._part(gradients, group, thawed),
+                state[str(stage_index)],
+                self._part(params, group, thawed),
             )
             updates.append((update, weight_patterns.within(group, thawed)))
         return parameters.join(*updates), new_state

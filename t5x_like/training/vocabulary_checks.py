@@ -48,7 +48,7 @@ def _vocabulary_difference(saved: Tokenizer, wanted: Tokenizer) -> str:
     common = (
         min(saved.vocab_size, wanted.vocab_size) if saved.num_sentinels == wanted.num_sentinels else sizes[0]
     )
-    differing = [number for number in range(common) if saved.piece(number) != wanted.piece(number)]
+    differing = [token_id for token_id in range(common) if saved.piece(token_id) != wanted.piece(token_id)]
     if not differing:
         return ""
     first = differing[0]

@@ -300,8 +300,8 @@ class RNNEncoderDecoder(nnx.Module):
         def step(
             carried: tuple[RNNStates, Array | None], position: tuple[Array, Array | None, Array]
         ) -> tuple[tuple[RNNStates, Array | None], tuple[Array, tuple[Array, ...]]]:
-            embedded, segment_ids, number = position
-            key = None if stack_key is None else jax.random.fold_in(stack_key, number)
+            embedded, segment_ids, step_index = position
+            key = None if stack_key is None else jax.random.fold_in(stack_key, step_index)
             before = cache._replace(states=carried[0], joined=carried[1])
             output, read, after = model._attend_step(
                 embedded[:, None], None if segment_ids is None else segment_ids[:, None], before, key

@@ -65,7 +65,7 @@ class CharacterCNNConfig:
     @property
     def num_filters(self) -> int:
         """Number of filters of all widths."""
-        return sum(number for _, number in self.filters)
+        return sum(num_filters for _, num_filters in self.filters)
 
 
 class Highway(nnx.Module):
@@ -100,21 +100,21 @@ class CharacterCNN(nnx.Module):
         # Kernels have the rows of a filter's first character, then those of its second one, and so on.
         self.convolutions = nnx.Dict(
             {
-                str(number): Linear(
+                str(index): Linear(
                     width * config.character_dim,
                     num_filters,
                     axes=("embed_factor", "mlp"),
-                    key=jax.random.fold_in(filters_key, number),
+                    key=jax.random.fold_in(filters_key, index),
                     init=Normal(_FILTER_STDDEV),
                     bias=True,
                 )
-                for number, (width, num_filters) in enumerate(config.filters)
+                for index, (width, num_filters) in enumerate(config.filters)
             }
         )
         self.highways = nnx.Dict(
             {
-                str(number): Highway(config.num_filters, key=jax.random.fold_in(highway_key, number))
-                for number in range(config.num_highway_layers)
+                str(index): Highway(config.num_filters, key=jax.random.fold_in(highway_key, index))
+                for index in range(config.num_highway_layers)
             }
         )
         self.projection = Linear(
@@ -132,17 +132,17 @@ class CharacterCNN(nnx.Module):
         rows = ids.shape[:-1]
         x_WCE = self.characters(ids.reshape(-1, ids.shape[-1]), dtype)
         x = jnp.concatenate(
-            [self._pooled(x_WCE, number) for number in range(len(self.config.filters))], axis=-1
+            [self._pooled(x_WCE, index) for index in range(len(self.config.filters))], axis=-1
         )
-        for number in range(self.config.num_highway_layers):
-            x = self.highways[str(number)](x)
+        for index in range(self.config.num_highway_layers):
+            x = self.highways[str(index)](x)
         return self.projection(x).reshape(*rows, -1)
 
-    def _pooled(self, x: Float[Array, "W C E"], number: int) -> Float[Array, "W F"]:
+    def _pooled(self, x: Float[Array, "W C E"], index: int) -> Float[Array, "W F"]:
         """Return the largest output of each filter over all places of a word, and 0 where it is negative."""
-        kernel, bias = self.convolutions[str(number)].merged()
+        kernel, bias = self.convolutions[str(index)].merged()
         assert bias is not None
-        (width, num_filters), character_dim = self.config.filters[number], x.shape[-1]
+        (width, num_filters), character_dim = self.config.filters[index], x.shape[-1]
         filtered = jax.lax.conv_general_dilated(
             x,
             kernel.reshape(width, character_dim, num_filters).astype(x.dtype),

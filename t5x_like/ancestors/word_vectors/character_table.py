@@ -65,13 +65,13 @@ def character_table(vocabulary: Any, vocab_size: int) -> np.ndarray:
             f"the vocabulary has {special.vocab_size} ids, and the model {vocab_size}; give a model of that vocab_size"
         )
     table = np.zeros((vocab_size, CHARACTERS_PER_WORD), np.int32)
-    for number, word in words.items():
-        table[number] = character_ids(word)
+    for token_id, word in words.items():
+        table[token_id] = character_ids(word)
     if special.unk is not None:
         tokenizer = getattr(vocabulary, "core", vocabulary)
         table[special.unk] = character_ids(tokenizer.piece(special.unk))
     for begins, numbers in ((True, (special.bos, special.cls)), (False, (special.eos, special.sep))):
-        for number in numbers:
-            if number is not None:
-                table[number] = sentence_boundary(begins=begins)
+        for token_id in numbers:
+            if token_id is not None:
+                table[token_id] = sentence_boundary(begins=begins)
     return table

@@ -68,7 +68,7 @@ def match_vectors(config: parameters.ModelConfig, file: PathLike, vocabulary: An
             f"{file} has vectors of {vectors.dim} dimensions, and the model's word embeddings have {width}; take a "
             "model of that width, or other vectors"
         )
-    matched = {number: vectors.rows[word] for number, word in words.items() if word in vectors.rows}
+    matched = {token_id: vectors.rows[word] for token_id, word in words.items() if word in vectors.rows}
     if not matched:
         raise ValueError(
             f"{file} has a vector for none of the {len(words):,} words of the vocabulary; are its words in lower case, "

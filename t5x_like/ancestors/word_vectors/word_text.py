@@ -51,9 +51,9 @@ def words_of(vocabulary: Any) -> dict[int, str]:
             "whole words, as `t5x-like vocabulary learn --kind words` writes it"
         )
     return {
-        number: tokenizer.piece(number)
-        for number in range(tokenizer.vocab_size)
-        if number not in tokenizer.special.by_role.values() and not tokenizer.is_sentinel(number)
+        token_id: tokenizer.piece(token_id)
+        for token_id in range(tokenizer.vocab_size)
+        if token_id not in tokenizer.special.by_role.values() and not tokenizer.is_sentinel(token_id)
     }
 
 

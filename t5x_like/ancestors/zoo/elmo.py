@@ -149,22 +149,22 @@ def bilm_weights(config: ElmoConfig) -> tuple[Weight, ...]:
     """Return the weight table of the files of bilm-tf, which AllenNLP reads: the model without softmax and heads."""
     characters = "embedding/cnn"
     rows = [Weight(f"{characters}/characters/table", "char_embed", _WITHOUT_MASK)]
-    for number, (width, num_filters) in enumerate(config.filters):
-        path = f"{characters}/convolutions/{number}"
+    for index, (width, num_filters) in enumerate(config.filters):
+        path = f"{characters}/convolutions/{index}"
         shape = (width, config.character_dim, num_filters)
-        rows.append(Weight(f"{path}/kernel", f"CNN/W_cnn_{number}", _filters(*shape)))
-        rows.append(Weight(f"{path}/bias", f"CNN/b_cnn_{number}"))
-    for number in range(config.num_highway_layers):
+        rows.append(Weight(f"{path}/kernel", f"CNN/W_cnn_{index}", _filters(*shape)))
+        rows.append(Weight(f"{path}/bias", f"CNN/b_cnn_{index}"))
+    for index in range(config.num_highway_layers):
         for name in ("carry", "transform"):
-            path, hf_name = f"{characters}/highways/{number}/{name}", f"CNN_high_{number}"
+            path, hf_name = f"{characters}/highways/{index}/{name}", f"CNN_high_{index}"
             rows.append(Weight(f"{path}/kernel", f"{hf_name}/W_{name}"))
             rows.append(Weight(f"{path}/bias", f"{hf_name}/b_{name}"))
     rows.append(Weight(f"{characters}/projection/kernel", "CNN_proj/W_proj"))
     rows.append(Weight(f"{characters}/projection/bias", "CNN_proj/b_proj"))
-    for number, direction in enumerate(("forward", "backward")):
+    for index, direction in enumerate(("forward", "backward")):
         for layer in range(config.num_layers):
             path = f"{direction}_rnn/layers/{layer}/{direction}"
-            hf_name = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            hf_name = f"RNN_{index}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             kernels = (f"{path}/input/kernel", f"{path}/hidden/kernel")
             rows.append(Weight(kernels, f"{hf_name}/W_0", _gates(config.model_dim)))
             rows.append(Weight(f"{path}/input/bias", f"{hf_name}/B", _gate_biases(config.hidden_dim)))

@@ -63,10 +63,10 @@ class BlockWriter:
             indices = [_index(stream, path, None) for stream, path in zip(streams, paths, strict=True)]
             file = np.repeat(np.arange(len(paths)), [len(index) for index in indices])
             index = np.concatenate([np.zeros(0, _ENTRY), *indices])
-            for number in np.lexsort([index["offset"], file, index["reader"]]).tolist():
-                reader, checksum, offset, size = index[number].item()
-                streams[file[number]].seek(offset)
-                self._append(reader, checksum, streams[file[number]].read(size))
+            for index_row in np.lexsort([index["offset"], file, index["reader"]]).tolist():
+                reader, checksum, offset, size = index[index_row].item()
+                streams[file[index_row]].seek(offset)
+                self._append(reader, checksum, streams[file[index_row]].read(size))
 
     def _append(self, reader: int, checksum: int, block: bytes) -> None:
         self._entries.append((reader, checksum, self._end, len(block)))

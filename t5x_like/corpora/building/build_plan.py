@@ -106,7 +106,7 @@ class BuildPlan:
         """
         if count > GATHER_ABOVE:
             stage, count = gathering(stage), num_gathered(count)
-        return [self.path(stage, number, kind) for number in range(count)]
+        return [self.path(stage, task_index, kind) for task_index in range(count)]
 
     def path(self, stage: str, number: int, kind: str) -> str:
         """Return the path of a file between stages.

@@ -83,7 +83,7 @@ class _Cleaner:
         self._plan, self._source, self._is_unique = plan, source, unique is not None
         self._before = plan.recipe.page_rules(0, end if unique is None else unique)
         self._after = plan.recipe.page_rules(end if unique is None else unique + 1, end)
-        self._numbers = [number for number, _ in self._before]
+        self._numbers = [step_index for step_index, _ in self._before]
         self._tally = Tally(len(steps))
         self._lengths: Counter[int] = Counter()
         self._chars = self._pages = 0

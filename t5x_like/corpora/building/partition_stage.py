@@ -64,13 +64,13 @@ def remaining_pages(plan: BuildPlan, partition: int, step: int, tally: Tally) ->
       step: Index of the step; the number of steps for the finished corpus.
       tally: Counts what happens to the pages.
     """
-    earlier = [number for number in plan.recipe.duplicate_rules if number < step]
+    earlier = [step_index for step_index in plan.recipe.duplicate_rules if step_index < step]
     if not earlier:
         yield from _newest(plan, partition, tally)
         return
     last = earlier[-1]
     rules = plan.recipe.page_rules(last + 1, step)
-    numbers = [last, *(number for number, _ in rules)]
+    numbers = [last, *(step_index for step_index, _ in rules)]
     for remaining, removed in _after_removal(plan, partition, last, tally):
         tally.see(removed.seen)
         outcome = removed
@@ -124,7 +124,7 @@ def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Remaining
             yield RemainingPage(version.position, version.page)
         return
     rules = plan.recipe.page_rules(unique + 1, cleaning_stage.first_duplicate_rule(plan))
-    numbers = [unique, *(number for number, _ in rules)]
+    numbers = [unique, *(step_index for step_index, _ in rules)]
     for _, group in itertools.groupby(versions, key=lambda version: version.url_digest):
         *older, newest = group
         for version in older:

@@ -93,7 +93,7 @@ class CorpusRecipe:
           end: Index after the last step.
         """
         chosen = tuple(enumerate(self.steps))[start:end]
-        return tuple((number, step) for number, step in chosen if hasattr(step, "apply"))
+        return tuple((step_index, step) for step_index, step in chosen if hasattr(step, "apply"))
 
     def is_held_out(self, url_digest: bytes) -> bool:
         """Return True if the page with this URL digest belongs to the validation split."""

@@ -105,8 +105,8 @@ def tasks_of(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> list[Task]:
     """
     is_first = stage.name == cleaning_stage.STAGE
     return [
-        Task(plan, stage.name, stage.step, number, stage.kinds, files[number] if is_first else "")
-        for number in range(stage.num_tasks)
+        Task(plan, stage.name, stage.step, task_index, stage.kinds, files[task_index] if is_first else "")
+        for task_index in range(stage.num_tasks)
     ]
 
 

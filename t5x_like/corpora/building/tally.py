@@ -39,16 +39,16 @@ def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcom
       ValueError: A rule failed; the message names the rule and the page.
     """
     seen: list[tuple[int, str, int]] = []
-    for number, rule in rules:
+    for step, rule in rules:
         counts: Counter[str] = Counter()
         try:
             result = rule.apply(page, counts)
         except Exception as error:
             raise rule_failed(rule.NAME, page, error) from error
         if counts:
-            seen += [(number, name, count) for name, count in counts.items()]
+            seen += [(step, name, count) for name, count in counts.items()]
         if isinstance(result, Dropped):
-            return RuleOutcome(page, (number, result.reason), tuple(seen))
+            return RuleOutcome(page, (step, result.reason), tuple(seen))
         page = result
     return RuleOutcome(page, None, tuple(seen))
 
@@ -89,16 +89,16 @@ class Tally:
           numbers: Indices of the steps, in order.
           dropped: The step that dropped the page and the reason, or None.
         """
-        for number in numbers:
-            if dropped is not None and number == dropped[0]:
-                self.dropped[number][dropped[1]] += 1
+        for step in numbers:
+            if dropped is not None and step == dropped[0]:
+                self.dropped[step][dropped[1]] += 1
                 return
-            self.passed[number] += 1
+            self.passed[step] += 1
 
     def see(self, seen: Iterable[tuple[int, str, int]]) -> None:
         """Add counts inside a page: step, name, count."""
-        for number, name, count in seen:
-            self.seen[number][name] += count
+        for step, name, count in seen:
+            self.seen[step][name] += count
 
     def sample(self, outcome: tuple[int, str], url_digest: bytes, url: str, text: str) -> None:
         """Add a page to the samples of an outcome if its URL digest is among the lowest.
@@ -142,8 +142,8 @@ class Tally:
             total.update(added)
         for texts, counts in zip(self.repeated, value["repeated"], strict=True):
             texts.add_counts(counts)
-        for number, reason, url, text, digest in value["samples"]:
-            self.sample((number, reason), bytes.fromhex(digest), url, text)
+        for step, reason, url, text, digest in value["samples"]:
+            self.sample((step, reason), bytes.fromhex(digest), url, text)
 
     def samples(self) -> list[tuple[int, str, str, str]]:
         """Return samples: step (the number of steps for kept pages), outcome, URL and beginning of the text."""
@@ -174,10 +174,10 @@ class FrequentTexts:
         self._counts.update(counts)
         self._discard_rare()
 
-    def most(self, number: int) -> dict[str, int]:
+    def most(self, num_texts: int) -> dict[str, int]:
         """Return the most frequent texts in order. Lone surrogates, invalid in UTF-8, become question marks."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-        return {text.encode("utf-8", "replace").decode(): count for text, count in ordered[:number]}
+        return {text.encode("utf-8", "replace").decode(): count for text, count in ordered[:num_texts]}
 
     def _discard_rare(self) -> None:
         if len(self._counts) > _MAX_TEXTS:

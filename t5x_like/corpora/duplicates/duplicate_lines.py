@@ -75,7 +75,7 @@ class DuplicateLines:
 def _count(lines: list[str], kept: list[str], removed: set[int], counts: Counter[str]) -> None:
     """Count removed lines: local duplicates stay elsewhere on their page, global duplicates stay on another page."""
     kept_lines = {line.strip().lower() for line in kept}
-    local = sum(lines[number].strip().lower() in kept_lines for number in removed)
+    local = sum(lines[line_index].strip().lower() in kept_lines for line_index in removed)
     if local:
         counts["line-filtered:local_duplicate"] += local
     if local < len(removed):

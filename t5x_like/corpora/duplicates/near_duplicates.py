@@ -99,17 +99,17 @@ def _pages_in_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[new], page_of_key
 
 
-def connected_components(number: int, pairs: np.ndarray) -> np.ndarray:
+def connected_components(num_nodes: int, pairs: np.ndarray) -> np.ndarray:
     """Return int64 [number]: for each node the lowest node of its connected component.
 
     Hooks the root of each side of an edge onto the lower one, then shortens all paths, until nothing changes. Long
     chains also take few rounds (Shiloach and Vishkin 1982).
 
     Args:
-      number: Number of nodes.
+      num_nodes: Number of nodes.
       pairs: int64 [2, edges], nodes at both ends of each edge.
     """
-    roots = np.arange(number)
+    roots = np.arange(num_nodes)
     while True:
         left, right = roots[pairs[0]], roots[pairs[1]]
         if np.array_equal(left, right):

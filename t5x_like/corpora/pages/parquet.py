@@ -65,7 +65,7 @@ def _rows(
             f"no column {fields.text!r}; the columns are {', '.join(columns) or 'none'}; name it by text_field",
         )
         return
-    groups = [table.metadata.row_group(number) for number in range(table.metadata.num_row_groups)]
+    groups = [table.metadata.row_group(group_index) for group_index in range(table.metadata.num_row_groups)]
     compressed = sum(
         group.column(column).total_compressed_size for group in groups for column in range(group.num_columns)
     )

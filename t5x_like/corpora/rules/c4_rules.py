@@ -95,8 +95,8 @@ def has_sentences(lines: Sequence[str], at_least: int) -> bool:
     if len(lines) >= at_least:
         return True
     num_sentences = 0
-    for number, line in enumerate(lines, start=1):
-        others = len(lines) - number
+    for num_seen, line in enumerate(lines, start=1):
+        others = len(lines) - num_seen
         num_sentences += count_sentences(line, at_most=at_least - num_sentences - others)
         if num_sentences + others >= at_least:
             return True

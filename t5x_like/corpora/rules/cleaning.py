@@ -130,7 +130,7 @@ class C4Cleaning:
             c4_rules.TOO_SHORT: short,
             c4_rules.PASSED: len(lines),
         }
-        return lines, {decision: number for decision, number in decisions.items() if number}
+        return lines, {decision: count for decision, count in decisions.items() if count}
 
     def _candidate_lines(self, lines: list[str]) -> list[str]:
         """Return stripped lines without most of those whose last character shows that they end no sentence."""

@@ -101,8 +101,8 @@ class Contamination:
         hits = self._n_grams().hits(normalize_words(page.text))
         if not hits:
             return page
-        for name, number in Counter(hit.evaluation_set for hit in hits).items():
-            counts[f"n-grams:{name}"] += number
+        for name, count in Counter(hit.evaluation_set for hit in hits).items():
+            counts[f"n-grams:{name}"] += count
             counts[f"pages:{name}"] += 1
         if self.action == "report" or len({hit.first_word for hit in hits}) < self.min_hits:
             return page

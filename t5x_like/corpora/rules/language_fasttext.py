@@ -73,7 +73,7 @@ class FastText:
             return text[: self.max_characters]
         size = self.max_characters // self.pieces
         last = min(len(text), MAX_CHARACTERS) - size
-        starts = [last * number // (self.pieces - 1) for number in range(self.pieces)]
+        starts = [last * piece // (self.pieces - 1) for piece in range(self.pieces)]
         return " ".join(text[start : start + size] for start in starts)
 
 

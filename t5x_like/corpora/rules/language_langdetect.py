@@ -92,7 +92,7 @@ class _Tables:
     def _index(self, words: list[str], normalize: Callable[[str], str]) -> None:
         letters = sorted({letter for word in words for letter in word} - {" "})
         self._other = len(letters) + 1  # symbol of characters that no profile has; 0 is the space
-        symbols = {" ": 0, **{letter: number for number, letter in enumerate(letters, start=1)}}
+        symbols = {" ": 0, **{letter: index for index, letter in enumerate(letters, start=1)}}
         normal = [normalize(chr(code)) for code in range(0x10000)]
         self._symbols = np.array([symbols.get(letter, self._other) for letter in normal], np.int64)
         self._upper = np.array([letter.isupper() for letter in normal])
@@ -222,7 +222,7 @@ def _choices(chance: random.Random, length: int, count: int) -> list[int]:
     bits, draw = length.bit_length(), chance.getrandbits
     chosen: list[int] = []
     while len(chosen) < count:
-        number = draw(bits)
-        if number < length:
-            chosen.append(number)
+        choice = draw(bits)
+        if choice < length:
+            chosen.append(choice)
     return chosen

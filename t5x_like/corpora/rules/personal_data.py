@@ -76,22 +76,22 @@ class MaskPersonalData:
             ("phone", self.phone, find_phones),
         ):
             if mask is not None:
-                text, number = _mask(text, find, mask)
-                if number:
-                    counts[f"masked:{kind}"] += number
+                text, num_masked = _mask(text, find, mask)
+                if num_masked:
+                    counts[f"masked:{kind}"] += num_masked
         return page if text == page.text else page._replace(text=text)
 
 
 def _mask(text: str, find: Callable[[str], Iterator[_Found]], mask: str) -> tuple[str, int]:
     parts: list[str] = []
-    end = number = 0
+    end = num_masked = 0
     for span in sorted(find(text)):
         if span.start < end:
             continue
         parts += (text[end : span.start], mask)
         end = span.end
-        number += 1
-    return ("".join(parts) + text[end:], number) if number else (text, 0)
+        num_masked += 1
+    return ("".join(parts) + text[end:], num_masked) if num_masked else (text, 0)
 
 
 def find_emails(text: str) -> Iterator[_Found]:

@@ -176,5 +176,5 @@ def _first_violation(page: Page, violations: _Violations) -> Page | Dropped:
 def _refuse_negative(rule: GopherQuality | GopherRepetition | FineWebQuality) -> None:
     for field in fields(rule):
         value = getattr(rule, field.name)
-        if any(number < 0 for number in (value if isinstance(value, tuple) else (value,))):
+        if any(each < 0 for each in (value if isinstance(value, tuple) else (value,))):
             raise ValueError(f"{type(rule).__name__}.{field.name} is {value}; give 0 or more")

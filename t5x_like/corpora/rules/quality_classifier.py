@@ -70,8 +70,8 @@ class QualityClassifier:
         """Return the page, or ``filtered:low_quality``; ``counts`` gets the score's tenth, such as ``score:0.3``."""
         score = self.score(page.text)
         counts[f"score:{min(int(score * 10), 9) / 10}"] += 1
-        number = hash_64(f"{self.seed}\n{page.url}\n{page.text}")
-        draw = ((number + 1) / 2**64) ** (-1 / self.alpha) - 1  # the inverse of the distribution function
+        page_hash = hash_64(f"{self.seed}\n{page.url}\n{page.text}")
+        draw = ((page_hash + 1) / 2**64) ** (-1 / self.alpha) - 1  # the inverse of the distribution function
         return page if draw > 1 - score else Dropped("filtered:low_quality")
 
     def score(self, text: str) -> float:

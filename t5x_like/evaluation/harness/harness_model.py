@@ -163,9 +163,9 @@ class HarnessModel(TemplateLM):
         ]
         with tqdm(total=len(requested), desc="Running loglikelihood requests", disable=disable_tqdm) as bar:
 
-            def answered(number: int, likelihood: Likelihood) -> None:
+            def answered(index: int, likelihood: Likelihood) -> None:
                 bar.update()
-                self.cache_hook.add_partial("loglikelihood", requests[number][0], tuple(likelihood))
+                self.cache_hook.add_partial("loglikelihood", requests[index][0], tuple(likelihood))
 
             likelihoods = self._runner.score(requested, answered)
         return [tuple(likelihood) for likelihood in likelihoods]  # pyright: ignore[reportReturnType]
@@ -205,13 +205,14 @@ class HarnessModel(TemplateLM):
           disable_tqdm: Show no progress.
         """
         groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
-        for number, request in enumerate(requests):
-            groups.setdefault(_generation_of(request.args[1], self._max_gen_toks), []).append(number)
+        for request_index, request in enumerate(requests):
+            groups.setdefault(_generation_of(request.args[1], self._max_gen_toks), []).append(request_index)
         texts = [""] * len(requests)
         with tqdm(total=len(requests), desc="Running generate_until requests", disable=disable_tqdm) as bar:
             for (generation, stops), numbers in groups.items():
                 prompts = [
-                    self.tok_encode(requests[number].args[0]) or [self.prefix_token_id] for number in numbers
+                    self.tok_encode(requests[request_index].args[0]) or [self.prefix_token_id]
+                    for request_index in numbers
                 ]
 
                 def answered(index: int, text: str, numbers: list[int] = numbers) -> None:
@@ -219,8 +220,8 @@ class HarnessModel(TemplateLM):
                     self.cache_hook.add_partial("generate_until", requests[numbers[index]].args, text)
 
                 written = self._runner.generate(prompts, generation, stops=stops, answered=answered)
-                for number, text in zip(numbers, written, strict=True):
-                    texts[number] = text
+                for request_index, text in zip(numbers, written, strict=True):
+                    texts[request_index] = text
         return texts
 
     def apply_chat_template(self, chat_history: object, add_generation_prompt: bool = True) -> str:  # noqa: ARG002

@@ -51,20 +51,20 @@ class RequestRunner:
           ValueError: A continuation without tokens, or longer than the model can read.
         """
         positions: dict[LikelihoodRequest, list[int]] = {}
-        for number, request in enumerate(requests):
-            positions.setdefault(self._truncated(request), []).append(number)
+        for index, request in enumerate(requests):
+            positions.setdefault(self._truncated(request), []).append(index)
         unique = list(positions)
 
         def run(numbers: list[int]) -> list[Likelihood]:
             scored = self._model.score(
                 self.checkpoint.params,
-                [unique[number] for number in numbers],
+                [unique[index] for index in numbers],
                 batch_size=self.batch_size,
                 limit=self.max_length,
             )
             likelihoods = [Likelihood(*row) for row in zip(*(each.tolist() for each in scored), strict=True)]
-            for number, likelihood in zip(numbers, likelihoods, strict=True):
-                for position in positions[unique[number]]:
+            for index, likelihood in zip(numbers, likelihoods, strict=True):
+                for position in positions[unique[index]]:
                     answered(position, likelihood)
             return likelihoods
 
@@ -98,15 +98,15 @@ class RequestRunner:
         def run(numbers: list[int]) -> list[str]:
             texts = self._model.generate(
                 self.checkpoint.params,
-                [cut[number] for number in numbers],
+                [cut[index] for index in numbers],
                 config,
                 batch_size=self.batch_size,
                 limit=available,
                 stop_ids=stop_ids,
             )
             texts = [truncate_at_stop(text, stops) for text in texts]
-            for number, text in zip(numbers, texts, strict=True):
-                answered(number, text)
+            for index, text in zip(numbers, texts, strict=True):
+                answered(index, text)
             return texts
 
         return run_by_length([len(prompt) for prompt in cut], self.batch_size, run)

@@ -108,12 +108,12 @@ class ContrastivePrefixes:
         """
         if attribute not in self.attributes:
             raise ValueError(f"there is no attribute {attribute!r}; there are {', '.join(self.attributes)}")
-        number = self.attributes.index(attribute)
+        index = self.attributes.index(attribute)
         flat: dict[str, Any] = {}
         for path, leaf in parameters.flatten(params).items():
             start, is_prefix, rest = path.partition("/prefix/each/")
             flat[f"{start}/prefix/{rest}" if is_prefix else path] = (
-                np.asarray(leaf)[:, number] if is_prefix else leaf
+                np.asarray(leaf)[:, index] if is_prefix else leaf
             )
         return self.prefix, parameters.unflatten(flat)
 

@@ -62,8 +62,8 @@ class Ensemble(nnx.Module):
     def __call__(self, batch: Batch, **options: Any) -> Predictions:
         """Return logits whose softmax is the mean of the members' probabilities; other outputs are left out."""
         all_logits = []
-        for number, member in self.by_number.items():
-            with named_activations.scope(number):
+        for member_index, member in self.by_number.items():
+            with named_activations.scope(member_index):
                 all_logits.append(whole_logits(member(batch, **options).logits))
         return Predictions(logits=mean_scores(all_logits, self.mean))
 

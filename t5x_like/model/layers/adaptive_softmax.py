@@ -94,9 +94,9 @@ class AdaptiveConfig:
         """Return True if embeddings are projected to ``model_dim``."""
         return self.div_val > 1 or self.embed_dim != model_dim
 
-    def is_tied(self, number: int) -> bool:
-        """Return True if cluster ``number`` of the softmax uses the embeddings' projection."""
-        return number < len(self.tie_projections) and self.tie_projections[number]
+    def is_tied(self, cluster: int) -> bool:
+        """Return True if cluster ``cluster`` of the softmax uses the embeddings' projection."""
+        return cluster < len(self.tie_projections) and self.tie_projections[cluster]
 
 
 def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
@@ -142,9 +142,9 @@ class AdaptiveEmbedding(nnx.Module):
         known = (ids >= 0) & (ids < self.config.vocab_size)
         return jnp.where(known[..., None], total, jnp.full((), jnp.nan, dtype))
 
-    def projection(self, number: int) -> Float[Array, "E D"]:
+    def projection(self, cluster: int) -> Float[Array, "E D"]:
         """Return the kernel from a cluster's embeddings to the residual stream."""
-        return self.projections[str(number if self.config.div_val > 1 else 0)].merged()[0]
+        return self.projections[str(cluster if self.config.div_val > 1 else 0)].merged()[0]
 
 
 class AdaptiveSoftmax(nnx.Module):
@@ -202,26 +202,29 @@ class AdaptiveSoftmax(nnx.Module):
             head = jnp.concatenate([head, choice], axis=-1)
         head = jax.nn.log_softmax(head, axis=-1)
         parts = [head[..., : clusters[0].stop]]
-        for number in range(1, len(clusters)):
-            index = clusters[0].stop + number - 1
-            tail = self._logits(self._project(x, number, embedding), number, embedding)
+        for cluster in range(1, len(clusters)):
+            index = clusters[0].stop + cluster - 1
+            tail = self._logits(self._project(x, cluster, embedding), cluster, embedding)
             parts.append(head[..., index : index + 1] + jax.nn.log_softmax(tail, axis=-1))
         return jnp.concatenate(parts, axis=-1)
 
     def _project(
-        self, x: Float[Array, "B L D"], number: int, embedding: AdaptiveEmbedding | None
+        self, x: Float[Array, "B L D"], cluster: int, embedding: AdaptiveEmbedding | None
     ) -> Float[Array, "B L E"]:
         if not self.is_projected:
             return x
-        if self.config.is_tied(number):
+        if self.config.is_tied(cluster):
             assert embedding is not None, "a tied projection is that of the embeddings"
-            return matmul(x, embedding.projection(number).astype(x.dtype).T)
-        return self.projections[str(number)](x)
+            return matmul(x, embedding.projection(cluster).astype(x.dtype).T)
+        return self.projections[str(cluster)](x)
 
     def _logits(
-        self, x: Float[Array, "B L E"], number: int, embedding: AdaptiveEmbedding | None
+        self, x: Float[Array, "B L E"], cluster_index: int, embedding: AdaptiveEmbedding | None
     ) -> Float[Array, "B L C"]:
-        cluster, table = self.config.clusters[number], str(number if self.config.div_val > 1 else 0)
+        cluster, table = (
+            self.config.clusters[cluster_index],
+            str(cluster_index if self.config.div_val > 1 else 0),
+        )
         start = cluster.start - self.config.tables[int(table)].start
         rows = slice(start, start + cluster.stop - cluster.start)
         tables = self.tables

@@ -143,10 +143,10 @@ class Grid:
         num_distances = () if inputs.bias is None else inputs.bias.shape[1:]
         self.bias_spec = self._spec((None, *num_distances), lambda at: (at.head, 0, 0))
 
-    def statistics_spec(self, number: int) -> pl.BlockSpec:
+    def statistics_spec(self, num_statistics: int) -> pl.BlockSpec:
         """Return the block of so many numbers of each query and head."""
         return self._spec(
-            (None, None, number, self.blocks.query_length), lambda at: (at.row, at.head, 0, at.query)
+            (None, None, num_statistics, self.blocks.query_length), lambda at: (at.row, at.head, 0, at.query)
         )
 
     def call(

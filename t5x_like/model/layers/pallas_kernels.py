@@ -215,8 +215,8 @@ def _scores(blocks: AttentionBlocks, at: KernelIndices, inputs: KernelInputs) ->
         # Padding of a block has no weight, not even in a column where everything is masked.
         is_prefix = at.key >= blocks.first_prefix_block
         key = at.key - jnp.where(is_prefix, blocks.first_prefix_block, 0)
-        number = jnp.where(is_prefix, blocks.num_prefix, blocks.num_keys) - key * blocks.key_length
-        scores = jnp.where(jax.lax.broadcasted_iota(jnp.int32, scores.shape, 0) < number, scores, -jnp.inf)
+        num_real = jnp.where(is_prefix, blocks.num_prefix, blocks.num_keys) - key * blocks.key_length
+        scores = jnp.where(jax.lax.broadcasted_iota(jnp.int32, scores.shape, 0) < num_real, scores, -jnp.inf)
     return _Scores(scores, visible, slope)
 
 
@@ -250,7 +250,7 @@ def _score_gradients(
 ) -> tuple[Array, Array, Array]:
     """Return weights after dropout, and gradients of scores and of scaled products of queries and keys."""
     scores = _scores(blocks, at, inputs)
-    largest, inverse_total, common = (inputs.statistics[number : number + 1] for number in range(3))
+    largest, inverse_total, common = (inputs.statistics[row : row + 1] for row in range(3))
     weights = jnp.exp(scores.masked - largest) * inverse_total
     by_weight = _dropped(inputs, _product(inputs.values[...], inputs.averages_gradient[...], 1, 1))
     by_score = weights * (by_weight - common)
@@ -300,9 +300,9 @@ def diagonals(values: Float[Array, "1 W"]) -> Float[Array, "C C"]:
     """
     width = values.shape[1]
     few = jnp.broadcast_to(values, (SUBLANES, width))
-    number = jax.lax.broadcasted_iota(jnp.int32, few.shape, 0)
+    row = jax.lax.broadcasted_iota(jnp.int32, few.shape, 0)
     for bit in _BITS:
-        few = jnp.where(number & bit != 0, pltpu.roll(few, bit, 1), few)
+        few = jnp.where(row & bit != 0, pltpu.roll(few, bit, 1), few)
     skewed = jnp.concatenate(
         [pltpu.roll(few, start, 1) if start else few for start in range(0, LANES, SUBLANES)], axis=0
     )
@@ -321,7 +321,7 @@ def sum_of_diagonals(matrix: Float[Array, "C C"]) -> Float[Array, "1 W"]:
     few = skewed[:SUBLANES]
     for start in range(SUBLANES, LANES, SUBLANES):
         few += pltpu.roll(skewed[start : start + SUBLANES], 2 * length - start, 1)
-    number = jax.lax.broadcasted_iota(jnp.int32, few.shape, 0)
+    row = jax.lax.broadcasted_iota(jnp.int32, few.shape, 0)
     for bit in _BITS:
-        few = jnp.where(number & bit != 0, pltpu.roll(few, 2 * length - bit, 1), few)
+        few = jnp.where(row & bit != 0, pltpu.roll(few, 2 * length - bit, 1), few)
     return jnp.sum(few, axis=0, keepdims=True)

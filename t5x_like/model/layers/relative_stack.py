@@ -224,9 +224,11 @@ class RelativeStack(nnx.Module):
         def body(
             streams: Streams, layer: tuple[RelativeBlock, Array | None, Array | None, Array | None]
         ) -> tuple[Streams, tuple[Streams | None, dict[str, Array]]]:
-            block, memory, key, number = layer
+            block, memory, key, layer_index = layer
             set_adapter_keys(block, key)
-            with named_activations.layer(0 if number is None else number, num_layers) as activations:
+            with named_activations.layer(
+                0 if layer_index is None else layer_index, num_layers
+            ) as activations:
                 streams = _observe(streams, lambda x: named_activations.observe("hidden_states", x))
                 inputs = jax.tree.map(constrain_tokens, streams)
                 streams = block(inputs, memory, context, dropout_key=key)

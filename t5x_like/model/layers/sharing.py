@@ -70,8 +70,8 @@ def shared_block(block: Block, sharing: Sharing, layer: Int[Array, ""]) -> Block
     """
     one = jax.tree.map(lambda array: array, block)  # another module around the same arrays
     for names, numbers in ((_ATTENTION, sharing.attention), (_FEED_FORWARD, sharing.feed_forward)):
-        number = jnp.asarray(numbers)[layer]
+        index = jnp.asarray(numbers)[layer]
         for name in names:
-            part = jax.tree.map(lambda array, number=number: array[number], getattr(block, name))
+            part = jax.tree.map(lambda array, index=index: array[index], getattr(block, name))
             setattr(one, name, part)
     return one

@@ -128,7 +128,7 @@ def _blocks_of_row(segment_ids: Int[Array, " L"], size: int) -> tuple[Int[Array,
     num_blocks = by_segment.at[segment_ids].add(ends_block.astype(jnp.int32))
     last_block = jnp.cumsum(num_blocks)
     first_block = last_block - num_blocks
-    number = jnp.minimum(index_in_segment // size, num_blocks[segment_ids] - 1)
-    of_tokens = jnp.where(real & (number >= 0), first_block[segment_ids] + number, -1)
+    block_in_segment = jnp.minimum(index_in_segment // size, num_blocks[segment_ids] - 1)
+    of_tokens = jnp.where(real & (block_in_segment >= 0), first_block[segment_ids] + block_in_segment, -1)
     owners = jnp.searchsorted(last_block, jnp.arange(length // size), side="right")
     return of_tokens, jnp.where(owners > length, 0, owners).astype(jnp.int32)

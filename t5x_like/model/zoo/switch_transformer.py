@@ -64,7 +64,7 @@ class SwitchTransformerConfig(T5LikeConfig):
     def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
         dense = self.block(self.attention(), cross_attention=self.attention() if decoder else None)
         sparse = replace(dense, feed_forward=self._experts(dense))
-        blocks = tuple(dense if number % self.sparse_step else sparse for number in range(1, num_layers + 1))
+        blocks = tuple(dense if layer % self.sparse_step else sparse for layer in range(1, num_layers + 1))
         return replace(self.stack(dense, num_layers), blocks=blocks)
 
     def _experts(self, dense: BlockConfig) -> MixtureOfExpertsConfig:

@@ -71,17 +71,17 @@ def _embedding_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
 
 def _softmax_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
     table = []
-    for number, cluster in enumerate(words.tables):
+    for cluster_index, cluster in enumerate(words.tables):
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
-        hf_name = f"crit.out_layers.{number}"
-        table.append(Weight(f"softmax/biases/{number}", f"{hf_name}.bias", rows))
+        hf_name = f"crit.out_layers.{cluster_index}"
+        table.append(Weight(f"softmax/biases/{cluster_index}", f"{hf_name}.bias", rows))
         if not words.tie_word_embeddings:
-            table.append(Weight(f"softmax/tables/{number}/table", f"{hf_name}.weight", rows))
+            table.append(Weight(f"softmax/tables/{cluster_index}/table", f"{hf_name}.weight", rows))
     if words.is_projected(model_dim):
         table += [
-            Weight(f"softmax/projections/{number}/kernel", f"crit.out_projs.{number}")
-            for number in range(len(words.clusters))
-            if not words.is_tied(number)
+            Weight(f"softmax/projections/{cluster_index}/kernel", f"crit.out_projs.{cluster_index}")
+            for cluster_index in range(len(words.clusters))
+            if not words.is_tied(cluster_index)
         ]
     if words.cutoffs:
         table += [

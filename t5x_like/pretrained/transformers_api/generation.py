@@ -52,20 +52,20 @@ class Prompts(NamedTuple):
         if max_length is None:
             max_length = self.num_before + _DEFAULT_NEW_TOKENS
             max_length = min(max_length, traits_of(config).max_position_embeddings or max_length)
-        number = max_length - self.num_before if max_new_tokens is None else max_new_tokens
-        if number < 1:
+        num_new = max_length - self.num_before if max_new_tokens is None else max_new_tokens
+        if num_new < 1:
             raise ValueError(
                 f"max_length={max_length} leaves no space after {self.num_before} tokens; raise it, or give "
                 "max_new_tokens"
             )
         learned = learned_positions(config)
-        longest = (1 if self.in_encoder else int(self.mask.sum(axis=1).max())) + number
+        longest = (1 if self.in_encoder else int(self.mask.sum(axis=1).max())) + num_new
         if learned is not None and longest - 1 > learned:
             raise ValueError(
                 f"prompt and new tokens are up to {longest} long together, the model has "
                 f"{learned} learned positions; give a shorter prompt or lower max_new_tokens"
             )
-        return number
+        return num_new
 
     def widened(self, config: ModelConfig) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and mask with more padding, so that prompts of similar lengths share a compiled program."""

@@ -71,7 +71,10 @@ def read_processors(
         for name in NAMES
         if name.startswith(("forced", "suppress", "begin"))
     }
-    for name, numbers in {**ids, "bad_words_ids": [number for word in bad_words for number in word]}.items():
+    for name, numbers in {
+        **ids,
+        "bad_words_ids": [token_id for word in bad_words for token_id in word],
+    }.items():
         check_token_ids(numbers, name, vocab_size)
     at_start = num_before == 1  # transformers forces no token after a prompt
     forced = ids["forced_bos_token_id"] if at_start else ()
@@ -81,7 +84,7 @@ def read_processors(
     changes = LogitsProcessors(
         repetition_penalty=float(values["repetition_penalty"] or 1),
         no_repeat_ngram_size=values["no_repeat_ngram_size"] or 0,
-        bad_words_ids=tuple(word for word in bad_words if word not in [(number,) for number in eos_ids]),
+        bad_words_ids=tuple(word for word in bad_words if word not in [(token_id,) for token_id in eos_ids]),
         min_new_tokens=min_new_tokens if eos_ids else 0,
         forced_first_id=forced[0] if forced else None,
         forced_last_ids=ids["forced_eos_token_id"],
@@ -99,7 +102,7 @@ def _is_valid(name: str, value: Any) -> bool:
         return False
     if name == "repetition_penalty":
         return 0 < float(value) < math.inf
-    return all(number >= 0 for number in leaves_of(value)) and (
+    return all(token_id >= 0 for token_id in leaves_of(value)) and (
         name != "bad_words_ids" or all(len(word) > 0 for word in value)
     )
 

@@ -202,7 +202,9 @@ class OpenModel:
             return [self.decode(row) for row in rows]
         special = self.special_ids
         silent = {special.fill, special.decoder_start, *special.end_ids}
-        start = next((index for index, number in enumerate(rows.tolist()) if number not in silent), len(rows))
+        start = next(
+            (index for index, token_id in enumerate(rows.tolist()) if token_id not in silent), len(rows)
+        )
         return self._opened.tokenizer.decode(rows[start:].tolist())
 
     def matmul_precision(self) -> AbstractContextManager[object]:

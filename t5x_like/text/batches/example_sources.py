@@ -229,9 +229,9 @@ class ReferenceSource(PairSource):
 
     def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example:
         ends = features["reference_ends"]
-        number = epoch % len(ends)
-        start = ends[number - 1] if number else 0
-        return super()._example({**features, "targets": features["targets"][start : ends[number]]}, epoch)
+        reference = epoch % len(ends)
+        start = ends[reference - 1] if reference else 0
+        return super()._example({**features, "targets": features["targets"][start : ends[reference]]}, epoch)
 
 
 class ChatSource(IndexedSource):

@@ -108,7 +108,7 @@ def text_of(ids: list[int], eos: int | None, decode: Callable[[list[int]], str],
         return decode(ids)
     if ids[-1:] == [eos]:
         ids = ids[:-1]
-    ends = [index for index, number in enumerate(ids) if number == eos]
+    ends = [index for index, token_id in enumerate(ids) if token_id == eos]
     starts = [0, *(end + 1 for end in ends)]
     return end_piece.join(
         decode(ids[start:end]) for start, end in zip(starts, [*ends, len(ids)], strict=True)
@@ -124,9 +124,9 @@ def _shown(task: FileTask[object], example: Example, row: object) -> TaskExample
     for name, ids in streams.items():
         end = "" if eos is None else tokenizer.piece(eos)
         texts[name] = fields[name] if name in fields else text_of(ids, eos, tokenizer.decode, end)
-        pieces[name] = [tokenizer.piece(number) for number in ids]
+        pieces[name] = [tokenizer.piece(token_id) for token_id in ids]
     if isinstance(getattr(task, "objective", None), ReplacedTokenDetection):
-        texts["targets"], pieces["targets"] = "", [str(number) for number in streams["targets"]]
+        texts["targets"], pieces["targets"] = "", [str(token_id) for token_id in streams["targets"]]
     features = {
         name: feature
         for name in task.spec.fields
@@ -160,10 +160,10 @@ def example_of_streams(
         input_pieces=pieces["inputs"],
         target_pieces=pieces["targets"],
         extra_features={
-            name: [float(number) for number in np.ravel(feature)] for name, feature in features.items()
+            name: [float(value) for value in np.ravel(feature)] for name, feature in features.items()
         },
     )
 
 
 def _ids(stream: Sequence[int] | np.ndarray | None) -> list[int]:
-    return [] if stream is None else [int(number) for number in stream]
+    return [] if stream is None else [int(token_id) for token_id in stream]

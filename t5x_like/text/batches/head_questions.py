@@ -68,7 +68,7 @@ class HeadQuestions:
         """
         spec = self.head_format.spec(self.examples.num_choices)
         maker = RowMaker((), self.lengths, spec, False, self.zero_is_padding)
-        rows = [[self.examples.example(number)] for number in numbers]
+        rows = [[self.examples.example(row_index)] for row_index in numbers]
         return cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
 
     @property

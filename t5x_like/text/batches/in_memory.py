@@ -59,9 +59,9 @@ class RaggedArray:
     def __len__(self) -> int:
         return len(self.ends)
 
-    def __getitem__(self, number: int) -> np.ndarray:
-        start = self.ends[number - 1] if number else 0
-        return self.flat[start : self.ends[number]].astype(self._read_type)
+    def __getitem__(self, row: int) -> np.ndarray:
+        start = self.ends[row - 1] if row else 0
+        return self.flat[start : self.ends[row]].astype(self._read_type)
 
     def part(self, numbers: np.ndarray) -> "RaggedArray":
         """Return some of the sequences, in the given order."""
@@ -142,7 +142,7 @@ class InMemoryExamples:
     def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
         """Return the features of examples."""
         wanted = numbers.tolist()
-        columns = [[feature[number] for number in wanted] for feature in self._features.values()]
+        columns = [[feature[row] for row in wanted] for feature in self._features.values()]
         return [dict(zip(self._features, arrays, strict=True)) for arrays in zip(*columns, strict=True)]
 
 

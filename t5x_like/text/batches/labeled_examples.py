@@ -136,51 +136,51 @@ class LabeledExamples:
         """Tokens of each example's longest row, int64 [N]."""
         return self._tokens.lengths.reshape(len(self), -1).max(axis=1)
 
-    def example(self, number: int) -> Example:
+    def example(self, index: int) -> Example:
         """Return one example for ``BatchLayout``."""
         choices = self.num_choices or 1
-        rows = [self._row(number * choices + choice) for choice in range(choices)]
+        rows = [self._row(index * choices + choice) for choice in range(choices)]
         labeled: dict[str, Any] = {
-            name: tuple(value) if isinstance(value := self._values[name][number].tolist(), list) else value
+            name: tuple(value) if isinstance(value := self._values[name][index].tolist(), list) else value
             for name in ("label", "value", "span")
         }
-        labeled["declared"] = {name: column[number] for name, column in self._declared.items()}
+        labeled["declared"] = {name: column[index] for name, column in self._declared.items()}
         if self.head_format.label_loss == "multi_label":
-            labeled["classes"] = self._indicators(number)
+            labeled["classes"] = self._indicators(index)
         if self.num_choices:
             return Example(choices=tuple(rows), **labeled)
         if self.head_format.tags_tokens:
-            classes = self._sequences["classes"][number] - 1
+            classes = self._sequences["classes"][index] - 1
             weights = (classes >= 0).astype(np.float32)
             return rows[0]._replace(
                 targets=np.maximum(classes, 0), weights=weights, declared=labeled["declared"]
             )
         return rows[0]._replace(**labeled)
 
-    def context_start(self, number: int) -> int:
+    def context_start(self, index: int) -> int:
         """Return the first token of the context in which the answer may lie."""
-        return 0 if self.input_format.context_first else int(self._seconds[number])
+        return 0 if self.input_format.context_first else int(self._seconds[index])
 
-    def cls_position(self, number: int) -> int:
+    def cls_position(self, index: int) -> int:
         """Return the position of the class token, which represents unanswerable questions."""
-        return self.input_format.cls_position(int(self._tokens.lengths[number]))
+        return self.input_format.cls_position(int(self._tokens.lengths[index]))
 
-    def character_offsets(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def character_offsets(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the character offsets at which each token of the context begins and ends."""
-        return self._sequences["starts"][number], self._sequences["ends"][number]
+        return self._sequences["starts"][index], self._sequences["ends"][index]
 
-    def _indicators(self, number: int) -> np.ndarray:
+    def _indicators(self, index: int) -> np.ndarray:
         """Return 1 for each class of an example, int32 [C]; -1 everywhere if it is unlabeled."""
-        classes = self._sequences["classes"][number] - 1
+        classes = self._sequences["classes"][index] - 1
         if (classes < 0).any():
             return np.full(self.head_format.num_outputs, -1, np.int32)
         indicators = np.zeros(self.head_format.num_outputs, np.int32)
         indicators[classes] = 1
         return indicators
 
-    def _row(self, number: int) -> Example:
-        tokens = self._tokens[number]
-        return self.head_format.input_row(tokens, int(self._seconds[number]), self.input_format)
+    def _row(self, index: int) -> Example:
+        tokens = self._tokens[index]
+        return self.head_format.input_row(tokens, int(self._seconds[index]), self.input_format)
 
 
 def make_examples(

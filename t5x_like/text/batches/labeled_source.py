@@ -33,7 +33,7 @@ class LabeledSource(StoredSource[LabeledExamples]):
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return the examples at these positions of an epoch."""
-        return [self._stored.example(number) for number in self._numbers(epoch, positions).tolist()]
+        return [self._stored.example(index) for index in self._numbers(epoch, positions).tolist()]
 
     def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
         """Return the row lengths of these examples, int64 [N].

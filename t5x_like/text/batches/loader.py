@@ -263,7 +263,7 @@ class Loader:
                     numbers = numbers[(in_batch >= self._own.start) & (in_batch < self._own.stop)]
                 begun += len(planned)
                 waiting.append((here, len(planned), numbers))
-                yield [planned[number] for number in numbers]
+                yield [planned[index] for index in numbers]
 
         for rows in self._made(wanted()):
             here, num_planned, numbers = waiting.popleft()

@@ -90,30 +90,30 @@ class PretrainingSource(StoredSource[ExampleStore]):
         """Return the state without open windows, for worker processes."""
         return self.__dict__ | {"_opened": OrderedDict()}
 
-    def _open(self, epoch: int, number: int) -> _Opened:
-        key = (epoch, number)
+    def _open(self, epoch: int, window_index: int) -> _Opened:
+        key = (epoch, window_index)
         if key not in self._opened:
             while len(self._opened) >= self._max_open:
                 self._opened.popitem(last=False)
-            self._opened[key] = self._lay(epoch, number)
+            self._opened[key] = self._lay(epoch, window_index)
         self._opened.move_to_end(key)
         return self._opened[key]
 
-    def _lay(self, epoch: int, number: int) -> _Opened:
+    def _lay(self, epoch: int, window_index: int) -> _Opened:
         indices = np.arange(
-            number * self._per_window, min((number + 1) * self._per_window, len(self._stored))
+            window_index * self._per_window, min((window_index + 1) * self._per_window, len(self._stored))
         )
         maker, copy = self._maker, self._copy_of(epoch)
         keys = [key_of(self._seed, self.name, copy, use) for use in ("chunks", "cuts")]
         numbers = self._ordered(indices, copy, "documents")
         window = lay_window(
             self._stored.read(numbers),
-            chunks=np.random.Philox(key=keys[0], counter=[0, 0, number, 0]).random_raw(len(numbers)),
+            chunks=np.random.Philox(key=keys[0], counter=[0, 0, window_index, 0]).random_raw(len(numbers)),
             eos=maker.ids.eos if self._spec.ends_documents else None,
             with_sentences=self._spec.needs_sentences,
         )
-        cuts = maker.objective.cut(window, maker.lengths, keys[1] + np.uint64(number))
-        shuffle_key = key_of(self._seed, self.name, epoch, "order") + np.uint64(number)
+        cuts = maker.objective.cut(window, maker.lengths, keys[1] + np.uint64(window_index))
+        shuffle_key = key_of(self._seed, self.name, epoch, "order") + np.uint64(window_index)
         num_texts = len(cuts.starts)
         order = shuffled(num_texts, shuffle_key) if self._shuffle else np.arange(num_texts)
         return _Opened(window, cuts, order)

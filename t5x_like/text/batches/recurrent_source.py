@@ -132,12 +132,16 @@ class RecurrentSource(StoredSource[ExampleStore]):
         """Read documents ``first`` to ``last``, except those already in memory for the previous rows."""
         parts = [np.arange(start, end + 1) for start, end in zip(first, last, strict=True)]
         wanted = np.unique(opened.numbers[np.concatenate(parts)]) if parts else np.zeros(0, np.int64)
-        cached = {number: self._read[number] for number in wanted.tolist() if number in self._read}
-        missing = [number for number in wanted.tolist() if number not in cached]
+        cached = {
+            document_index: self._read[document_index]
+            for document_index in wanted.tolist()
+            if document_index in self._read
+        }
+        missing = [document_index for document_index in wanted.tolist() if document_index not in cached]
         read = self._stored.read(np.array(missing, np.int64)) if missing else []
         self._read = cached | {
-            number: document["tokens"][:: -1 if self._row.backward else 1]
-            for number, document in zip(missing, read, strict=True)
+            document_index: document["tokens"][:: -1 if self._row.backward else 1]
+            for document_index, document in zip(missing, read, strict=True)
         }
 
     def _tokens(self, opened: _Epoch, start: int, end: int, first: int, last: int) -> np.ndarray:

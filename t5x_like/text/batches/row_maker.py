@@ -37,12 +37,12 @@ class RowMaker(NamedTuple):
     def __call__(self, planned: Sequence[ExampleReference]) -> Batch:
         """Return as many rows as the examples need."""
         examples = self._examples(planned)
-        numbers = [[number] for number in range(len(examples))]
+        numbers = [[index] for index in range(len(examples))]
         if self.pack:
             sizes = lengths_of(examples)
             sides = _SIDES[self.spec.layout]
             numbers = pack_rows(sizes[:, sides], [self.lengths[side] for side in sides])
-        return self.lay_out([[examples[number] for number in row] for row in numbers])
+        return self.lay_out([[examples[index] for index in row] for row in numbers])
 
     def lay_out(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """Return rows of examples as a batch."""
@@ -64,7 +64,7 @@ class RowMaker(NamedTuple):
             rows = [each for each in planned if epoch in (None, each.epoch)]
             sizes = [self._size(each) for each in rows]
             order = group_by_length(sizes, batch_size, key_of(*key, epoch))
-            references += [rows[number] for number in order]
+            references += [rows[index] for index in order]
         return references
 
     def _size(self, planned: ExampleReference) -> int:
@@ -82,13 +82,13 @@ class RowMaker(NamedTuple):
     def _examples(self, planned: Sequence[ExampleReference]) -> list[Example]:
         """Make examples, grouped by task and epoch."""
         numbers: dict[tuple[int, int], list[int]] = {}
-        for number, example in enumerate(planned):
-            numbers.setdefault((example.task, example.epoch), []).append(number)
+        for index, example in enumerate(planned):
+            numbers.setdefault((example.task, example.epoch), []).append(index)
         examples = [Example()] * len(planned)
         for (task, epoch), task_numbers in numbers.items():
-            made = self.sources[task].examples(epoch, [planned[number].position for number in task_numbers])
-            for number, example in zip(task_numbers, made, strict=True):
-                examples[number] = example._replace(task=task) if task else example
+            made = self.sources[task].examples(epoch, [planned[index].position for index in task_numbers])
+            for index, example in zip(task_numbers, made, strict=True):
+                examples[index] = example._replace(task=task) if task else example
         return examples
 
 

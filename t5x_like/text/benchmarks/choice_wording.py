@@ -31,7 +31,7 @@ class ChoiceWording:
     @property
     def labels(self) -> tuple[str, ...]:
         """Possible targets."""
-        return tuple(f"choice{number}" for number in range(1, self.count + 1))
+        return tuple(f"choice{choice}" for choice in range(1, self.count + 1))
 
     def __call__(self, row: RowValues) -> list[WordedRow]:
         """Return the single example of a row.

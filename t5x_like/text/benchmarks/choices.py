@@ -24,8 +24,8 @@ _SWAG_WORD = ChoiceWording(
 )
 
 
-def _swag(number: int, targets: str) -> GoldenExample:
-    row = {"sent1": "A man lifts a lid.", "sent2": "He", "label": number}
+def _swag(label: int, targets: str) -> GoldenExample:
+    row = {"sent1": "A man lifts a lid.", "sent2": "He", "label": label}
     row |= dict(zip(_ENDINGS, ("looks in.", "swims.", "sings.", "melts."), strict=True))
     inputs = (
         "swag sentence: A man lifts a lid. start: He choice1: looks in. choice2: swims. choice3: sings. "
@@ -80,12 +80,12 @@ _HELLASWAG_WORD = ChoiceWording(
 )
 
 
-def _hellaswag(number: int, targets: str) -> GoldenExample:
+def _hellaswag(label: int, targets: str) -> GoldenExample:
     row = {
         "activity_label": "Baking",
         "context": "A woman kneads dough. she",
         "endings": ["shapes it.", "drinks it.", "reads it.", "sails it."],
-        "label": number,
+        "label": label,
     }
     inputs = (
         "hellaswag activity: Baking context: A woman kneads dough. she choice1: shapes it. choice2: drinks it. "
@@ -146,8 +146,8 @@ _WINOGRANDE_FOLDERS = ("winogrande", "winogrande/winogrande_1.1", "winogrande_1.
 _WINOGRANDE_FILES = {"train": "train_xl.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
 
 
-def _winogrande(number: int, targets: str) -> GoldenExample:
-    row = {"sentence": "Ann taught Sue as _ knew more.", "option1": "Ann", "option2": "Sue", "label": number}
+def _winogrande(label: int, targets: str) -> GoldenExample:
+    row = {"sentence": "Ann taught Sue as _ knew more.", "option1": "Ann", "option2": "Sue", "label": label}
     return choice_example(
         row, "winogrande sentence: Ann taught Sue as _ knew more. choice1: Ann choice2: Sue", targets
     )

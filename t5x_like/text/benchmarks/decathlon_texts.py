@@ -106,10 +106,10 @@ def _read_pronouns(file: str, split: str) -> Iterator[RawRow | BadRow]:
             yield BadRow(f"{len(block)} lines, where a text, a question and two answers are needed", location)
             continue
         answers = block[2].split("/")
-        for number in range(2):
-            text, question = (_VARIANTS.sub(rf"\{number + 1}", line) for line in block[:2])
+        for variant in range(2):
+            text, question = (_VARIANTS.sub(rf"\{variant + 1}", line) for line in block[:2])
             row = {"sentence": text, "question": f"{question} {answers[0]} or {answers[1]}?"}
-            rows.append(RawRow({**row, "answer": answers[number]}, location))
+            rows.append(RawRow({**row, "answer": answers[variant]}, location))
     first, end = {
         "train": (0, _NUM_TRAIN),
         "validation": (_NUM_TRAIN, max(len(rows) - _NUM_TEST, _NUM_TRAIN)),

@@ -159,7 +159,7 @@ _ANLI_FOLDERS = ("anli/anli_v1.0", "anli/anli_v0.1", "anli_v1.0", "anli_v0.1", "
 _ANLI_LETTERS = ("e", "n", "c")
 
 
-def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
+def _anli(round_number: int, rows: Mapping[str, int]) -> Benchmark:
     official = RecordFiles(
         parse=renamed(context="context", hypothesis="hypothesis", label="label"), classes=_ANLI_LETTERS
     )
@@ -167,17 +167,18 @@ def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
         parse=renamed(context="premise", hypothesis="hypothesis", label="label"), classes=_LABELS
     )
     return _pairs(
-        f"anli_r{number}",
-        f"ANLI, round {number}: pairs written to mislead models",
+        f"anli_r{round_number}",
+        f"ANLI, round {round_number}: pairs written to mislead models",
         word="anli",
         labels=_LABELS,
         premise="context",
         source=BenchmarkSource(
-            tfds=f"anli/r{number}:0.1.0",
+            tfds=f"anli/r{round_number}:0.1.0",
             layouts=(
                 FileLayout(
                     files=files_in(
-                        _ANLI_FOLDERS, {split: f"R{number}/{short}.jsonl" for split, short in _SHORT.items()}
+                        _ANLI_FOLDERS,
+                        {split: f"R{round_number}/{short}.jsonl" for split, short in _SHORT.items()},
                     ),
                     read=official,
                 ),
@@ -185,7 +186,7 @@ def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
                     "anli",
                     tuple(_SHORT),
                     hub,
-                    names={split: f"{short}_r{number}" for split, short in _SHORT.items()},
+                    names={split: f"{short}_r{round_number}" for split, short in _SHORT.items()},
                 ),
             ),
             rows=rows,

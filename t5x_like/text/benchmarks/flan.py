@@ -76,7 +76,7 @@ def _choices(*names: str) -> Answers:
 
     def listed(row: RowValues) -> dict[str, str]:
         texts = row[names[0]] if len(names) == 1 else [row[name] for name in names]
-        return {f"choice{number}": text for number, text in enumerate(texts, start=1)}
+        return {f"choice{choice}": text for choice, text in enumerate(texts, start=1)}
 
     return listed
 

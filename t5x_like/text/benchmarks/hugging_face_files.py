@@ -55,11 +55,11 @@ def read_columns(file: str) -> Iterator[RawRow]:
 
     with as_path(file).open("rb") as stream:
         try:
-            number = 0
+            row_number = 0
             for batch in table_batches(stream, is_parquet=file.endswith(".parquet")):
                 for values in batch.to_pylist():
-                    number += 1
-                    yield RawRow(values, f"{file}:row {number}")
+                    row_number += 1
+                    yield RawRow(values, f"{file}:row {row_number}")
         # pyarrow raises OSError for cut or damaged files.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{file} is not a parquet or Arrow file, or is damaged: {error}") from error

@@ -42,8 +42,8 @@ class InstructionWording:
         """
         formatted = self.word(row)
         cells, answers = self.cells(row), self.answers(row)
-        number = zlib.crc32("\n".join(cells.values()).encode("utf-8", "surrogatepass"))
-        inputs = self.templates[number % len(self.templates)].fill(cells)
+        checksum = zlib.crc32("\n".join(cells.values()).encode("utf-8", "surrogatepass"))
+        inputs = self.templates[checksum % len(self.templates)].fill(cells)
         if answers:
             inputs += "\nOPTIONS:" + "".join(f"\n- {answer}" for answer in answers.values())
         return [

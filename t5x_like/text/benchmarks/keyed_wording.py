@@ -28,13 +28,13 @@ def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> 
     Raises:
       ValueError: The label is outside the set.
     """
-    number = int(row[column])
-    if number == -1:
+    label = int(row[column])
+    if label == -1:
         return UNLABELED
-    if not 0 <= number < len(labels):
+    if not 0 <= label < len(labels):
         listed = ", ".join(f"{index} {word}" for index, word in enumerate(labels))
-        raise ValueError(f"the label {number} is outside the set: {listed}, and -1 for none")
-    return labels[number]
+        raise ValueError(f"the label {label} is outside the set: {listed}, and -1 for none")
+    return labels[label]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,8 +91,8 @@ def word_coreference(row: RowValues) -> list[WordedRow]:
     numbers: dict[int, int] = {}
     spans = []
     for cluster, start, end in zip(mentions["cluster"], mentions["start"], mentions["end"], strict=True):
-        number = numbers.setdefault(cluster, len(numbers) + 1)
-        spans.append(LabeledSpan(start, end, str(number)))
+        cluster_number = numbers.setdefault(cluster, len(numbers) + 1)
+        spans.append(LabeledSpan(start, end, str(cluster_number)))
     inputs, before = ["coreference"], None
     starts = list(row["sentence_starts"]) or [0]
     speakers = list(row["speakers"]) or [""]

@@ -198,7 +198,7 @@ def coreference_row(
     """
     columns = ("cluster", "start", "end")
     ordered = sorted(mentions, key=lambda mention: (mention[1], -mention[2]))
-    starts = [sum(map(len, sentences[:number])) for number in range(len(sentences))]
+    starts = [sum(map(len, sentences[:sentence_index])) for sentence_index in range(len(sentences))]
     return {
         "id": name,
         "tokens": [word for sentence in sentences for word in sentence],

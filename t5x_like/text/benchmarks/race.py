@@ -34,8 +34,8 @@ _RACE_WORD = ChoiceWording(
 _RACE_SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 
 
-def _race_example(number: int, targets: str) -> GoldenExample:
-    row = {"article": "Tom has a red kite.", "question": "The kite is _ .", "label": number}
+def _race_example(label: int, targets: str) -> GoldenExample:
+    row = {"article": "Tom has a red kite.", "question": "The kite is _ .", "label": label}
     row |= dict(zip(_OPTIONS, ("blue", "red", "new", "old"), strict=True))
     inputs = (
         "race question: The kite is _ . article: Tom has a red kite. choice1: blue choice2: red choice3: new "

@@ -72,7 +72,11 @@ class RecordFiles:
             if may_lack:
                 return -1
             raise ValueError("no label; only rows of a test split may lack it")
-        numbers = [] if self.classes[0].isdigit() else [str(number) for number in range(len(self.classes))]
+        numbers = (
+            []
+            if self.classes[0].isdigit()
+            else [str(class_index) for class_index in range(len(self.classes))]
+        )
         if str(label) in numbers:
             return int(label)
         raise ValueError(f"the label {label!r} is outside the set: {', '.join(self.classes)}")

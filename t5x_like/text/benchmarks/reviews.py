@@ -44,8 +44,8 @@ def _read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
 
 
 def _number_of(path: str) -> tuple[int, str]:
-    number = os.path.basename(path).partition("_")[0]
-    return int(number) if number.isdecimal() else -1, path
+    digits = os.path.basename(path).partition("_")[0]
+    return int(digits) if digits.isdecimal() else -1, path
 
 
 _PLACES = ("imdb/aclImdb", "aclImdb", "imdb")

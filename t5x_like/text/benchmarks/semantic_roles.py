@@ -56,13 +56,13 @@ def _read_props(file: str, split: str) -> Iterator[RawRow | BadRow]:
             reason = f"{verbs} verbs, but {' or '.join(str(width - 1) for width in sorted(widths))} columns for them"
             yield BadRow(reason, sentence.location)
             continue
-        for number in range(1, verbs + 1):
+        for column in range(1, verbs + 1):
             try:
                 yield RawRow(
-                    _row(sentence.words, [cells[number] for cells in sentence.props]), sentence.location
+                    _row(sentence.words, [cells[column] for cells in sentence.props]), sentence.location
                 )
             except ValueError as error:
-                yield BadRow(f"column {number} of the verbs: {error}", sentence.location)
+                yield BadRow(f"column {column} of the verbs: {error}", sentence.location)
 
 
 def _props_of(file: str) -> str:

@@ -42,11 +42,11 @@ def _read_prepared(file: str, split: str) -> Iterator[RawRow | BadRow]:
 _STORY_WORD = ChoiceWording(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
 
 
-def _story(number: int, targets: str) -> GoldenExample:
+def _story(label: int, targets: str) -> GoldenExample:
     row = {
         "context": "Al lost his key. He looked.",
         "endings": ["He found it.", "He ate it."],
-        "label": number,
+        "label": label,
     }
     inputs = "story_cloze context: Al lost his key. He looked. choice1: He found it. choice2: He ate it."
     return choice_example(row, inputs, targets)

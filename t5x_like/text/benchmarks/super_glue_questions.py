@@ -76,16 +76,18 @@ def without_markup(text: str) -> str:
     return re.sub("</?b>", "", text.replace("<br>", " "))
 
 
-def _multirc_example(answer: str, label: int, number: int, *, clean: str, targets: str) -> GoldenExample:
+def _multirc_example(
+    answer: str, label: int, answer_index: int, *, clean: str, targets: str
+) -> GoldenExample:
     row = {
         "paragraph": "<b>Sent 1: </b>Ann has two dogs.<br>",
         "question": "Who has dogs?",
         "answer": answer,
         "label": label,
-        "idx": {"paragraph": 0, "question": 0, "answer": number},
+        "idx": {"paragraph": 0, "question": 0, "answer": answer_index},
     }
     inputs = f"multirc question: Who has dogs? answer: {clean} paragraph: Sent 1: Ann has two dogs. "
-    index = {"idx/paragraph": 0, "idx/question": 0, "idx/answer": number}
+    index = {"idx/paragraph": 0, "idx/question": 0, "idx/answer": answer_index}
     return GoldenExample(row, ({"inputs": inputs, "targets": targets, **index},))
 
 

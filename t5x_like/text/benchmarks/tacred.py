@@ -118,8 +118,8 @@ def _tacred(name: str, title: str, column: str) -> Benchmark:
         examples=label_examples(
             ("masked", "marked"),
             *(
-                (texts, number, f"tacred sentence: {text}", answer)
-                for texts, text, (number, answer) in zip(_BORN, shown, answers, strict=True)
+                (texts, label, f"tacred sentence: {text}", answer)
+                for texts, text, (label, answer) in zip(_BORN, shown, answers, strict=True)
             ),
             has_index=False,
         ),

@@ -47,7 +47,7 @@ class TaggedFile:
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """Read rows; see ``source.Reader``."""
         del split
-        numbers = {word: number for number, word in enumerate(self.classes)}
+        numbers = {word: index for index, word in enumerate(self.classes)}
         for block in blocks_of(text_lines(file)):
             words, faults = partition(expand(block.lines, self._words))
             if fault := next(iter(block.faults + faults), None):

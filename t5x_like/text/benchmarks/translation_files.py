@@ -97,19 +97,19 @@ def segments_of(file: str) -> Iterator[Segment]:
       ValueError: A segment isn't closed, or the file is invalid UTF-8.
     """
     text = text_of(file)
-    document, seen, number, line, counted = "", set(), 0, 1, 0
+    document, seen, num_segments, line, counted = "", set(), 0, 1, 0
     for tag in _TAG.finditer(text):
         line, counted = line + text.count("\n", counted, tag.start()), tag.start()
         attributes = _attributes(tag[2])
         if tag[1].lower() == "doc":
-            document, number = attributes.get("docid", ""), 0
+            document, num_segments = attributes.get("docid", ""), 0
             continue
         end = text.lower().find(_END, tag.end()) if _END not in text else text.find(_END, tag.end())
         following = _TAG.search(text, tag.end())
         if end < 0 or (following and following.start() < end):
             raise ValueError(f"{file}:{line}: a <seg> that is never closed")
-        number += 1
-        key = f"{attributes.get('id', number)} of document {document!r}"
+        num_segments += 1
+        key = f"{attributes.get('id', num_segments)} of document {document!r}"
         if key not in seen:
             seen.add(key)
             yield Segment(key=key, text=html.unescape(text[tag.end() : end]).strip(), line=line)

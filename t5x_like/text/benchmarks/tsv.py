@@ -75,16 +75,16 @@ class Table:
                 "another task's file?"
             )
 
-    def _raw(self, number: int, is_test: bool, row: Row) -> RawRow:
-        if is_test and row.cells.get(_INDEX, str(number)) != str(number):
+    def _raw(self, row_index: int, is_test: bool, row: Row) -> RawRow:
+        if is_test and row.cells.get(_INDEX, str(row_index)) != str(row_index):
             raise ValueError(
-                f"{_INDEX} {row.cells[_INDEX]!r} where {number} should come: rows are missing, twice there or out of "
-                "order, and answers could not be submitted"
+                f"{_INDEX} {row.cells[_INDEX]!r} where {row_index} should come: rows are missing, twice there or out "
+                "of order, and answers could not be submitted"
             )
         label = row.cells.get(self.label)
         label = self._number(label) if self.classes is None else class_number(label, self.classes)
         values = {name: row.cells[column] for name, column in self.texts.items()}
-        return RawRow({**values, "label": label, "idx": number}, row.location)
+        return RawRow({**values, "label": label, "idx": row_index}, row.location)
 
     def _number(self, text: str | None) -> float:
         if text is None:

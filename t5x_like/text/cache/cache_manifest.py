@@ -54,7 +54,7 @@ class CacheContents:
         starts_word = self.ids.starts_word
         ids = {
             "vocab_size": self.ids.vocab_size,
-            **{"unknown" if role == "unk" else role: number for role, number in self.ids.by_role.items()},
+            **{"unknown" if role == "unk" else role: token_id for role, token_id in self.ids.by_role.items()},
             "first_sentinel": self.ids.first_sentinel,
             "num_sentinels": self.ids.num_sentinels,
             "starts_word": None if starts_word is None else checksum_of(array_bytes(starts_word)),

@@ -38,11 +38,11 @@ def content_checksum(sequences: Iterable[Any]) -> ContentChecksum:
 
     For examples with several features, pass the features of each example sorted by name.
     """
-    value = number = 0
-    for number, sequence in enumerate(sequences, start=1):  # noqa: B007 - how many there were
+    value = num_sequences = 0
+    for num_sequences, sequence in enumerate(sequences, start=1):  # noqa: B007 - how many there were
         # Plus 1, because an empty sequence has the checksum 0 and must count.
         value = (value * _BASE + zlib.crc32(sequence) + 1) % _MODULUS
-    return ContentChecksum(value, number)
+    return ContentChecksum(value, num_sequences)
 
 
 def records_checksum(encoded: EncodedRecords, features: tuple[Feature, ...]) -> ContentChecksum:

@@ -101,9 +101,9 @@ class BytesRead:
 
     def take(self, row: SourceRow) -> None:
         """Count a row."""
-        number = self._numbers.get(row.location.rpartition(":")[0], self._current)
-        if number != self._current:
-            self._current, self._before, self._inside = number, sum(self._sizes[:number]), 0
+        file_index = self._numbers.get(row.location.rpartition(":")[0], self._current)
+        if file_index != self._current:
+            self._current, self._before, self._inside = file_index, sum(self._sizes[:file_index]), 0
         # One byte for a character and one for the end of a line: less than most files hold, never more.
         self._inside = min(self._inside + num_characters(row) + 1, self._sizes[self._current])
 

@@ -199,12 +199,12 @@ class CachedExamples:
         actual = np.fromiter(map(len, records), np.int64, len(records))
         wrong = np.flatnonzero(actual != sizes)
         if len(wrong):
-            number = int(indices[wrong[0]])
-            shard = int(np.searchsorted(self._ends, number, side="right"))
+            example_index = int(indices[wrong[0]])
+            shard = int(np.searchsorted(self._ends, example_index, side="right"))
             raise_damage(
                 self.directory,
                 self.manifest.shards[shard],
-                f"example {number} has {actual[wrong[0]]} bytes, {sizes[wrong[0]]} are expected",
+                f"example {example_index} has {actual[wrong[0]]} bytes, {sizes[wrong[0]]} are expected",
             )
 
     def _threads(self) -> ThreadPoolExecutor:

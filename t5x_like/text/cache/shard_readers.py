@@ -85,10 +85,10 @@ class _SequentialReader:
     def read(self, numbers: Sequence[int]) -> list[bytes]:
         """Read records by their numbers."""
         with self._lock:
-            return [self._one(number) for number in numbers]
+            return [self._one(record) for record in numbers]
 
-    def _one(self, number: int) -> bytes:
-        self._reader.seek(number)
+    def _one(self, record: int) -> bytes:
+        self._reader.seek(record)
         return self._reader.read()
 
 
@@ -102,10 +102,10 @@ class _OffsetReader:
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
         """Read records by their numbers."""
-        return [self._one(number) for number in numbers]
+        return [self._one(record) for record in numbers]
 
-    def _one(self, number: int) -> bytes:
-        start, end, size = (int(each) for each in (*self._offsets[number : number + 2], self._sizes[number]))
+    def _one(self, record: int) -> bytes:
+        start, end, size = (int(each) for each in (*self._offsets[record : record + 2], self._sizes[record]))
         return read_record(lambda offset, length: os.pread(self._file, length, offset), start, end, size)
 
     def __del__(self) -> None:

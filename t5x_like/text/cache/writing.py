@@ -145,13 +145,13 @@ def _sharding(task: FileTask[object], split: str, num_shards: int | None, shard_
 
 
 def _count_rows(task: FileTask[Any], split: str) -> int:
-    read, number = file_units.BytesRead(find_files(task.files[split])), 0
+    read, num_rows = file_units.BytesRead(find_files(task.files[split])), 0
     with Progress(f"{task.name} {split}: counting", read.total, "bytes") as progress:
-        for number, row in enumerate(task.read(split), start=1):
+        for num_rows, row in enumerate(task.read(split), start=1):
             read.take(row)
-            if number % 1000 == 0:
+            if num_rows % 1000 == 0:
                 progress.reach(read.done)
-    return number
+    return num_rows
 
 
 def _stream(

@@ -52,7 +52,7 @@ class MultipleChoice(HeadFormat):
         if len(choices) < 2:
             raise ValueError(f"{len(choices)} choices; a question has at least 2")
         context = filled(self.context, values)
-        label = class_of(values, self.label, [str(number) for number in range(len(choices))])
+        label = class_of(values, self.label, [str(index) for index in range(len(choices))])
         first = (context,) if self.context else ()
         return LabeledRow(texts=tuple((*first, choice) for choice in choices), label=label)
 

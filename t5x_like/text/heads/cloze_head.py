@@ -131,7 +131,7 @@ class Cloze(HeadFormat):
 def _special_ids(limit: int, **ids: int | None) -> InputFormat:
     """Return the format of three ids: before the text, in the blank, and after the text."""
     require_ids(ids)
-    before, blank, after = ((number,) for number in ids.values() if number is not None)
+    before, blank, after = ((token_id,) for token_id in ids.values() if token_id is not None)
     return InputFormat(limit, before, blank, after)
 
 

@@ -83,7 +83,7 @@ class InputFormat(NamedTuple):
     @property
     def num_embeddings(self) -> int:
         """Number of embeddings that the special ids need."""
-        return max((number + 1 for number in (*self.start, *self.between, *self.end)), default=0)
+        return max((token_type + 1 for token_type in (*self.start, *self.between, *self.end)), default=0)
 
     def cls_position(self, length: int) -> int:
         """Return the position of the class token in a row of ``length`` tokens."""
@@ -143,7 +143,7 @@ def input_format_of(tokenizer: Tokenizer, limit: int, framing: InputFraming | No
 
 def _framed(tokenizer: Tokenizer, limit: int, framing: InputFraming) -> InputFormat:
     pieces = astuple(framing)[:3]
-    known = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
+    known = [tokenizer.piece(token_id) for token_id in range(tokenizer.vocab_size)]
     ids = {piece: known.index(piece) for piece in pieces if piece in known}
     absent = [piece for piece in pieces if piece not in ids]
     if absent:

@@ -134,12 +134,12 @@ class MultiLabelClassification(SequenceClassification):
 
     def target(self, row: LabeledRow) -> list[str]:
         """Return the names of the row's classes."""
-        return [self.classes[number] for number in row.classes or ()]
+        return [self.classes[label] for label in row.classes or ()]
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
         """Return the names of the predicted classes."""
         assert isinstance(answer, list)
-        return [(labels or self.classes)[number] for number in answer]
+        return [(labels or self.classes)[label] for label in answer]
 
     def written_target(self, row: LabeledRow, labels: Sequence[str]) -> list[str]:
         del labels

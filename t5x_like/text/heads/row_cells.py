@@ -61,12 +61,12 @@ def number_in(values: RowValues, column: str) -> float:
     """
     cell = as_text(column_of(values, column))
     try:
-        number = float(cell)
+        value = float(cell)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+        value = math.nan
+    if not math.isfinite(value):
         raise ValueError(f"column {column!r} is {cell!r}, not a number")
-    return number
+    return value
 
 
 def class_of(values: RowValues, column: str, classes: Sequence[str]) -> int:
@@ -103,13 +103,13 @@ def class_number(label: Any, classes: Sequence[str], column: str) -> int:
             raise ValueError(f"{column} is {word!r}; it must be one of {', '.join(classes)}")
         label = word
     try:
-        number = int(label)
+        label_number = int(label)
     except (TypeError, ValueError):
-        number = None
-    if number is None or (isinstance(label, float) and number != label):
+        label_number = None
+    if label_number is None or (isinstance(label, float) and label_number != label):
         raise ValueError(f"{column} is {label!r}; it must be a whole number, or one of {', '.join(classes)}")
-    if not UNLABELED <= number < len(classes):
+    if not UNLABELED <= label_number < len(classes):
         raise ValueError(
-            f"{column} is {number}; it must be 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 if unlabeled"
+            f"{column} is {label_number}; it must be 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 if unlabeled"
         )
-    return number
+    return label_number

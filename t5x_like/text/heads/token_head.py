@@ -87,7 +87,7 @@ class TokenClassification(HeadFormat):
         unknown = ids_of(tokenizer).unk
         word_ids = encode_words(tokenizer, [row.words for row in rows], 0 if unknown is None else unknown)
         for origin, (row, words) in enumerate(zip(rows, word_ids, strict=True), start=first):
-            joined = input_format.join([[number for word in words for number in word]])
+            joined = input_format.join([[token_id for word in words for token_id in word]])
             tags = [
                 tag if part == 0 else -1
                 for tag, word in zip(row.tags, words, strict=True)
@@ -162,7 +162,7 @@ class TokenClassification(HeadFormat):
         """Return the names of the predicted classes."""
         del labels
         assert isinstance(answer, list)
-        return [self.classes[number] for number in answer]
+        return [self.classes[label] for label in answer]
 
     def written_target(self, row: LabeledRow, labels: Sequence[str]) -> list[str | None]:
         del labels

@@ -79,6 +79,6 @@ def tokens_of(tokens: TokenSpans, answer: tuple[int, int]) -> tuple[int, int]:
 
 def _joined(parts: Sequence[tuple[list[int], int, int]]) -> TokenSpans:
     counts = [len(ids) for ids, _, _ in parts]
-    ids = [number for part, _, _ in parts for number in part]
+    ids = [token_id for part, _, _ in parts for token_id in part]
     starts, ends = (np.repeat([part[side] for part in parts], counts) for side in (1, 2))
     return TokenSpans(np.array(ids, np.int32), starts.astype(np.int32), ends.astype(np.int32))

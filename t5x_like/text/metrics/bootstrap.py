@@ -119,12 +119,12 @@ def _score(
     """Compute the metric over drawn units; a group drawn twice counts as two."""
     truths, guesses = [], []
     for time, unit in enumerate(draw):
-        for number in units[unit]:
-            target = targets[number]
+        for row in units[unit]:
+            target = targets[row]
             if (group := _group_of(target)) is not None:
                 target = {**target, "group": (time, group)}
             truths.append(target)
-            guesses.append(predictions[number])
+            guesses.append(predictions[row])
     return metric(truths, guesses)
 
 

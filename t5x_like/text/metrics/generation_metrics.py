@@ -195,8 +195,8 @@ def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
       right: Tokens to reach.
     """
     row = list(range(len(right) + 1))
-    for number, token in enumerate(left, start=1):
-        diagonal, row[0] = row[0], number
+    for row_index, token in enumerate(left, start=1):
+        diagonal, row[0] = row[0], row_index
         for column, other in enumerate(right, start=1):
             cheapest = min(row[column] + 1, row[column - 1] + 1, diagonal + (token != other))
             diagonal, row[column] = row[column], cheapest

@@ -69,7 +69,7 @@ def joint_goal_em(targets: Sequence[Mapping[str, Any]], predictions: Sequence[Ma
         counts["joint_goal_em"] += truth == guess
         counts["turn_goal_em"] += wanted == predicted
         counts["turn_request_em"] += true_requests == predicted_requests
-    return {name: 100 * number / len(pairs) for name, number in counts.items()}
+    return {name: 100 * count / len(pairs) for name, count in counts.items()}
 
 
 def _change(text: str) -> tuple[dict[str, str], list[str]]:

@@ -44,9 +44,11 @@ class BlankIds:
         Raises:
           ValueError: It lacks one.
         """
-        for name, number in asdict(self).items():
-            if number is not None:
-                check_indices(number, f"special.{name}", ids.vocab_size, wanted="the vocabulary has the ids")
+        for name, token_id in asdict(self).items():
+            if token_id is not None:
+                check_indices(
+                    token_id, f"special.{name}", ids.vocab_size, wanted="the vocabulary has the ids"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,8 +87,8 @@ def _even(ends: np.ndarray, max_length: int) -> Cuts:
     lengths = np.diff(ends, prepend=0)
     parts = -(-lengths // max_length)
     first = np.cumsum(parts) - parts
-    number = np.arange(parts.sum()) - np.repeat(first, parts)
-    starts = np.repeat(ends - lengths, parts) + number * max_length
+    part = np.arange(parts.sum()) - np.repeat(first, parts)
+    starts = np.repeat(ends - lengths, parts) + part * max_length
     return Cuts(starts[:, None], np.minimum(starts + max_length, np.repeat(ends, parts))[:, None])
 
 

@@ -127,8 +127,8 @@ class Denoising:
         for length, numbers in by_length(texts).items():
             is_noise = self.noise.draw(length, seeds[numbers])
             sides = self.corrupt(stacked(texts, numbers), is_noise, seeds[numbers], lengths, ids)
-            for number, inputs, targets in zip(numbers, *sides, strict=True):
-                examples[number] = Example(inputs=inputs, targets=targets)
+            for index, inputs, targets in zip(numbers, *sides, strict=True):
+                examples[index] = Example(inputs=inputs, targets=targets)
         return examples
 
     def corrupt(

@@ -65,7 +65,7 @@ def require_ids(ids: Mapping[str, int | None]) -> None:
     Raises:
       ValueError: Lists those that are None.
     """
-    missing = [name for name, number in ids.items() if number is None]
+    missing = [name for name, token_id in ids.items() if token_id is None]
     if missing:
         raise ValueError(
             f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can take their "
@@ -80,7 +80,7 @@ def special_ids(ids: VocabularyIds) -> np.ndarray:
     """
     is_special = np.zeros(ids.vocab_size, bool)
     named = (ids.pad, ids.eos, ids.bos, ids.cls, ids.sep, ids.mask)
-    is_special[[number for number in named if number is not None and number < ids.vocab_size]] = True
+    is_special[[token_id for token_id in named if token_id is not None and token_id < ids.vocab_size]] = True
     is_special[ids.first_sentinel + 1 - ids.num_sentinels : ids.first_sentinel + 1] = True
     return is_special
 

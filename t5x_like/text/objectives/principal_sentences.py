@@ -128,9 +128,9 @@ def _choose(scores: np.ndarray, sizes: np.ndarray, wanted: int, limit: int) -> n
     """
     best = np.argsort(-scores, kind="stable")
     chosen = np.zeros(len(scores), bool)
-    for number in best.tolist():
-        if chosen.sum() < wanted and sizes[chosen].sum() + sizes[number] <= limit:
-            chosen[number] = True
+    for sentence in best.tolist():
+        if chosen.sum() < wanted and sizes[chosen].sum() + sizes[sentence] <= limit:
+            chosen[sentence] = True
     if not chosen.any():
         chosen[best[0]] = True
     return chosen

@@ -167,14 +167,12 @@ class UL2:
         examples: list[Example] = [Example()] * len(texts)
         for label in np.unique(labels).tolist():
             denoiser, numbers = self.denoisers[label], np.flatnonzero(labels == label).tolist()
-            those = [
-                texts[number]._replace(tokens=texts[number].tokens[: sizes[label]]) for number in numbers
-            ]
+            those = [texts[index]._replace(tokens=texts[index].tokens[: sizes[label]]) for index in numbers]
             made = denoiser.objective.make(those, seeds[numbers], limits, ids)
             mode = modes[denoiser.mode]
-            for number, example in zip(numbers, made, strict=True):
+            for index, example in zip(numbers, made, strict=True):
                 assert example.inputs is not None
-                examples[number] = example._replace(inputs=np.concatenate([mode, example.inputs]))
+                examples[index] = example._replace(inputs=np.concatenate([mode, example.inputs]))
         return examples
 
     def _modes(self, ids: VocabularyIds) -> tuple[dict[str, np.ndarray], VocabularyIds]:

@@ -126,17 +126,17 @@ def source_units(
       num_units: Number of shards; by default that of the source.
       modules: Modules whose import registers the task.
     """
-    number = num_units or max(len(task.source.list_shards(contents.split)), 1)
+    count = num_units or max(len(task.source.list_shards(contents.split)), 1)
     return [
         SourceUnit(
             task=task.name,
             split=contents.split,
             number=each,
-            num_units=number,
+            num_units=count,
             features=contents.features,
             modules=tuple(modules),
         )
-        for each in range(number)
+        for each in range(count)
     ]
 
 

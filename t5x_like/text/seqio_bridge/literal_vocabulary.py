@@ -52,9 +52,9 @@ class LiteralVocabulary(seqio.Vocabulary):
         """Path of the SentencePiece model, or ``None`` for other kinds."""
         return self.core.path if isinstance(self.core, SentencePieceTokenizer) else None
 
-    def piece(self, number: int) -> str:
+    def piece(self, token_id: int) -> str:
         """Return an id's piece as text."""
-        return self.core.piece(number)
+        return self.core.piece(token_id)
 
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
         """Return ``[encode(text) for text in texts]``, faster."""
@@ -128,7 +128,7 @@ def _in_python(core: Tokenizer, text: tf.Tensor) -> object:
     def encode(texts: np.ndarray | bytes) -> tuple[np.ndarray, np.ndarray]:
         encoded = core.encode_all(np.atleast_1d(np.asarray(texts, object)).tolist())
         lengths = np.array([len(ids) for ids in encoded], np.int64)
-        return np.array([number for ids in encoded for number in ids], np.int32), lengths
+        return np.array([token_id for ids in encoded for token_id in ids], np.int32), lengths
 
     text = tf.convert_to_tensor(text)
     if text.shape.rank not in (0, 1):

@@ -56,14 +56,14 @@ def _plain(value: Any) -> object:
 
 
 def _shown(task: seqio.Task, example: dict[str, Any], raw: dict[str, object] | None) -> TaskExample:
-    ids = {key: [int(number) for number in example.get(key, ())] for key in ("inputs", "targets")}
+    ids = {key: [int(token_id) for token_id in example.get(key, ())] for key in ("inputs", "targets")}
     vocabularies = {key: feature.vocabulary for key, feature in task.output_features.items()}
     texts, pieces = {}, {}
     for key, numbers in ids.items():
         vocabulary = vocabularies.get(key, vocabularies["targets"])
         written = example.get(f"{key}_pretokenized")
         texts[key] = str(_plain(written)) if written is not None else _text(vocabulary, numbers)
-        pieces[key] = [_piece(vocabulary, number) for number in numbers]
+        pieces[key] = [_piece(vocabulary, token_id) for token_id in numbers]
     features = {name: example[name] for name in Example._fields if name not in ids and name in example}
     return example_of_streams(raw, texts, ids, pieces, features)
 
@@ -73,10 +73,10 @@ def _text(vocabulary: seqio.Vocabulary, numbers: list[int]) -> str:
     return text_of(numbers, eos, vocabulary.decode, "" if eos is None else _piece(vocabulary, eos))
 
 
-def _piece(vocabulary: seqio.Vocabulary, number: int) -> str:
+def _piece(vocabulary: seqio.Vocabulary, token_id: int) -> str:
     piece = getattr(vocabulary, "piece", None) or getattr(
         getattr(vocabulary, "tokenizer", None), "IdToPiece", None
     )
     if piece is not None:
-        return piece(number)
-    return vocabulary.decode([number]) or f"<{number}>"
+        return piece(token_id)
+    return vocabulary.decode([token_id]) or f"<{token_id}>"

@@ -25,18 +25,18 @@ def describe(task_set: TaskSet) -> TaskDescription:
         return first
     splits: dict[str, int | None] = {}
     for task in tasks.values():
-        for split, number in task.splits.items():
+        for split, num_rows in task.splits.items():
             known = splits.get(split, 0)
-            splits[split] = None if number is None or known is None else known + number
+            splits[split] = None if num_rows is None or known is None else known + num_rows
 
     def num_training_rows(task: str) -> int:
-        number = tasks[task].splits.get("train", 0)
-        if number is None:
+        num_rows = tasks[task].splits.get("train", 0)
+        if num_rows is None:
             raise ValueError(
                 f"mixture {name!r}: its rates depend on the number of training rows of {task!r}, which isn't known "
                 "without its files; t5x-like data status says where they belong"
             )
-        return number
+        return num_rows
 
     return TaskDescription(
         name=name,

@@ -127,7 +127,7 @@ class ChatTask(FileTask[Conversation]):
         special = {"{bos}": ids.bos, "{eos}": ids.eos} | dict(self.special_ids)
         pieces = _pieces(tokenizer)
         id_of = {string: special.get(string, pieces.get(string)) for string in self.writing.special_strings}
-        missing = [string for string, number in id_of.items() if number is None]
+        missing = [string for string, token_id in id_of.items() if token_id is None]
         if missing:
             raise ValueError(
                 f"task {self.name!r}: the vocabulary {self.vocabulary!r} has no piece {', '.join(map(repr, missing))}; "
@@ -135,13 +135,15 @@ class ChatTask(FileTask[Conversation]):
                 f"special_ids={{{missing[0]!r}: {ids.first_sentinel}, …}}"
             )
         wrong = {
-            string: number for string, number in id_of.items() if not 0 <= (number or 0) < ids.vocab_size
+            string: token_id
+            for string, token_id in id_of.items()
+            if not 0 <= (token_id or 0) < ids.vocab_size
         }
         if wrong:
             raise ValueError(
                 f"task {self.name!r}: special_ids {wrong} lie outside the vocabulary's {ids.vocab_size} ids"
             )
-        return {string: number for string, number in id_of.items() if number is not None}
+        return {string: token_id for string, token_id in id_of.items() if token_id is not None}
 
     def _conversation(self, row: Row) -> Conversation:
         if self.column not in row.cells:
@@ -176,4 +178,4 @@ def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]
 def _pieces(tokenizer: Tokenizer) -> dict[str, int]:
     """Return ids by piece, the lowest one for pieces that occur several times."""
     size = tokenizer.vocab_size
-    return {tokenizer.piece(number): number for number in range(size - 1, -1, -1)}
+    return {tokenizer.piece(token_id): token_id for token_id in range(size - 1, -1, -1)}

@@ -99,7 +99,8 @@ def _of_names(corpus: str, names: set[str]) -> dict[str, list[str]]:
         _check_ending(corpus, shard.string)
         numbers = range(int(shard["of"]))
         splits[shard["split"]] = [
-            f"{shard['split']}-{number:05d}-of-{shard['of']}{shard['ending']}" for number in numbers
+            f"{shard['split']}-{shard_number:05d}-of-{shard['of']}{shard['ending']}"
+            for shard_number in numbers
         ]
     return dict(sorted(splits.items()))
 

@@ -108,7 +108,7 @@ def _spans(cell: Cell, length: int) -> tuple[tuple[int, int], ...]:
 
 
 def _is_pair(pair: object) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(type(number) is int for number in pair)
+    return isinstance(pair, list) and len(pair) == 2 and all(type(offset) is int for offset in pair)
 
 
 def _of_lines(file: str) -> Iterator[Document | BadRow]:
@@ -162,7 +162,7 @@ def tokenize_sentences(vocabulary: Any, documents: Sequence[Document | str]) -> 
 
 def _as_document(sentences: Sequence[Sequence[int]]) -> TokenizedDocument:
     ends = accumulate(len(sentence) for sentence in sentences if len(sentence))
-    return TokenizedDocument([number for sentence in sentences for number in sentence], list(ends))
+    return TokenizedDocument([token_id for sentence in sentences for token_id in sentence], list(ends))
 
 
 def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: bool) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def _array_record(file: str) -> Iterator[bytes]:
         reader: Any = array_record_module.ArrayRecordReader(file)
         if not reader.ok():  # it has no records then
             raise ValueError("damaged: the ArrayRecord file is cut short or something else")
-        number = reader.num_records()
-        for start in range(0, number, _AT_ONCE):
-            yield from reader.read(start, min(start + _AT_ONCE, number))
+        num_records = reader.num_records()
+        for start in range(0, num_records, _AT_ONCE):
+            yield from reader.read(start, min(start + _AT_ONCE, num_records))
     except (RuntimeError, IndexError) as error:
         raise ValueError(f"damaged: {str(error).splitlines()[0][:200]}") from None
 

@@ -273,19 +273,19 @@ def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawR
             stream = opened.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(piped, stream)
             stream.seek(0)
-        number = 0
+        row_number = 0
         try:
             for batch in table_batches(stream, is_parquet=format == "parquet"):
                 refuse_equal_names(batch.schema.names, file)
                 for value in batch.to_pylist():
-                    number += 1
-                    yield RawRow(value, f"{file}:row {number}")
+                    row_number += 1
+                    yield RawRow(value, f"{file}:row {row_number}")
         # pyarrow raises OSError for cut or damaged files.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             kind = "a parquet" if format == "parquet" else "an Arrow"
             yield BadRow(f"not {kind} file of UTF-8 text: {error}", file)
             return
-    if not number:
+    if not row_number:
         yield EmptyFile("the file is empty", file)
 
 
@@ -309,13 +309,13 @@ def table_batches(stream: Any, *, is_parquet: bool) -> Iterable[Any]:
     except pyarrow.ArrowInvalid:
         stream.seek(0)
         opened = pyarrow.ipc.open_file(stream)
-        return (opened.get_batch(number) for number in range(opened.num_record_batches))
+        return (opened.get_batch(index) for index in range(opened.num_record_batches))
 
 
 def _read_records(file: str, format: str) -> Iterator[Row | BadRow]:
-    number = 0
+    record_number = 0
     try:
-        for number, cells in enumerate(read_examples(file, format), start=1):
-            yield Row(dict(cells), f"{file}:record {number}")
+        for record_number, cells in enumerate(read_examples(file, format), start=1):
+            yield Row(dict(cells), f"{file}:record {record_number}")
     except ValueError as error:
-        yield BadRow(str(error), f"{file}:record {number + 1}")
+        yield BadRow(str(error), f"{file}:record {record_number + 1}")

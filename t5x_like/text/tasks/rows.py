@@ -33,11 +33,13 @@ def sample_of(
     generator = random.Random(0)
     if group_of is None:
         # Numbers differ, so that rows themselves are never compared.
-        drawn = ((generator.random(), number, row) for number, row in enumerate(rows))
-        return sorted(((number, row) for _, number, row in heapq.nsmallest(limit, drawn)), key=itemgetter(0))
+        drawn = ((generator.random(), row_index, row) for row_index, row in enumerate(rows))
+        return sorted(
+            ((row_index, row) for _, row_index, row in heapq.nsmallest(limit, drawn)), key=itemgetter(0)
+        )
     groups: dict[Hashable, list[tuple[int, AnyT]]] = {}
-    for number, row in enumerate(rows):
-        groups.setdefault(group_of(row), []).append((number, row))
+    for row_index, row in enumerate(rows):
+        groups.setdefault(group_of(row), []).append((row_index, row))
     sample: list[tuple[int, AnyT]] = []
     for group in sorted(groups.values(), key=lambda _: generator.random()):
         if sample and len(sample) + len(group) > limit:

@@ -159,7 +159,7 @@ class TextTask(PairsTask):
         examples: list[Mapping[str, Any]] = []
         for features, each in zip(super().tokenize(rows), texts, strict=True):
             ids = [next(references) for _ in each]
-            joined = [number for reference in ids for number in reference]
+            joined = [token_id for reference in ids for token_id in reference]
             ends = list(accumulate(map(len, ids)))
             examples.append({**features, "targets": joined, "reference_ends": ends})
         return examples

@@ -23,19 +23,19 @@ def added_tokens(
     """
     special = set(_special_contents(configuration))
     tokens: dict[int, dict[str, Any]] = {}
-    for content, number in ids.items():
-        tokens[number] = {"content": content, "special": content in special}
-    for number, token in (configuration.get("added_tokens_decoder") or {}).items():
-        tokens[int(number)] = dict(token)
+    for content, token_id in ids.items():
+        tokens[token_id] = {"content": content, "special": content in special}
+    for token_id, token in (configuration.get("added_tokens_decoder") or {}).items():
+        tokens[int(token_id)] = dict(token)
     return [
         {
-            "id": number,
+            "id": token_id,
             "content": token["content"],
             **{flag: bool(token.get(flag, False)) for flag in _FLAGS},
             "normalized": bool(token.get("normalized", not token.get("special"))),
             "special": bool(token.get("special")),
         }
-        for number, token in sorted(tokens.items())
+        for token_id, token in sorted(tokens.items())
         if not (token.get("special") and token["content"] in pieces)
     ]
 

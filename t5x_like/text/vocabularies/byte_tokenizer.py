@@ -34,16 +34,16 @@ class ByteTokenizer(Tokenizer):
     def _decode(self, ids: list[int]) -> str:
         """Decode bytes, without special ids and invalid UTF-8; sentinels stay visible."""
         parts = [
-            self.piece(number).encode() if self.is_sentinel(number) else bytes([number - _FIRST])
-            for number in ids
-            if self.is_sentinel(number) or _FIRST <= number < _FIRST + 256
+            self.piece(token_id).encode() if self.is_sentinel(token_id) else bytes([token_id - _FIRST])
+            for token_id in ids
+            if self.is_sentinel(token_id) or _FIRST <= token_id < _FIRST + 256
         ]
         return b"".join(parts).decode("utf-8", errors="ignore")
 
-    def _piece(self, number: int) -> str:
-        if number < _FIRST:
-            return ("<pad>", "</s>", "<unk>")[number]
-        byte = number - _FIRST
+    def _piece(self, token_id: int) -> str:
+        if token_id < _FIRST:
+            return ("<pad>", "</s>", "<unk>")[token_id]
+        byte = token_id - _FIRST
         return chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>"
 
     def starts_word(self) -> np.ndarray:

@@ -39,15 +39,17 @@ class CharacterTokenizer(Tokenizer):
         return [self._engine[_code_points(text)].tolist() for text in texts]
 
     def _decode(self, ids: list[int]) -> str:
-        return "".join(self._written(number) for number in ids)
+        return "".join(self._written(token_id) for token_id in ids)
 
-    def _written(self, number: int) -> str:
-        if number >= self.vocab_size or number == self.special.unk:
+    def _written(self, token_id: int) -> str:
+        if token_id >= self.vocab_size or token_id == self.special.unk:
             return "\N{REPLACEMENT CHARACTER}"
-        return self.piece(number) if number >= _FIRST else ""
+        return self.piece(token_id) if token_id >= _FIRST else ""
 
-    def _piece(self, number: int) -> str:
-        return ("<pad>", "</s>", "<unk>")[number] if number < _FIRST else self.characters[number - _FIRST]
+    def _piece(self, token_id: int) -> str:
+        return (
+            ("<pad>", "</s>", "<unk>")[token_id] if token_id < _FIRST else self.characters[token_id - _FIRST]
+        )
 
     def starts_word(self) -> np.ndarray:
         """Return white space and special ids: white space starts the word after it, as ``▁`` does in pieces."""

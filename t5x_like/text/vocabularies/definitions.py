@@ -149,16 +149,16 @@ def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -
     }
 
 
-def added_token(piece: str, number: int, *, special: bool) -> dict[str, Any]:
+def added_token(piece: str, token_id: int, *, special: bool) -> dict[str, Any]:
     """Return an item of ``added_tokens``, which is found in text before all other pieces.
 
     Args:
       piece: String of the token.
-      number: Its id.
+      token_id: Its id.
       special: Decoding can leave it out.
     """
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    return {"id": number, "content": piece, **flags, "special": special}
+    return {"id": token_id, "content": piece, **flags, "special": special}
 
 
 def template_of(
@@ -179,19 +179,19 @@ def template_of(
     if not (start or between or end):
         return None
 
-    def special(number: int, part: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": piece_of(number), "type_id": part}}
+    def special(token_id: int, part: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": piece_of(token_id), "type_id": part}}
 
     first, second = ({"Sequence": {"id": name, "type_id": part}} for part, name in enumerate("AB"))
     before, after = [[special(n, part) for n in end] for part in (0, 1)]
-    begin = [special(number, 0) for number in start]
-    pieces = {n: piece_of(n) for n in (*start, *(number for number, _ in between), *end)}
+    begin = [special(token_id, 0) for token_id in start]
+    pieces = {n: piece_of(n) for n in (*start, *(token_id for token_id, _ in between), *end)}
     return {
         "type": "TemplateProcessing",
         "single": [*begin, first, *before],
         "pair": [*begin, first, *(special(*each) for each in between), second, *after],
         "special_tokens": {
-            piece: {"id": piece, "ids": [number], "tokens": [piece]} for number, piece in pieces.items()
+            piece: {"id": piece, "ids": [token_id], "tokens": [piece]} for token_id, piece in pieces.items()
         },
     }
 

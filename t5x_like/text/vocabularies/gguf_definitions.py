@@ -50,10 +50,10 @@ def _byte_pair(fields: TokenizerFields) -> Definition:
     if "scores" not in fields.values:
         raise ValueError("tokenizer.ggml.scores is missing")
     numbers, tokens = fields.numbers, fields.tokens
-    by_score = sorted(fields.of_kind(TokenKind.NORMAL), key=lambda number: -tokens[number].score)
+    by_score = sorted(fields.of_kind(TokenKind.NORMAL), key=lambda token_id: -tokens[token_id].score)
     definition = sentencepiece_byte_pair(
         numbers,
-        merges_of((tokens[number].text for number in by_score), numbers),
+        merges_of((tokens[token_id].text for token_id in by_score), numbers),
         unknown=fields.text_of("unknown"),
         prefix_space=bool(fields.values.get("add_space_prefix", True)),
     )
@@ -105,11 +105,11 @@ def _added(fields: TokenizerFields, special: Sequence[int]) -> list[dict[str, An
     ids = {*special, *fields.of_kind(TokenKind.CONTROL, TokenKind.USER_DEFINED)}
     return [
         added_token(
-            fields.tokens[number].text,
-            number,
-            special=number in special or fields.tokens[number].kind == TokenKind.CONTROL,
+            fields.tokens[token_id].text,
+            token_id,
+            special=token_id in special or fields.tokens[token_id].kind == TokenKind.CONTROL,
         )
-        for number in sorted(ids)
+        for token_id in sorted(ids)
     ]
 
 

@@ -74,7 +74,7 @@ def tokenizer_fields(values: Mapping[str, Any]) -> TokenizerFields:
     }
     # llama.cpp ignores ids beyond the tokens too; files have -1 for a missing one.
     return TokenizerFields(
-        values, tokens, {name: number for name, number in ids.items() if 0 <= number < len(tokens)}
+        values, tokens, {name: token_id for name, token_id in ids.items() if 0 <= token_id < len(tokens)}
     )
 
 

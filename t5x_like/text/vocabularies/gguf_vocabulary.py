@@ -98,9 +98,9 @@ def read_gguf_vocabulary(path: str | os.PathLike[str]) -> GgufVocabulary:
             configuration["chat_template"] = template
         middle = () if kind == "bert" else first
         processor = template_of(
-            lambda number: fields.tokens[number].text,
+            lambda token_id: fields.tokens[token_id].text,
             start=first,
-            between=[*((number, 0) for number in last), *((number, 1) for number in middle)],
+            between=[*((token_id, 0) for token_id in last), *((token_id, 1) for token_id in middle)],
             end=last,
         )
         return GgufVocabulary({**DEFINITIONS[kind](fields), "post_processor": processor}, configuration)

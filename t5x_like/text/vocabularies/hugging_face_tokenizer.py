@@ -48,7 +48,7 @@ class HuggingFaceTokenizer(Tokenizer):
         self.adds_bos, self.adds_eos = added_ends(configuration, definition)
         self.chat_template = (configuration or {}).get("chat_template")
         numbers = own_ids(name, self.definition)
-        self._pieces = {number: piece for piece, number in numbers.items()}
+        self._pieces = {token_id: piece for piece, token_id in numbers.items()}
         size = max(self._pieces) + 1
         own = count_own_sentinels(self._pieces.get, size)
         super().__init__(
@@ -83,7 +83,9 @@ class HuggingFaceTokenizer(Tokenizer):
         """Pieces that text must not be encoded to."""
         added = {token["content"] for token in self.definition["added_tokens"] if token.get("special")}
         marked = {piece for piece in self._pieces.values() if is_markup(piece)}
-        special = {self._pieces[number] for number in self.special.by_role.values() if number is not None}
+        special = {
+            self._pieces[token_id] for token_id in self.special.by_role.values() if token_id is not None
+        }
         return frozenset(added | marked | special)
 
     @functools.cached_property
@@ -96,7 +98,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
         engine = _build(self.definition)
         missing = range(self._num_own, self.vocab_size)
-        engine.add_tokens([AddedToken(self.piece(number), normalized=False) for number in missing])
+        engine.add_tokens([AddedToken(self.piece(token_id), normalized=False) for token_id in missing])
         return engine
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
@@ -106,26 +108,26 @@ class HuggingFaceTokenizer(Tokenizer):
 
     def _decode(self, ids: list[int]) -> str:
         unknown = self.special.unk
-        known = [self._known(number, unknown) for number in visible(ids, self.special)]
+        known = [self._known(token_id, unknown) for token_id in visible(ids, self.special)]
         with refusing_damage(self.name):
             tokens = self._engine_for_decoding
             return tokens.decode(
-                [number for number in known if number is not None], skip_special_tokens=False
+                [token_id for token_id in known if token_id is not None], skip_special_tokens=False
             )
 
-    def _known(self, number: int, unknown: int | None) -> int | None:
-        return number if number in self._pieces or self.is_sentinel(number) else unknown
+    def _known(self, token_id: int, unknown: int | None) -> int | None:
+        return token_id if token_id in self._pieces or self.is_sentinel(token_id) else unknown
 
-    def _piece(self, number: int) -> str:
-        return self._pieces.get(number, f"<{number}>")
+    def _piece(self, token_id: int) -> str:
+        return self._pieces.get(token_id, f"<{token_id}>")
 
     def starts_word(self) -> np.ndarray | None:
-        pieces = [self.piece(number) for number in range(self.vocab_size)]
+        pieces = [self.piece(token_id) for token_id in range(self.vocab_size)]
         with refusing_damage(self.name):
             begins = word_starts(self.definition, pieces)
         if begins is None:
             return None
-        special = {number for number in self.special.by_role.values() if number is not None}
+        special = {token_id for token_id in self.special.by_role.values() if token_id is not None}
         begins[[n for n in range(self.vocab_size) if self.is_sentinel(n) or n in special]] = True
         if self.special.unk is not None and self.definition["model"].get("type") in ("BPE", "Unigram"):
             begins[self.special.unk] = False  # it may be inside a word
@@ -187,7 +189,7 @@ def _rename(definition: Definition, hidden: frozenset[str]) -> Definition:
     renamed = copy.copy(definition)
     model = renamed["model"] = dict(definition["model"])
     if isinstance(model["vocab"], Mapping):
-        model["vocab"] = {rename(piece): number for piece, number in model["vocab"].items()}
+        model["vocab"] = {rename(piece): token_id for piece, token_id in model["vocab"].items()}
     else:
         model["vocab"] = [[rename(piece), score] for piece, score in model["vocab"]]
     if model.get("unk_token"):

@@ -136,7 +136,7 @@ def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definiti
     if isinstance(value.get("model"), dict):
         _refuse_lower_case(files, lower_case)
         return value, "tokenizer.json"
-    if value and all(isinstance(number, int) for number in value.values()):
+    if value and all(isinstance(value_id, int) for value_id in value.values()):
         return _byte_pair(files, path, value, lower_case), "bytepair"
     raise ValueError(f"{files.name!r} is no vocabulary; what can be opened is {_KINDS}")
 

@@ -54,10 +54,10 @@ class SentencePieceTokenizer(Tokenizer):
         proto = parse_model(name, model)
         pieces = [piece.piece for piece in proto.pieces]
         own = count_own_sentinels(pieces.__getitem__, len(pieces))
-        numbers = {piece: number for number, piece in enumerate(pieces)}
+        numbers = {piece: token_id for token_id, piece in enumerate(pieces)}
         spec = proto.trainer_spec
         known = {"pad": spec.pad_id, "eos": spec.eos_id, "bos": spec.bos_id}
-        kinds = {number: piece.type for number, piece in enumerate(proto.pieces)}
+        kinds = {token_id: piece.type for token_id, piece in enumerate(proto.pieces)}
         control, unknown = proto.SentencePiece.CONTROL, proto.SentencePiece.UNKNOWN
         super().__init__(
             name,
@@ -65,7 +65,7 @@ class SentencePieceTokenizer(Tokenizer):
             special=find_special(
                 numbers.get,
                 configuration=configuration,
-                unk=next((number for number, kind in kinds.items() if kind == unknown), None),
+                unk=next((token_id for token_id, kind in kinds.items() if kind == unknown), None),
                 **{role: n if kinds.get(n) == control else None for role, n in known.items()},
             ),
             num_sentinels=own or num_sentinels,
@@ -86,8 +86,10 @@ class SentencePieceTokenizer(Tokenizer):
     def model_with_sentinels(self) -> bytes:
         """Model for decoding: the original with a piece for each sentinel."""
         proto = parse_model(self.name, self.model)
-        for number in reversed(range(self._added)):
-            proto.pieces.add(piece=f"▁<extra_id_{number}>", score=0.0, type=proto.SentencePiece.USER_DEFINED)
+        for token_id in reversed(range(self._added)):
+            proto.pieces.add(
+                piece=f"▁<extra_id_{token_id}>", score=0.0, type=proto.SentencePiece.USER_DEFINED
+            )
         return proto.SerializeToString()
 
     @functools.cached_property
@@ -121,11 +123,11 @@ class SentencePieceTokenizer(Tokenizer):
     def _decode(self, ids: list[int]) -> str:
         unknown = self.special.unk or 0
         return self._engine_for_decoding.DecodeIds(
-            [number if number < self.vocab_size else unknown for number in ids]
+            [token_id if token_id < self.vocab_size else unknown for token_id in ids]
         )
 
-    def _piece(self, number: int) -> str:
-        return self._engine_for_decoding.IdToPiece(number)
+    def _piece(self, token_id: int) -> str:
+        return self._engine_for_decoding.IdToPiece(token_id)
 
     def starts_word(self) -> np.ndarray | None:
         """Implement ``Tokenizer``; None for models that attach spaces to the end of words."""

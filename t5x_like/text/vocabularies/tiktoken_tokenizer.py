@@ -58,8 +58,8 @@ class TiktokenTokenizer(Tokenizer):
         num_sentinels: int,
     ) -> None:
         self.ranks, self.pattern, self.special_pieces = dict(ranks), pattern, dict(special_pieces)
-        self._bytes_of = {number: piece for piece, number in ranks.items()}
-        self._names = {number: piece for piece, number in special_pieces.items()}
+        self._bytes_of = {token_id: piece for piece, token_id in ranks.items()}
+        self._names = {token_id: piece for piece, token_id in special_pieces.items()}
         super().__init__(
             name,
             num_own=max([*ranks.values(), *special_pieces.values()]) + 1,
@@ -82,22 +82,24 @@ class TiktokenTokenizer(Tokenizer):
         return [self._engine.encode_ordinary(text) for text in texts]
 
     def _decode(self, ids: list[int]) -> str:
-        parts = (self._written(number) for number in visible(ids, self.special))
+        parts = (self._written(token_id) for token_id in visible(ids, self.special))
         return b"".join(parts).decode("utf-8", errors="replace")
 
-    def _written(self, number: int) -> bytes:
-        if number in self._bytes_of:
-            return self._bytes_of[number]
-        is_known = number in self._names or self.is_sentinel(number)
-        return self.piece(number).encode() if is_known else "\N{REPLACEMENT CHARACTER}".encode()
+    def _written(self, token_id: int) -> bytes:
+        if token_id in self._bytes_of:
+            return self._bytes_of[token_id]
+        is_known = token_id in self._names or self.is_sentinel(token_id)
+        return self.piece(token_id).encode() if is_known else "\N{REPLACEMENT CHARACTER}".encode()
 
-    def _piece(self, number: int) -> str:
-        if number in self._bytes_of:
-            return self._bytes_of[number].decode("utf-8", errors="replace")
-        return self._names.get(number, f"<{number}>")
+    def _piece(self, token_id: int) -> str:
+        if token_id in self._bytes_of:
+            return self._bytes_of[token_id].decode("utf-8", errors="replace")
+        return self._names.get(token_id, f"<{token_id}>")
 
     def starts_word(self) -> np.ndarray:
-        begins = [self._bytes_of.get(number, b" ")[:1] in _WHITE_SPACE for number in range(self.vocab_size)]
+        begins = [
+            self._bytes_of.get(token_id, b" ")[:1] in _WHITE_SPACE for token_id in range(self.vocab_size)
+        ]
         return np.array(begins, bool)
 
     def _contents(self) -> Iterable[bytes]:

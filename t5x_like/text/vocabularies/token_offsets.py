@@ -41,12 +41,14 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokenOffsets:
         return TokenOffsets(tokenizer.encode(text), numbers, numbers + 1)
     if tokenizer.kind == "tiktoken":
         ids = tokenizer.encode(text)
-        return _of_bytes(ids, [len(tokenizer._bytes_of[number]) for number in ids], text)  # pyright: ignore
+        return _of_bytes(ids, [len(tokenizer._bytes_of[token_id]) for token_id in ids], text)  # pyright: ignore
     if tokenizer.kind == "sentencepiece" and not tokenizer.normalizes:  # pyright: ignore
         return _of_sentencepiece(tokenizer._engine, text)  # pyright: ignore
     if hasattr(tokenizer, "definition"):
         encoded = tokenizer._engine.encode(text, add_special_tokens=False)  # pyright: ignore
-        return _placed([(number, *place) for number, place in zip(encoded.ids, encoded.offsets, strict=True)])
+        return _placed(
+            [(token_id, *place) for token_id, place in zip(encoded.ids, encoded.offsets, strict=True)]
+        )
     raise ValueError(
         f"{tokenizer.name!r} changes text before splitting it, so offsets of its pieces are unknown; annotations in "
         "characters need a WordPiece, tokenizer.json, plain SentencePiece, tiktoken, bytes or characters vocabulary"

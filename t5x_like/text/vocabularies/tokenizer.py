@@ -72,7 +72,7 @@ class Tokenizer(abc.ABC):
         """Return the text of non-negative ids. Ids beyond the vocabulary are unknown; special ids give no text."""
 
     @abc.abstractmethod
-    def _piece(self, number: int) -> str:
+    def _piece(self, token_id: int) -> str:
         """Return the string of an id that is no sentinel."""
 
     @abc.abstractmethod
@@ -102,7 +102,7 @@ class Tokenizer(abc.ABC):
             with refusing_damage(self.name):
                 if len(group[0]) > LONGEST_CHARACTERS:
                     encoded.append(
-                        [number for part in self._parts(group[0]) for number in self._encode([part])[0]]
+                        [token_id for part in self._parts(group[0]) for token_id in self._encode([part])[0]]
                     )
                 else:
                     encoded.extend(self._encode(group))
@@ -116,7 +116,7 @@ class Tokenizer(abc.ABC):
         Raises:
           ValueError: An id is negative.
         """
-        numbers = [int(number) for number in ids]
+        numbers = [int(token_id) for token_id in ids]
         if numbers and min(numbers) < 0:
             raise ValueError(
                 f"id {min(numbers)} is negative; ids lie between 0 and {self.vocab_size - 1}, padding is "
@@ -127,15 +127,15 @@ class Tokenizer(abc.ABC):
         with refusing_damage(self.name):
             return self._decode(numbers)
 
-    def piece(self, number: int) -> str:
+    def piece(self, token_id: int) -> str:
         """Return the string of an id: ``▁the``, ``##ing``, ``<extra_id_0>``; ``<number>`` if there is no such id."""
-        if self.is_sentinel(number):
-            return f"<extra_id_{self.vocab_size - 1 - number}>"
-        return self._piece(number) if 0 <= number < self.vocab_size else f"<{number}>"
+        if self.is_sentinel(token_id):
+            return f"<extra_id_{self.vocab_size - 1 - token_id}>"
+        return self._piece(token_id) if 0 <= token_id < self.vocab_size else f"<{token_id}>"
 
-    def is_sentinel(self, number: int) -> bool:
-        """Return whether ``number`` is a sentinel, one of the highest ids."""
-        return self.vocab_size - self.num_sentinels <= number < self.vocab_size
+    def is_sentinel(self, token_id: int) -> bool:
+        """Return whether ``token_id`` is a sentinel, one of the highest ids."""
+        return self.vocab_size - self.num_sentinels <= token_id < self.vocab_size
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -191,10 +191,10 @@ def check_ids(name: str, numbers: Mapping[Any, Any]) -> None:
     if not numbers:
         raise ValueError(f"{name!r} holds no pieces")
     limit = 4 * len(numbers) + MAX_UNUSED_IDS
-    for piece, number in numbers.items():
-        if not isinstance(piece, str | bytes) or type(number) is not int or not 0 <= number < limit:
+    for piece, token_id in numbers.items():
+        if not isinstance(piece, str | bytes) or type(token_id) is not int or not 0 <= token_id < limit:
             raise ValueError(
-                f"{name!r}: the id of the piece {piece!r} is {number!r}; ids of {len(numbers):,} pieces are whole "
+                f"{name!r}: the id of the piece {piece!r} is {token_id!r}; ids of {len(numbers):,} pieces are whole "
                 f"numbers below {limit:,}"
             )
 
@@ -241,7 +241,7 @@ def visible(ids: Sequence[int], special: SpecialTokenIds) -> list[int]:
       special: Special ids of the vocabulary.
     """
     invisible = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unk}
-    return [number for number in ids if number not in invisible]
+    return [token_id for token_id in ids if token_id not in invisible]
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

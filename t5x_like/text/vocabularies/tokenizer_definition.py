@@ -29,19 +29,21 @@ def definition_of(tokenizer: Tokenizer) -> Definition:
     elif isinstance(tokenizer, HuggingFaceTokenizer):
         definition, special = tokenizer.definition, set()
     elif isinstance(tokenizer, ByteTokenizer):
-        pieces = [tokenizer.piece(number) for number in range(tokenizer.num_special)]
+        pieces = [tokenizer.piece(token_id) for token_id in range(tokenizer.num_special)]
         definition, special = spelled_as_bytes(pieces, unknown=pieces[-1]), set()
     else:
         raise ValueError(f"the library tokenizers has no tokenizer of the kind {tokenizer.kind}")
-    special |= {number for number in tokenizer.special.by_role.values() if number is not None}
+    special |= {token_id for token_id in tokenizer.special.by_role.values() if token_id is not None}
     special |= set(range(tokenizer.vocab_size - tokenizer.num_sentinels, tokenizer.vocab_size))
     tokens = {token["id"]: token for token in definition["added_tokens"]}
-    tokens |= {number: added_token(tokenizer.piece(number), number, special=True) for number in special}
+    tokens |= {
+        token_id: added_token(tokenizer.piece(token_id), token_id, special=True) for token_id in special
+    }
     return {
         **definition,
         "truncation": None,
         "padding": None,
-        "added_tokens": [tokens[number] for number in sorted(tokens)],
+        "added_tokens": [tokens[token_id] for token_id in sorted(tokens)],
     }
 
 
@@ -54,8 +56,8 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[Definition, se
     if tokenizer.normalizes or trainer.treat_whitespace_as_suffix:
         raise ValueError("the library tokenizers can't normalize text as this SentencePiece model does")
     pieces = [
-        tokenizer.piece(number) if tokenizer.is_sentinel(number) else piece.piece
-        for number, piece in enumerate(proto.pieces)
+        tokenizer.piece(token_id) if tokenizer.is_sentinel(token_id) else piece.piece
+        for token_id, piece in enumerate(proto.pieces)
     ]
     options: dict[str, Any] = {
         "prefix_space": normalizer.add_dummy_prefix,
@@ -63,20 +65,20 @@ def _of_sentencepiece(tokenizer: SentencePieceTokenizer) -> tuple[Definition, se
         "squeeze": normalizer.remove_extra_whitespaces,
         "has_bytes": any(piece.type == kinds.BYTE for piece in proto.pieces),
     }
-    unknown = next(number for number, piece in enumerate(proto.pieces) if piece.type == kinds.UNKNOWN)
+    unknown = next(token_id for token_id, piece in enumerate(proto.pieces) if piece.type == kinds.UNKNOWN)
     if trainer.model_type == trainer.UNIGRAM:
         scored = [(piece, each.score) for piece, each in zip(pieces, proto.pieces, strict=True)]
         definition = sentencepiece_unigram(scored, unknown=unknown, **options)
     else:
-        numbers = {piece: number for number, piece in enumerate(pieces)}
-        normal = [number for number, piece in enumerate(proto.pieces) if piece.type == kinds.NORMAL]
-        by_score = sorted(normal, key=lambda number: -proto.pieces[number].score)
-        merges = merges_of((pieces[number] for number in by_score), numbers)
+        numbers = {piece: token_id for token_id, piece in enumerate(pieces)}
+        normal = [token_id for token_id, piece in enumerate(proto.pieces) if piece.type == kinds.NORMAL]
+        by_score = sorted(normal, key=lambda token_id: -proto.pieces[token_id].score)
+        merges = merges_of((pieces[token_id] for token_id in by_score), numbers)
         definition = sentencepiece_byte_pair(numbers, merges, unknown=pieces[unknown], **options)
     of_user = [
-        added_token(piece, number, special=False)
-        for number, piece in enumerate(pieces)
-        if proto.pieces[number].type == kinds.USER_DEFINED and not is_markup(piece)
+        added_token(piece, token_id, special=False)
+        for token_id, piece in enumerate(pieces)
+        if proto.pieces[token_id].type == kinds.USER_DEFINED and not is_markup(piece)
     ]
     unreached = (kinds.CONTROL, kinds.UNKNOWN, kinds.UNUSED)
     special = {n for n, each in enumerate(proto.pieces) if each.type in unreached or is_markup(pieces[n])}

@@ -75,21 +75,21 @@ def _count_lines(file: str) -> int:
 
 def _parts(file: str, max_bytes: int, kept: Iterator[bool], progress: Progress) -> Iterator[str]:
     has_text = False
-    number, is_new, is_kept, offset = 0, True, True, 0
+    line_number, is_new, is_kept, offset = 0, True, True, 0
     decoder = codecs.getincrementaldecoder("utf-8")()
     with as_path(file).open("rb") as stream:
         while block := stream.readline(_BLOCK):
             if is_new:
-                number, is_kept, offset = number + 1, next(kept), 0
+                line_number, is_kept, offset = line_number + 1, next(kept), 0
             is_new = block.endswith(b"\n")
             pending = len(decoder.getstate()[0])
             try:
                 text = decoder.decode(block, final=is_new or len(block) < _BLOCK)
             except UnicodeDecodeError as error:
-                raise ValueError(f"{file}:{number}: {_where(error, offset - pending)}") from None
+                raise ValueError(f"{file}:{line_number}: {_where(error, offset - pending)}") from None
             offset += len(block)
             progress.add(len(block))
-            text = text.removeprefix("\ufeff") if number == 1 else text
+            text = text.removeprefix("\ufeff") if line_number == 1 else text
             has_text = has_text or not (text.isspace() or not text)
             if is_kept:
                 yield from cut(text.strip(), max_bytes)

@@ -78,13 +78,13 @@ class VocabularyTraining:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"there is no kind {self.kind!r}; choose from {', '.join(KINDS)}")
-        for number, name in (
+        for value, name in (
             (self.size, "size"),
             (self.min_count, "min_count"),
             (self.max_sentences, "max_sentences"),
         ):
-            if number < 1:
-                raise ValueError(f"{name} must be at least 1, got {number}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         defaults = {field.name: field.default for field in fields(self)}
         for name, kinds in _FOR.items():
             if getattr(self, name) != defaults[name] and not self._takes(name, kinds):
