@@ -37,7 +37,7 @@ Row = dict[str, Any]  # of predictions.jsonl
 
 
 class SuiteAverage(TypedDict):
-    """SuiteAverage of a suite; ``None`` where metrics are ``missing``."""
+    """Average of a suite; ``None`` where metrics are ``missing``."""
 
     score: float | None
     missing: list[str]

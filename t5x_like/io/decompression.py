@@ -7,6 +7,7 @@ gzip as in RFC 1952, with any number of members (https://www.rfc-editor.org/rfc/
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import IO, Any, NamedTuple
 
 _READ = 64 * 2**10  # stored bytes at a time; small, because the rest is copied for each member
@@ -239,7 +240,7 @@ def _is_skippable(start: bytes) -> bool:
     return len(start) >= 4 and start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F
 
 
-def import_zstandard() -> Any:
+def import_zstandard() -> ModuleType:
     """Import zstandard.
 
     Raises:

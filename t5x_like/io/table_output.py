@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from etils import epath
+
 from t5x_like.io.files import as_path, read_json, write_bytes, write_json
 
 TableFormat = Literal["csv", "tsv", "jsonl", "parquet"]
@@ -66,7 +68,7 @@ class TableOutput:
       checksum: Checksum that was given with the last part; empty without parts.
     """
 
-    def __init__(self, path: str, format: TableFormat, identity: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, format: TableFormat, identity: Mapping[str, object]) -> None:
         """Begin a table, or continue one.
 
         Args:
@@ -135,7 +137,7 @@ class TableOutput:
         whole.replace(self.path)
         self._folder.rmtree()
 
-    def _part(self, part_index: int) -> Any:
+    def _part(self, part_index: int) -> epath.Path:
         return self._folder / f"{part_index:06d}"
 
     def _bytes(self, rows: Sequence[Mapping[str, Any]], text: str, schema: Any) -> bytes:

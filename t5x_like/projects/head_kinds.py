@@ -35,7 +35,7 @@ class NumberPrediction(TaskKind):
                 f"column {self.columns.label!r} has the number {rows[0].answer} in all {len(rows):,} rows"
             )
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         values = [float(row.answer) for row in rows]
         return {
             "labels": (),
@@ -92,7 +92,7 @@ class Tagging(TaskKind):
                 f"column {self.columns.label!r} has one tag, {shown(next(iter(tags)))}, for all words"
             )
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         tags = in_order(self._sizes(rows))
         are_chunks = all(tag == "O" or tag.startswith(_CHUNK_MARKS) for tag in tags)
         return {
@@ -147,7 +147,7 @@ class Answers(TaskKind):
         if all(not row.cells[self.columns.label]["text"] for row in rows):
             raise UserError(f"column {self.columns.label!r} has no answer in any of {len(rows):,} rows")
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         question, context = self.columns.texts
         return {
             "labels": (),

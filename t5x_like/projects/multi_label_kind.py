@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.project_rows import ProjectRow, listed, shown
@@ -32,7 +32,7 @@ class MultiLabelPrediction(TaskKind):
                 hint="give rows with others, or another label=COLUMN",
             )
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         names = in_order(self._sizes(rows))
         separator = {} if self.columns.separator is None else {"separator": self.columns.separator}
         return {

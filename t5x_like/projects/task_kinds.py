@@ -127,7 +127,7 @@ class TaskKind(ABC):
         )
 
     @abstractmethod
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         """Return what the template needs to know of all rows."""
 
     @abstractmethod
@@ -181,7 +181,7 @@ class Classification(TaskKind):
                 "label=COLUMN",
             )
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         names = in_order(Counter(row.answer for row in rows))
         is_pair = len(self.columns.texts) > 1
         return {

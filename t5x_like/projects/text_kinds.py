@@ -1,7 +1,7 @@
 """Tables for models that write: texts to texts, and plain text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.projects.base_model import BaseModel
@@ -76,7 +76,7 @@ class TextToText(TaskKind):
             values={**values, **self.settings(rows)},
         )
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         is_short = _mean_words(rows) <= _SHORT
         return {"metrics": ("sequence_accuracy", "token_error_rate") if is_short else ("rouge", "bleu")}
 
@@ -129,7 +129,7 @@ class PlainTextPretraining(TaskKind):
         epochs = sizes.batch_size * sizes.train_steps * length / num_tokens
         return RunChoices(lengths=lengths, sizes=sizes, epochs=epochs, values=values)
 
-    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, Any]:
+    def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:
         """Implement ``TaskKind``; ``choose`` gives all."""
         del rows
         return {}

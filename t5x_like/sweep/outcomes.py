@@ -69,7 +69,7 @@ def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
     if not file.exists() and (as_path(directory) / SCORES).exists():
         recorded = read_scores(directory)
         scores = {name: value for name, value in flat_scores(recorded).items() if value is not None}
-        return {int(recorded["step"]): scores}
+        return {recorded["step"] or 0: scores}
     return held_out_scores(read_jsonl(file) if file.exists() else ())
 
 

@@ -199,7 +199,7 @@ class RampLoader:
         """Stop the worker processes, if there are any."""
         self._loader.close()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the position after the last batch, as JSON values."""
         return {"num_steps": self._num_steps, "loader": self._loader.state()}
 

@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
-from flax import nnx
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
+from t5x_like.batch import Batch
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Predictions, predict
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import params_in_scale
@@ -95,7 +97,7 @@ class FrozenModel(NamedTuple):
 
 
 def open_companion(
-    name: str, source: CompanionSource, model: Any, *, mesh: Mesh, labels: LabelSpace, model_dir: str
+    name: str, source: CompanionSource, model: CommonConfig, *, mesh: Mesh, labels: LabelSpace, model_dir: str
 ) -> Companion:
     """Open a companion onto the mesh. It computes in the type of the trained model.
 
@@ -135,7 +137,7 @@ def open_companion(
 
 def open_companions(
     sources: Mapping[str, CompanionSource],
-    model: nnx.Module,
+    model: CommonConfig,
     *,
     mesh: Mesh,
     labels: LabelSpace,
@@ -181,8 +183,8 @@ NO_INPUTS = CompanionInputs()
 
 
 def give_companions(
-    steps: Mapping[int, Callable[..., Any]], companions: Mapping[str, Companion], *, start_step: int
-) -> Mapping[int, Callable[..., Any]]:
+    steps: Mapping[int, Callable[..., PyTree]], companions: Mapping[str, Companion], *, start_step: int
+) -> Mapping[int, Callable[..., PyTree]]:
     """Return compiled steps ``(state, batch) -> state`` that are called with the companions, too.
 
     Args:
@@ -196,8 +198,8 @@ def give_companions(
     cached = {name: each.outputs for name, each in companions.items() if each.outputs is not None}
     numbers = itertools.count(start_step)
 
-    def with_inputs(compiled: Callable[..., object]) -> Callable[..., object]:
-        def step(state: Any, batch: Any) -> Any:
+    def with_inputs(compiled: Callable[..., PyTree]) -> Callable[..., PyTree]:
+        def step(state: PyTree, batch: Batch) -> PyTree:
             new_step = next(numbers)
             outputs = {name: each.of_step(new_step, batch) for name, each in cached.items()}
             return compiled(state, batch, CompanionInputs(computed, outputs))

@@ -1,13 +1,12 @@
 """Ends a run whose steps had to be skipped, and says where numbers break first."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.model import named_activations, parameters
 from t5x_like.model.multiple_choice import flatten_choices
+from t5x_like.model.parameters import Parameters
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.state import State, StateLayout
 
@@ -65,7 +64,7 @@ def first_not_finite(plan: StateLayout, state: State, batch: Batch | None) -> st
             return f"the weight {path} is not finite"
 
     @jax.jit
-    def finite(weights: Any, batch: Batch) -> dict[str, Any]:
+    def finite(weights: Parameters, batch: Batch) -> dict[str, jax.Array]:
         with named_activations.record((f"*/{named_activations.HIDDEN_STATES}",)) as captured:
             parameters.merge(plan.graphdef, weights)(flatten_choices(batch))
         return {

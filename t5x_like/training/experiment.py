@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -120,7 +120,7 @@ def num_parameters(experiment: Experiment) -> int | None:
     return parameters.count(parameters.abstract(experiment.model)[1])
 
 
-def describe(value: Any, prefix: str = "") -> dict[str, Any]:
+def describe(value: Any, prefix: str = "") -> dict[str, object]:
     """Flatten a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``.
 
     Args:
@@ -152,7 +152,7 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
     return {prefix.removesuffix("."): plain}
 
 
-def _changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
+def _changeable_paths(value: object, prefix: str = "") -> Iterator[str]:
     """Yield the paths, as ``describe`` names them, of fields that a continued run may change."""
     if not is_record(value) or hasattr(value, "described"):
         for name, part in (parts_of(value) or {}).items():
@@ -168,7 +168,7 @@ def _changeable_paths(value: Any, prefix: str = "") -> Iterator[str]:
             )
 
 
-def _renamed_paths(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _renamed_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the paths of fields that had another name, as ``describe`` names them: the earlier and the present one."""
     if isinstance(value, tuple | list):
         for index, item in enumerate(value):
@@ -181,7 +181,7 @@ def _renamed_paths(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield from _renamed_paths(getattr(value, each.name), prefix if is_part else f"{prefix}{each.name}.")
 
 
-def differences(old: dict[str, Any], new: Experiment) -> list[str]:
+def differences(old: Mapping[str, object], new: Experiment) -> list[str]:
     """Return a line for every described value of a run that its continuation changes and may not.
 
     Args:

@@ -10,8 +10,8 @@ import jax
 import optax
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.task_evaluators import write_results
-from t5x_like.model.parameters import ModelConfig, without_constants
+from t5x_like.evaluation.task_evaluators import Evaluator, write_results
+from t5x_like.model.parameters import ModelConfig, Parameters, without_constants
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.text.batches.loader import Loader
@@ -54,7 +54,7 @@ class RunProgress:
         writers: Writers | None = None,
         lines: Sequence[dict[str, Any]] = (),
         model_dir: str = "",
-        config: Mapping[str, Any] = {},
+        config: Mapping[str, object] = {},
         preemption: Preemption | None = None,
         worker_states: Callable[[], Sequence[str]] = tuple,
     ) -> None:
@@ -143,7 +143,7 @@ class RunProgress:
         if self._writers is not None:
             self._writers.flush()
 
-    def log(self, split: str, line: dict[str, Any]) -> None:
+    def log(self, split: str, line: Mapping[str, object]) -> None:
         """Write numbers to ``metrics.jsonl``, TensorBoard and the terminal.
 
         Args:
@@ -238,7 +238,7 @@ class Evaluation:
         self,
         plan: StateLayout,
         validators: Sequence[Validator],
-        evaluators: Sequence[Any],
+        evaluators: Sequence[Evaluator],
         *,
         model: ModelConfig,
         model_dir: str,
@@ -256,7 +256,7 @@ class Evaluation:
                 run.say(f"the evaluation of step {run.step} was left")
                 run.preempt()
 
-    def _measure(self, run: RunProgress, weights: Any, suffix: str) -> None:
+    def _measure(self, run: RunProgress, weights: Parameters, suffix: str) -> None:
         for validator in self._validators:
             run.log(
                 f"validation/{validator.name}{suffix}",

@@ -13,6 +13,8 @@ from t5x_like.batch import Batch
 from t5x_like.partitioning.process_watch import READING_DATA
 from t5x_like.partitioning.processes import report_activity
 from t5x_like.partitioning.shard import place
+from t5x_like.text.batches.loader import Loader
+from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.preemption import Preemption, StopRequestedError
 from t5x_like.training.prefetch import PrefetchedBatch, Prefetcher
@@ -63,7 +65,7 @@ class Loop:
     def __init__(
         self,
         step: TrainStep | Mapping[int, TrainStep],
-        loader: Any,
+        loader: Loader | RampLoader,
         *,
         mesh: Mesh,
         total_steps: int,
@@ -71,7 +73,7 @@ class Loop:
         writers: Writers | None = None,
         lines: Sequence[dict[str, object]] = (),
         model_dir: str = "",
-        config: Mapping[str, Any] = {},
+        config: Mapping[str, object] = {},
     ):
         self._steps = step if isinstance(step, Mapping) else {0: step}
         self._loader, self._mesh = loader, mesh

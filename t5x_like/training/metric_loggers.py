@@ -7,8 +7,9 @@ import csv
 import importlib
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, Protocol
 
 import jax
@@ -246,7 +247,7 @@ def _name(key: str) -> str:
     return "".join(sign if sign.isalnum() or sign in "_-./ :" else "_" for sign in key)
 
 
-def _identity(run: RunProgress, file: str, make: Any) -> str:
+def _identity(run: RunProgress, file: str, make: Callable[[], str]) -> str:
     """Return the run's name in another system, kept in its directory so that a resumed run continues there."""
     path = as_path(run.model_dir) / file
     if not path.exists():
@@ -254,7 +255,7 @@ def _identity(run: RunProgress, file: str, make: Any) -> str:
     return read_json(path)["id"]
 
 
-def _required(module: str, *, extra: str) -> Any:
+def _required(module: str, *, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -59,7 +59,7 @@ def add(left: Totals, right: Totals) -> Totals:
 
 def summarize(
     totals: Totals, task_names: Sequence[str] = (), *, head: tuple[str, int, str | None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, float]:
     """Return means per target token (losses in nats) and per step (gradient norm), and counts.
 
     Cross entropies of a model's own have a perplexity each. Where neither tokens nor labels are learned, the means are

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from t5x_like.batch import Batch
+from t5x_like.text.batches.loader import Loader
+from t5x_like.training.batch_ramp import RampLoader
 
 _AHEAD = 2  # batches waiting on the device: one being used, one ready
 _SECONDS_BETWEEN_CALLS = 0.2
@@ -31,7 +33,7 @@ class Prefetcher:
 
     def __init__(
         self,
-        loader: Any,
+        loader: Loader | RampLoader,
         place: Callable[[Batch], Batch],
         while_waiting: Callable[[], None] = lambda: None,
     ):

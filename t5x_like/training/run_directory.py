@@ -1,7 +1,6 @@
 """A run's own folder: what configuration it belongs to, and that it is not another run's."""
 
 import contextlib
-from typing import Any
 
 import jax
 
@@ -46,7 +45,7 @@ def claim(
     experiment: Experiment,
     *,
     config_text: str,
-    vocabulary: Any,
+    vocabulary: object,
     labels: LabelSpace,
     frozen: FrozenRecord | None = None,
 ) -> None:

@@ -48,7 +48,7 @@ def write_experiment(directory: PathLike, experiment: Experiment) -> None:
 def unrecorded_fields(experiment: Experiment) -> list[str]:
     """Return the paths of values that ``experiment.json`` can't hold, such as ``optimizer.learning_rate``."""
 
-    def paths(data: Any, path: tuple[str, ...]) -> Iterator[str]:
+    def paths(data: object, path: tuple[str, ...]) -> Iterator[str]:
         parts = parts_of(data) or {}
         if _UNRECORDED in parts:
             # Values inside a library's value say less than the field, and the part of the experiment says nothing.
@@ -124,7 +124,7 @@ def recorded_value(directory: str, field: str) -> object:
     return value
 
 
-def to_data(value: object) -> Any:
+def to_data(value: object) -> object:
     """Return a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
     if json_number(value) is not value:
         return {_NUMBER: str(value)}
@@ -210,7 +210,7 @@ def _read(fields: dict[str, object], name: str, directory: PathLike) -> Any:
         raise ValueError(f"{as_path(directory) / _FILE}, {name}: {error}") from error
 
 
-def _reduced(value: Any) -> dict[str, Any]:
+def _reduced(value: Any) -> dict[str, object]:
     made_by, *rest = value.__reduce__()
     is_plain = isinstance(made_by, functools.partial) and rest == [()] and not made_by.args
     if is_plain and is_config_function(made_by.func):

@@ -190,7 +190,7 @@ def plan_memory(graphdef: nnx.GraphDef, params: Parameters, mesh: Mesh, *, num_r
     if shapes is None:
         return None
 
-    def placed(leaf: Any, *, rows: int) -> PyTree:
+    def placed(leaf: jax.Array | jax.ShapeDtypeStruct, *, rows: int) -> PyTree:
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=batch_sharding(mesh, axis=rows))
 
     return Memory(states=placed(shapes.states, rows=1), real=placed(shapes.real, rows=0))

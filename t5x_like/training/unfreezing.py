@@ -191,14 +191,14 @@ class StagedOptimizer:
             for stage, stage_axes in zip(stages, self._axes, strict=True)
         ]
 
-    def init(self, trained: parameters.Parameters) -> dict[str, Any]:
+    def init(self, trained: parameters.Parameters) -> dict[str, PyTree]:
         """Return the state of all trained weights."""
         return {
             str(index): rule.init(self._part(trained, stage.group, self._trained))
             for index, (stage, rule) in enumerate(zip(self._stages, self._rules, strict=True))
         }
 
-    def state_axes(self, abstract_state: Mapping[str, object]) -> dict[str, Any]:
+    def state_axes(self, abstract_state: Mapping[str, object]) -> dict[str, PyTree]:
         """Return axis names of every array of the state."""
         return {
             str(index): self._optimizer.state_axes(abstract_state[str(index)], axes)
@@ -208,10 +208,10 @@ class StagedOptimizer:
     def update(
         self,
         gradients: parameters.Parameters,
-        state: dict[str, Any],
+        state: dict[str, PyTree],
         params: parameters.Parameters,
         stage: int,
-    ) -> tuple[parameters.Parameters, dict[str, Any]]:
+    ) -> tuple[parameters.Parameters, dict[str, PyTree]]:
         """Return the updates of thawed weights, and the new state; that of frozen weights stays.
 
         Args:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +48,7 @@ class Validator:
         self._step = jax.jit(validation_step(plan, loss, self._loader.label_loss))
         self._count = jax.jit(lambda batch: _count_targets(batch, vocab_size))
 
-    def measure(self, params: Parameters, after_batch: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    def measure(self, params: Parameters, after_batch: Callable[[], None] = lambda: None) -> dict[str, float]:
         """Average the loss over all target tokens of the split, in nats.
 
         ``unigram_entropy`` is a baseline: the loss of a model that only knows how frequent each target token of this
@@ -86,7 +85,7 @@ class Validator:
 
 def validation_step(
     plan: StateLayout, loss: LossConfig, label_loss: LabelLoss | None = None
-) -> Callable[[Any, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
+) -> Callable[[Parameters, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
     """Return the function that adds a batch's teacher-forced loss, without dropout.
 
     ``(params, batch, totals, memory) -> (totals, memory)``, where only some models have a memory.

@@ -20,7 +20,7 @@ _OTHER_TOKENS = (
 
 def describe(
     config: LoaderConfig, opened: OpenedTasks, objectives: Mapping[str, Objective], *, pack: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return everything that determines the sequence of rows.
 
     Workers and the number of processes don't. The batch size does only where examples are

@@ -38,7 +38,7 @@ class LoaderPosition(NamedTuple):
     tasks: tuple[tuple[int, int], ...]
     shares: tuple[float, ...]
 
-    def as_json(self, names: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, names: Sequence[str]) -> dict[str, object]:
         """Return JSON values, keyed by the tasks' names."""
         positions, shares = (
             dict(zip(names, self.tasks, strict=True)),

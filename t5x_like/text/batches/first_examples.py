@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from t5x_like.text.batches.in_memory import load_first_rows
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -136,11 +137,11 @@ def _shown(task: FileTask[object], example: Example, row: object) -> TaskExample
 
 
 def example_of_streams(
-    raw: dict[str, Any] | None,
+    raw: dict[str, object] | None,
     texts: Mapping[str, str],
     ids: Mapping[str, list[int]],
     pieces: Mapping[str, list[str]],
-    features: Mapping[str, Any],
+    features: Mapping[str, ArrayLike],
 ) -> TaskExample:
     """Return an example from its inputs and targets.
 

@@ -89,8 +89,8 @@ class HeadQuestions:
         return scores
 
     def rows(
-        self, answers: Sequence[Answer], details: Sequence[Mapping[str, Any]] = ()
-    ) -> list[dict[str, Any]]:
+        self, answers: Sequence[Answer], details: Sequence[Mapping[str, object]] = ()
+    ) -> list[dict[str, object]]:
         """Return lines of ``predictions.jsonl``.
 
         ``target`` is None for unlabeled rows, ``answer`` is the value that metrics compare. Numbers of rows that
@@ -131,7 +131,7 @@ class HeadQuestions:
         return [index for index, row in enumerate(self.read) if self.head_format.is_labeled(row)]
 
     @property
-    def targets(self) -> list[Any]:
+    def targets(self) -> list[object]:
         """True labels of the labeled rows, as metrics compare them."""
         return [
             self._postprocessed(row, None, self.head_format.target(row))
@@ -149,13 +149,13 @@ class HeadQuestions:
         """Return a prediction as text."""
         return self.head_format.written(answer, self.labels)
 
-    def _compared(self, row: LabeledRow, answer: Answer) -> Any:
+    def _compared(self, row: LabeledRow, answer: Answer) -> object:
         """Return a prediction as metrics compare it."""
         if isinstance(answer, list):
             return self.written(answer)
         return self._postprocessed(row, self.written(answer), answer)
 
-    def _postprocessed(self, row: LabeledRow, text: str | None, otherwise: Any) -> Any:
+    def _postprocessed(self, row: LabeledRow, text: str | None, otherwise: object) -> object:
         """Postprocess ``text`` (None: the target) of tasks with a text-to-text example; else return ``otherwise``."""
         if self.benchmark is None or self.benchmark.postprocess is None:
             return otherwise

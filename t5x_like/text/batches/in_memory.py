@@ -260,7 +260,9 @@ def _builders(features: Sequence[Feature], vocab_size: int) -> dict[str, RaggedA
     return {each.name: RaggedArrayBuilder(each.dtype, each.width) for each in stored}
 
 
-def _extend(builders: Mapping[str, RaggedArrayBuilder], example: Mapping[str, Any]) -> None:
+def _extend(
+    builders: Mapping[str, RaggedArrayBuilder], example: Mapping[str, Sequence[int] | np.ndarray]
+) -> None:
     for name, builder in builders.items():
         builder.extend([example[name]])
 

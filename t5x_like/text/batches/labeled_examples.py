@@ -15,6 +15,7 @@ from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFormat, InputFraming
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.objectives.objective import Example
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 _ROWS_AT_ONCE = 1024  # rows given to the tokenizer together
 
@@ -186,7 +187,7 @@ class LabeledExamples:
 def make_examples(
     head_format: HeadFormat,
     rows: Iterable[LabeledRow],
-    tokenizer: Any,
+    tokenizer: Tokenizer,
     *,
     length: int,
     stride: int = 128,

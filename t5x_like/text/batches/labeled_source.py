@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.task_set import Task
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def open_head_task(task: Task, config: LoaderConfig) -> OpenedTask:
 
 
 def _labeled(
-    definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Any
+    definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Tokenizer
 ) -> LabeledExamples:
     policy = RowPolicy(definition.on_bad_row)
     read = list(definition.head_rows(config.split, policy))

@@ -151,7 +151,7 @@ class Loader:
         """Return a batch of empty rows."""
         return self._make.lay_out([[]] * (self._own.stop - self._own.start))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the position after the last batch, as JSON values."""
         position = self._position if self._window is None else self._window.position
         return {"place": position.as_json(self.task_names), "row": self._row, "data": dict(self._identity)}

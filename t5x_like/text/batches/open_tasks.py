@@ -72,7 +72,7 @@ def open_tasks(config: LoaderConfig, tasks: TaskSet, *, compare_files: bool = Tr
     )
 
 
-def _common_vocabulary(vocabularies: Sequence[Any], names: Sequence[str]) -> Any:
+def _common_vocabulary(vocabularies: Sequence[object], names: Sequence[str]) -> object:
     """Return the vocabulary of all tasks; for a seqio vocabulary that wraps one of our tokenizers, the tokenizer."""
     tokenizers = [getattr(vocabulary, "core", vocabulary) for vocabulary in vocabularies]
     for name, tokenizer in zip(names, tokenizers, strict=True):

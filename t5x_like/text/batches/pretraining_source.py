@@ -3,7 +3,7 @@
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,9 +86,9 @@ class PretrainingSource(StoredSource[ExampleStore]):
         parts = [slice(start, start + _TEXTS_AT_ONCE) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
         return [example for part in parts for example in self._maker.make(texts[part], seeds[part])]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without open windows, for worker processes."""
-        return self.__dict__ | {"_opened": OrderedDict()}
+        return {**self.__dict__, "_opened": OrderedDict()}
 
     def _open(self, epoch: int, window_index: int) -> _Opened:
         key = (epoch, window_index)

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -109,9 +109,9 @@ class RecurrentSource(StoredSource[ExampleStore]):
         places = zip(starts.tolist(), ends.tolist(), first.tolist(), last.tolist(), strict=True)
         return [self._tokens(opened, *place) for place in places]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without cached epochs and documents, for worker processes."""
-        return self.__dict__ | {"_opened": OrderedDict(), "_read": {}}
+        return {**self.__dict__, "_opened": OrderedDict(), "_read": {}}
 
     def _open(self, epoch: int) -> _Epoch:
         if epoch not in self._opened:

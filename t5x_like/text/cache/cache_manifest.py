@@ -252,7 +252,7 @@ REPAIR = (
 )
 
 
-def _fingerprint_differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+def _fingerprint_differences(stored: Mapping[str, object], requested: Mapping[str, object]) -> list[str]:
     """Return one line for each requested setting that differs from the stored one."""
     return [
         f"  {name}: the cache has {stored.get(name, 'nothing')}, you ask for {requested[name]}"
@@ -296,7 +296,7 @@ def _why_absent(directory: str) -> str:
     return f"it has no {MANIFEST}"
 
 
-def _checksum(value: Mapping[str, Any]) -> str:
+def _checksum(value: Mapping[str, object]) -> str:
     return checksum_of(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
 
 

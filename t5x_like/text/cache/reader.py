@@ -213,7 +213,7 @@ class CachedExamples:
             self._process = os.getpid()
         return self._pool
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _again, (self.directory, self.manifest, self._kept, self._is_damaged)
 
 

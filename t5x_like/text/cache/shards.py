@@ -19,7 +19,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from t5x_like.io.files import as_path, write_bytes
+from t5x_like.io.files import PathLike, as_path, write_bytes
 from t5x_like.text.cache.content import ContentChecksum, records_checksum
 from t5x_like.text.cache.record_encoding import EncodedRecords, record_sizes
 from t5x_like.text.cache.record_offsets import BLOCK, record_offsets
@@ -184,7 +184,7 @@ class ShardWriter:
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-def block_checksums(content: Any) -> np.ndarray:
+def block_checksums(content: bytes | memoryview) -> np.ndarray:
     """Return the crc32c of every 64 KiB, uint32."""
     starts = range(0, len(content), BLOCK)
     return np.array([google_crc32c.value(content[start : start + BLOCK]) for start in starts], np.uint32)
@@ -223,7 +223,7 @@ def finished_shard(
     return _describe(name, size, index, packed)
 
 
-def checksums_of_file(path: Any) -> tuple[int, np.ndarray]:
+def checksums_of_file(path: PathLike) -> tuple[int, np.ndarray]:
     """Return the size of a file and the checksum of each block."""
     size, checksums = 0, []
     with as_path(path).open("rb") as stream:

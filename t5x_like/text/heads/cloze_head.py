@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_answers import Answer, Head
+from t5x_like.text.heads.head_answers import Answer, Head, Written
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
@@ -61,7 +61,7 @@ class Cloze(HeadFormat):
         self,
         rows: Sequence[LabeledRow],
         first: int,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         input_format: InputFormat,
         *,
         stride: int,
@@ -239,7 +239,7 @@ class ClozeClassification(Cloze):
     def num_answers(self, num_choices: int) -> int:
         return num_choices
 
-    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+    def written(self, answer: Answer, labels: Sequence[str]) -> Written:
         return super().written(answer, labels or self.classes)
 
 

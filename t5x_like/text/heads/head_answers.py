@@ -10,6 +10,8 @@ HeadKind = Literal[
 ]
 # A class or choice, a number, a text, a class for each word, or any number of classes.
 Answer = int | float | str | list[int]
+# An answer with its classes by their names.
+Written = Answer | list[str]
 
 
 class Head(NamedTuple):

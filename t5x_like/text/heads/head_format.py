@@ -8,7 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_answers import UNSCALED, Answer, Head, OutputScale, Probabilities, softmax
+from t5x_like.text.heads.head_answers import (
+    UNSCALED,
+    Answer,
+    Head,
+    OutputScale,
+    Probabilities,
+    Written,
+    softmax,
+)
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.metrics import accuracy
@@ -112,7 +120,7 @@ class HeadFormat(ABC):
         self,
         rows: Sequence[LabeledRow],
         first: int,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         input_format: InputFormat,
         *,
         stride: int,
@@ -279,7 +287,7 @@ class HeadFormat(ABC):
         """Return the true label as metrics compare it."""
         return row.label
 
-    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+    def written(self, answer: Answer, labels: Sequence[str]) -> Written:
         """Return a prediction as text.
 
         Args:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, rounded
+from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, Written, rounded
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import UNLABELED, as_text, class_number, filled
@@ -136,7 +136,7 @@ class MultiLabelClassification(SequenceClassification):
         """Return the names of the row's classes."""
         return [self.classes[label] for label in row.classes or ()]
 
-    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+    def written(self, answer: Answer, labels: Sequence[str]) -> Written:
         """Return the names of the predicted classes."""
         assert isinstance(answer, list)
         return [(labels or self.classes)[label] for label in answer]

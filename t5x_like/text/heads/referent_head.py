@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from t5x_like.text.heads.cloze_head import BLANK, MaskedCloze
-from t5x_like.text.heads.head_answers import Answer, Head
+from t5x_like.text.heads.head_answers import Answer, Head, Written
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.noun_phrases import noun_phrases
@@ -135,7 +135,7 @@ class ReferentRanking(MaskedCloze):
         del num_choices
         return 2
 
-    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+    def written(self, answer: Answer, labels: Sequence[str]) -> Written:
         return super().written(answer, labels or _WRONG_RIGHT)
 
 

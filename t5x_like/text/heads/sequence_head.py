@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.text.heads.head_answers import Answer, Head, OutputScale
+from t5x_like.text.heads.head_answers import Answer, Head, OutputScale, Written
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
@@ -67,7 +67,7 @@ class SequenceClassification(HeadFormat):
         del num_choices
         return len(self.classes)
 
-    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+    def written(self, answer: Answer, labels: Sequence[str]) -> Written:
         return super().written(answer, labels or self.classes)
 
 

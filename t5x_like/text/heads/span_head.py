@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from t5x_like.text import metrics
 from t5x_like.text.heads.head_answers import Head
@@ -15,6 +15,7 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.question_answering import normalize_squad
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 _MAX_QUESTION_TOKENS = 64  # longer questions are cut, as in the code of Devlin et al. 2019
 
@@ -94,7 +95,7 @@ class QuestionAnswering(HeadFormat):
         self,
         rows: Sequence[LabeledRow],
         first: int,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         input_format: InputFormat,
         *,
         stride: int,

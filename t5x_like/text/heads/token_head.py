@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.text.cells import parsed_cell
-from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, softmax
+from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, Written, softmax
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFormat
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
@@ -20,6 +20,7 @@ from t5x_like.text.metrics.chunks import Tags, labeled_tags
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 # F1 of two classes has the name of the chunks' F1, and is not among them.
@@ -77,7 +78,7 @@ class TokenClassification(HeadFormat):
         self,
         rows: Sequence[LabeledRow],
         first: int,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         input_format: InputFormat,
         *,
         stride: int,
@@ -158,7 +159,7 @@ class TokenClassification(HeadFormat):
         """Return the names of the words' classes; ``None`` for words without a label."""
         return [None if tag < 0 else self.classes[tag] for tag in row.tags]
 
-    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+    def written(self, answer: Answer, labels: Sequence[str]) -> Written:
         """Return the names of the predicted classes."""
         del labels
         assert isinstance(answer, list)

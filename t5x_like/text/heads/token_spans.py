@@ -3,9 +3,11 @@
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Runs of letters and digits, and every other visible character by itself, as in BERT's basic tokenizer.
 _PIECE = re.compile(r"\w+|[^\w\s]")
@@ -25,7 +27,7 @@ class TokenSpans(NamedTuple):
     ends: np.ndarray
 
 
-def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
+def encode_with_spans(tokenizer: Tokenizer, texts: Sequence[str]) -> list[TokenSpans]:
     """Tokenize each word and each sign by itself, including a space before it.
 
     WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ if signs follow each other.
@@ -47,7 +49,7 @@ def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
     return [_joined([(next(encoded), match.start(), match.end()) for match in matches]) for matches in pieces]
 
 
-def encode_words(tokenizer: Any, rows: Sequence[Sequence[str]], unknown: int) -> list[list[list[int]]]:
+def encode_words(tokenizer: Tokenizer, rows: Sequence[Sequence[str]], unknown: int) -> list[list[list[int]]]:
     """Return the ids of each word of each row.
 
     Args:

@@ -40,8 +40,8 @@ Resampled = Callable[[np.ndarray], Mapping[str, float]]  # numbers of units -> s
 
 def intervals(
     metric: Metric,
-    targets: Sequence[Any],
-    predictions: Sequence[Any],
+    targets: Sequence[object],
+    predictions: Sequence[object],
     *,
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
@@ -77,11 +77,11 @@ def intervals(
     return {name: _interval(values, confidence, len(units)) for name, values in drawn.items()}
 
 
-def _group_of(target: Any) -> str | None:
+def _group_of(target: object) -> str | None:
     return repr(target["group"]) if isinstance(target, Mapping) and "group" in target else None
 
 
-def units_of(targets: Sequence[Any]) -> list[list[int]]:
+def units_of(targets: Sequence[object]) -> list[list[int]]:
     """Group the row numbers that are drawn together, in the order of their first rows."""
     units: dict[str, list[int]] = {}
     for index, target in enumerate(targets):

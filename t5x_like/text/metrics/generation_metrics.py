@@ -52,7 +52,7 @@ def rouge_mean(
     targets: Sequence[str | Sequence[str]],
     predictions: Sequence[str],
     score_keys: Sequence[str] = _ROUGE,
-    **settings: Any,
+    **settings: object,
 ) -> Scores:
     """Compute the mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum.
 

@@ -81,7 +81,7 @@ class ChatTask(FileTask[Conversation]):
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
         return visitor.chats(self)
 
-    def shown(self, row: Conversation) -> dict[str, Any]:
+    def shown(self, row: Conversation) -> dict[str, object]:
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}
 
     def require_answers(self) -> None:

@@ -165,7 +165,7 @@ def _as_document(sentences: Sequence[Sequence[int]]) -> TokenizedDocument:
     return TokenizedDocument([token_id for sentence in sentences for token_id in sentence], list(ends))
 
 
-def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: bool) -> dict[str, Any]:
+def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: bool) -> dict[str, object]:
     """Tokenize a document, and convert its annotated spans to tokens.
 
     A span covers every token that has one of its characters, except tokens of the previous span. Spans without a token
@@ -195,8 +195,7 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
             sentence_ends.append(len(tokens))
     empty = np.zeros(0, np.int64)
     spans = token_spans(np.concatenate([empty, *starts]), np.concatenate([empty, *ends]), document.spans)
-    fields: dict[str, Any] = {"tokens": tokens, "spans": spans}
-    return fields | ({"sentence_ends": sentence_ends} if sentences else {})
+    return {"tokens": tokens, "spans": spans, **({"sentence_ends": sentence_ends} if sentences else {})}
 
 
 def token_spans(

@@ -104,7 +104,7 @@ class FileTask(ABC, Generic[ReadT]):
         return ()
 
     @property
-    def metric_functions(self) -> Sequence[Callable[..., Any]]:
+    def metric_functions(self) -> Sequence[Callable[..., Mapping[str, object]]]:
         """Metrics of answers, functions of targets and predictions that return scores."""
         return ()
 
@@ -134,7 +134,7 @@ class FileTask(ABC, Generic[ReadT]):
         """Call the visitor's method for this type of task."""
 
     @abstractmethod
-    def shown(self, row: ReadT) -> dict[str, Any] | None:
+    def shown(self, row: ReadT) -> dict[str, object] | None:
         """Return a row's columns for display; None if rows and examples don't correspond."""
 
     def word_question(self, line: str) -> str:

@@ -23,6 +23,7 @@ from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.row_files import describe_invalid_json
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, RowT, convert, sample_of
+from t5x_like.text.templates import RowValues
 
 PAIRS = ExampleSpec(layout="encoder_decoder")
 
@@ -100,7 +101,7 @@ class PairsTask(FileTask[TextPair]):
         return ()
 
     def sample(
-        self, rows: Iterable[RowT], limit: int | None, *, values_of: Callable[[RowT], Mapping[str, Any]]
+        self, rows: Iterable[RowT], limit: int | None, *, values_of: Callable[[RowT], RowValues]
     ) -> list[tuple[int, RowT]]:
         """Return rows of a split with their positions, the same sample each time.
 
@@ -229,11 +230,11 @@ class PairsTask(FileTask[TextPair]):
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
         return visitor.pairs(self)
 
-    def shown(self, row: TextPair) -> dict[str, Any]:
+    def shown(self, row: TextPair) -> dict[str, object]:
         return dict(row.row)
 
 
-def _values_at(values: Mapping[str, Any], columns: Sequence[str]) -> tuple[object, ...]:
+def _values_at(values: RowValues, columns: Sequence[str]) -> tuple[object, ...]:
     """Return the values of columns; ``idx/question`` is the field "question" of the column "idx"."""
     return tuple(
         functools.reduce(lambda value, part: value[part], name.split("/"), values) for name in columns

@@ -225,7 +225,7 @@ class RowPolicy:
         if len(self.first_skipped) < 5:
             self.first_skipped.append(str(bad))
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """Return the fields about bad rows in ``scores.json``."""
         return {"skipped": self.num_skipped, "first_skipped": self.first_skipped}
 

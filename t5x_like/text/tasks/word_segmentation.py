@@ -8,6 +8,7 @@ import functools
 import importlib.metadata
 import re
 import warnings
+from types import ModuleType
 from typing import Any
 
 # The Unified Ideographs and their extension A, the compatibility block, and the supplementary planes.
@@ -35,7 +36,7 @@ def segmenter_version() -> str:
     return f"jieba {importlib.metadata.version('jieba')}"
 
 
-def require_segmenter() -> Any:
+def require_segmenter() -> ModuleType:
     """Return the library.
 
     Raises:

@@ -122,7 +122,7 @@ _LLAMA3 = (
 WITH_WHOLE_WORDS = frozenset({*_LLAMA3, "tekken"})
 
 
-def pre_tokenizer(patterns: Sequence[str]) -> dict[str, Any]:
+def pre_tokenizer(patterns: Sequence[str]) -> dict[str, object]:
     """Return the ``pre_tokenizer`` of a ``tokenizer.json`` that cuts text by ``patterns`` and spells bytes."""
     ends_as_gpt2 = patterns[-1] == _GPT2
     level = {

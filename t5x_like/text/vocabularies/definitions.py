@@ -149,7 +149,7 @@ def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -
     }
 
 
-def added_token(piece: str, token_id: int, *, special: bool) -> dict[str, Any]:
+def added_token(piece: str, token_id: int, *, special: bool) -> dict[str, object]:
     """Return an item of ``added_tokens``, which is found in text before all other pieces.
 
     Args:
@@ -167,7 +167,7 @@ def template_of(
     start: Sequence[int],
     between: Sequence[tuple[int, int]],
     end: Sequence[int],
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Return the ``post_processor`` that adds special ids to texts; None if there are none.
 
     Args:
@@ -179,7 +179,7 @@ def template_of(
     if not (start or between or end):
         return None
 
-    def special(token_id: int, part: int) -> dict[str, Any]:
+    def special(token_id: int, part: int) -> dict[str, object]:
         return {"SpecialToken": {"id": piece_of(token_id), "type_id": part}}
 
     first, second = ({"Sequence": {"id": name, "type_id": part}} for part, name in enumerate("AB"))

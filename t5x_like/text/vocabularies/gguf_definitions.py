@@ -1,7 +1,6 @@
 """Definitions for ``tokenizers`` of the kinds of tokenizers that GGUF files have."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from t5x_like.text.vocabularies.byte_level_splits import PATTERNS, WITH_WHOLE_WORDS, pre_tokenizer
 from t5x_like.text.vocabularies.definitions import added_token, byte_level, word_piece
@@ -100,7 +99,7 @@ def _word_piece(fields: TokenizerFields) -> Definition:
     return {**definition, "added_tokens": _added(fields, fields.of_kind(TokenKind.UNKNOWN))}
 
 
-def _added(fields: TokenizerFields, special: Sequence[int]) -> list[dict[str, Any]]:
+def _added(fields: TokenizerFields, special: Sequence[int]) -> list[dict[str, object]]:
     """Return the ``added_tokens``: special ones, and those that are found in text before all others."""
     ids = {*special, *fields.of_kind(TokenKind.CONTROL, TokenKind.USER_DEFINED)}
     return [

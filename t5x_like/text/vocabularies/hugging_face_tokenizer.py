@@ -216,7 +216,7 @@ CHARACTER_OF = {byte: chr(byte) for byte in _THEMSELVES} | {
 WHITE_SPACE = {CHARACTER_OF[byte] for byte in b" \t\n\r\v\f"}
 
 
-def word_starts(definition: Mapping[str, Any], pieces: Sequence[str]) -> np.ndarray | None:
+def word_starts(definition: Definition, pieces: Sequence[str]) -> np.ndarray | None:
     """Return the pieces that start a word, bool [P]; None if pieces don't determine it.
 
     Args:
@@ -234,7 +234,7 @@ def word_starts(definition: Mapping[str, Any], pieces: Sequence[str]) -> np.ndar
     return None if first is None else np.array([piece[:1] in first for piece in pieces], bool)
 
 
-def _first_characters(definition: Mapping[str, Any]) -> set[str] | None:
+def _first_characters(definition: Definition) -> set[str] | None:
     parts = [*_parts(definition.get("normalizer")), *_parts(definition.get("pre_tokenizer"))]
     kinds = {part["type"] for part in parts}
     if "ByteLevel" in kinds:

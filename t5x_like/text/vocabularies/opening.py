@@ -3,7 +3,9 @@
 import functools
 import os
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from etils import epath
 
 from t5x_like.configuration_names import config_function
 from t5x_like.io.files import as_path, read_json
@@ -154,7 +156,7 @@ def _stamps(path: str) -> tuple[_Stamp, ...]:
     )
 
 
-def _main_file(directory: str) -> Any:
+def _main_file(directory: str) -> epath.Path:
     folder = as_path(directory)
     configuration, ids = (
         read_json(folder / name, dict) if (folder / name).exists() else {}

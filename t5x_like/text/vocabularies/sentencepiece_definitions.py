@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from t5x_like.text.vocabularies.definitions import byte_pair_model
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition
@@ -112,6 +111,6 @@ def _decoder(*, has_bytes: bool, prefix_space: bool) -> dict[str, object]:
     return {"type": "Sequence", "decoders": [_replace(SPACE, " "), *bytes_back, {"type": "Fuse"}, *strip]}
 
 
-def _replace(pattern: str | Mapping[str, str], content: str) -> dict[str, Any]:
+def _replace(pattern: str | Mapping[str, str], content: str) -> dict[str, object]:
     pattern = {"String": pattern} if isinstance(pattern, str) else pattern
     return {"type": "Replace", "pattern": pattern, "content": content}

@@ -173,12 +173,12 @@ class Tokenizer(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.vocab_size} ids, {self.fingerprint[:12]})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without library objects (``_engine…``), which are recreated on use."""
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_engine")}
 
 
-def check_ids(name: str, numbers: Mapping[Any, Any]) -> None:
+def check_ids(name: str, numbers: Mapping[str, int] | Mapping[bytes, int]) -> None:
     """Check the ids of a vocabulary's pieces.
 
     Args:

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from etils import epath
+
 from t5x_like.io.files import as_path, read_json, write_json, write_text
 from t5x_like.text.vocabularies import definitions
+from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition
 from t5x_like.text.vocabularies.read_vocabulary import OUR_WORDS
 from t5x_like.text.vocabularies.training_corpus import Corpus
 
@@ -181,7 +184,7 @@ def learn_words(
     return len(pieces)
 
 
-def _train(definition: Mapping[str, object], corpus: Corpus, trainer: Any) -> dict[str, Any]:
+def _train(definition: Mapping[str, object], corpus: Corpus, trainer: Any) -> Definition:
     from tokenizers import Tokenizer as Engine
 
     engine: tokenizers.Tokenizer = Engine.from_str(json.dumps(definition))
@@ -227,12 +230,12 @@ def _require(pieces: Sequence[str] | dict[str, int], size: int, corpus: Corpus) 
     )
 
 
-def _refuse_another(path: Any, configuration: dict[str, object]) -> None:
+def _refuse_another(path: epath.Path, configuration: dict[str, object]) -> None:
     if path.exists() and read_json(path, dict) != configuration:
         raise ValueError(f"{path} belongs to another vocabulary; write to a directory of its own")
 
 
-def _write_byte_pair(trained: dict[str, Any], output: PathLike, *, lower_case: bool) -> None:
+def _write_byte_pair(trained: Definition, output: PathLike, *, lower_case: bool) -> None:
     if PurePosixPath(output).suffix == ".json":
         write_json(output, trained)
         return

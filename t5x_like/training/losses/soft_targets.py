@@ -165,7 +165,7 @@ def soft_token_loss(
     return ExtraLoss(jnp.sum(losses * weights), weight, jnp.sum(weights), normalizers.weights)
 
 
-def _token_logits(student: Predictions, teacher: Predictions) -> tuple[Any, Any] | None:
+def _token_logits(student: Predictions, teacher: Predictions) -> tuple[jax.Array, jax.Array] | None:
     """Logits of the head that learns from target tokens, if both models have it."""
     if student.logits is not None:
         return (

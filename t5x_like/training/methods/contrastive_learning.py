@@ -1,15 +1,16 @@
 """Contrastive learning of vectors: texts of a pair become neighbors, and other texts of the batch do not."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import ExtraLoss, Measure, predict
+from t5x_like.model.families.family import ExtraLoss, Family, Measure, predict
 from t5x_like.model.multiple_choice import flatten_choices, num_choices
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.method import LossContext, TrainingMethod
@@ -50,7 +51,7 @@ class Contrastive(TrainingMethod):
         """Return the stream of weights, if there is one."""
         return () if self.weight is None else (self.weight,)
 
-    def check(self, model: ModelConfig, loader: Any, train: LoaderConfig) -> None:
+    def check(self, model: ModelConfig, loader: Loader, train: LoaderConfig) -> None:
         """Check that each example has at least two texts."""
         if loader.head is None or loader.head[0] != "multiple_choice":
             raise ValueError(
@@ -59,7 +60,7 @@ class Contrastive(TrainingMethod):
             )
 
     def compute_loss(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:
         """Return the mean loss of the examples, and how often a text is nearest to its own second text."""
         batch = microbatch.batch

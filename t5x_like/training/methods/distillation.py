@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.config_class import changeable, config_class, refuse_unused
-from t5x_like.model.families.family import ExtraLoss, Predictions, predict
+from t5x_like.model.families.family import ExtraLoss, Family, Predictions, predict
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -122,7 +122,7 @@ class Distillation(TrainingMethod):
         )
 
     def compute_loss(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:
         """Return the loss of a microbatch, the sums to log, and the memories of both models."""
         student = predict(

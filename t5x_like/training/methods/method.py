@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Predictions, predict
+from t5x_like.model.families.family import Family, Predictions, predict
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import LabelLoss
@@ -76,7 +76,7 @@ class TrainingMethod:
         """
 
     def compute_loss(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:
         """Return the loss of a microbatch, the sums to log, and memories of the rows for the next batch.
 

@@ -7,6 +7,7 @@ import jax
 
 from t5x_like.model.families.generator_discriminator import GeneratorDiscriminator
 from t5x_like.model.model_traits import traits_of
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.pretrained.initial_weights import check_head, check_length
@@ -63,7 +64,7 @@ def check_teacher(
             )
 
 
-def _check_family(teacher: Checkpoint, model: Any) -> None:
+def _check_family(teacher: Checkpoint, model: ModelConfig) -> None:
     teacher_class, student_class = type(teacher.model), type(jax.eval_shape(model.build, jax.random.key(0)))
     if student_class is GeneratorDiscriminator:
         raise ValueError(

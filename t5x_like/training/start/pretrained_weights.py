@@ -10,6 +10,7 @@ from t5x_like.checkpoints.steps import absolute
 from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
 from t5x_like.pretrained.weight_sources import find_weights
@@ -47,7 +48,7 @@ class PretrainedWeights(Start):
         """Checkpoint whose model takes the place of a ``CheckpointModel``."""
         return self.start_from
 
-    def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
+    def check_weights(self, model: CommonConfig, tokenizer: Tokenizer | None) -> list[str]:
         """Check that the checkpoint is there, and that its body is this model's; heads and adapters may differ."""
         source = find_weights(self.start_from, config=model)
         if not isinstance(source, RunWeights):
@@ -61,7 +62,7 @@ class PretrainedWeights(Start):
         return []
 
     def weights(
-        self, model: Any, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: Any
+        self, model: CommonConfig, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: object
     ) -> StartingWeights:
         """Return the checkpoint's weights, with fresh ones where it lacks a head."""
         checkpoint = initial_checkpoint(

@@ -97,7 +97,7 @@ class Start:
         return []
 
     def weights(
-        self, model: Any, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: Any
+        self, model: CommonConfig, *, mesh: Mesh, seed: int, labels: LabelSpace, vocabulary: object
     ) -> StartingWeights | None:
         """Return the weights before the first step; ``None`` for fresh ones.
 
@@ -114,7 +114,7 @@ class Start:
         return None
 
 
-def refuse_head_options(model: Any) -> None:
+def refuse_head_options(model: object) -> None:
     """Refuse options of heads that a model for its task doesn't have.
 
     Raises:
@@ -128,7 +128,7 @@ def refuse_head_options(model: Any) -> None:
             refuse_unused(model, field.name, because=because)
 
 
-def _has_effect(model: Any, field: dataclasses.Field[Any]) -> bool:
+def _has_effect(model: CommonConfig, field: dataclasses.Field[object]) -> bool:
     if field.name == "problem_type":  # describes labels, and no part of the model
         return model.task == "sequence_classification"
     if field.name == "pieces":  # rows for heads are read in pieces
