@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 from t5x_like.credentials import holds_password
-from t5x_like.nested_values import is_record
+from t5x_like.nested_values import is_record, parts_of
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 Config = TypeVar("Config")
@@ -107,9 +107,8 @@ def check_fields(config: Any, path: str) -> None:
     Raises:
       ConfigTypeError: a field has a value of another type.
     """
-    if isinstance(config, tuple | list):
-        for index, each in enumerate(config):
-            check_fields(each, f"{path}.{index}")
+    for name, each in (parts_of(config) or {}).items():
+        check_fields(each, f"{path}.{name}")
     if not is_record(config) or type(config) in _CHECKED:
         return
     annotations = _field_types(type(config))

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from t5x_like.nested_values import is_record
 
@@ -114,6 +114,11 @@ def has_own_name(target: object) -> bool:
     return _find_attribute(sys.modules.get(module), path) is target
 
 
+def is_call_by_keywords(value: object) -> TypeGuard[functools.partial[Any]]:
+    """Return whether a value is a ``functools.partial`` of a function with keywords alone."""
+    return isinstance(value, functools.partial) and not value.args
+
+
 def check_recordable(function: object, what: str) -> None:
     """Check that a run's record can name a function, so that other processes find it.
 
@@ -127,7 +132,7 @@ def check_recordable(function: object, what: str) -> None:
       ValueError: It is a lambda, a function inside a function, or another value without a name.
     """
     target = function
-    if isinstance(function, functools.partial) and not function.args:
+    if is_call_by_keywords(function):
         target = function.func
     elif is_record(function):
         target = type(function)

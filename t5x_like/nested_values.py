@@ -12,6 +12,11 @@ def is_record(value: Any) -> TypeGuard[Any]:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
+def is_plain(value: Any) -> TypeGuard[bool | int | float | str | None]:
+    """Return whether a value is a number, a text or None, as JSON has them."""
+    return value is None or isinstance(value, bool | int | float | str)
+
+
 def parts_of(value: Any) -> dict[Any, Any] | None:
     """Return the parts of a dict by key, of a tuple or list by index; ``None`` for a value without parts.
 

@@ -168,7 +168,7 @@ def _conform_choice(value: object, annotation: object, choices: tuple[object, ..
     if any(type(value) is type(choice) and value == choice for choice in choices):
         return value
     words = [choice for choice in choices if isinstance(choice, str)]
-    near = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
+    near = difflib.get_close_matches(str(value), words, n=1)
     hint = f"did you mean {near[0]!r}?" if near else ""
     raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 

@@ -36,7 +36,6 @@ from t5x_like.io.paths import find_files
 from t5x_like.io.terminal import colored_output
 from t5x_like.reports.corpus_report import write_corpus_report
 from t5x_like.reports.page_explanation_text import PageExplanationText
-from t5x_like.text.seqio_bridge.evaluation_texts import evaluation_texts
 
 _EXPLAIN_HELP = """Show the verdict of each of a recipe's rules on pages, and on their lines.
 
@@ -248,7 +247,7 @@ def _write_evaluation_texts(arguments: argparse.Namespace) -> None:
                 f"task {name!r} has nothing but a split train", hint="give --split train if you mean it"
             )
         for split in splits:
-            rows = list(evaluation_texts(task, split))
+            rows = [{"text": text} for text in task.texts(split)]
             file = f"{arguments.output}/{name}-{split}.jsonl"
             write_jsonl(file, rows)
             print(f"{file}: {len(rows):,} examples")

@@ -21,7 +21,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.pretrained.weight_sources import identity_of, is_run
-from t5x_like.text.tasks.rows import BadRow, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow, partition
 
 
 def predict_rows(
@@ -88,7 +88,7 @@ def predict_rows(
 def _first_row(rows: Iterator[RawRow | BadRow]) -> tuple[list[RawRow | BadRow], list[str]]:
     """Take the first row, if there is one, and return the names of its columns, too."""
     first = list(itertools.islice(rows, 1))
-    return first, [name for row in first if isinstance(row, RawRow) for name in row.values]
+    return first, [name for row in partition(first)[0] for name in row.values]
 
 
 def _require_texts(table: PredictedTable, names: Sequence[str], needed: Sequence[str]) -> None:

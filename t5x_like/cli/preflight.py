@@ -151,8 +151,8 @@ class _ExperimentChecks:
         if absolute(home).is_dir() and steps_of(home):  # it resumes
             return
         tasks = self._train_tasks.with_split(self.experiment.data.train.split)
-        tokenizers = [task.tokenizer for task in tasks.tasks.values() if not isinstance(task, ForeignTask)]
-        tokenizer = tokenizers[0] if tokenizers else None  # the model has one vocabulary
+        tokenizers = (task.tokenizer for task in tasks.tasks.values())
+        tokenizer = next(filter(None, tokenizers), None)  # the model has one vocabulary
         self.notes += self.experiment.start.check_weights(self.experiment.model, tokenizer)
 
     def _check_data(self, config: LoaderConfig, tasks: TaskSet) -> None:
@@ -183,10 +183,8 @@ class _ExperimentChecks:
         elif self.num_parameters:
             model = self.experiment.model
             assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
-            for task in with_split:
-                if isinstance(task, ForeignTask):
-                    continue
-                check_vocabulary(task.tokenizer, model.vocab_size, needed=task.tokenizer.vocab_size)
+            for tokenizer in filter(None, (task.tokenizer for task in with_split)):
+                check_vocabulary(tokenizer, model.vocab_size, needed=tokenizer.vocab_size)
 
     def _fits(self, task: Task, config: LoaderConfig) -> bool:
         """Return False, with a note, for a task that would take long to read in full."""

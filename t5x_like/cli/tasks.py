@@ -163,12 +163,10 @@ def _card(name: str) -> str:
 
 
 def _mixture_card(name: str) -> str:
-    mixture = catalogue.mixtures()[name]
-    assert isinstance(mixture.rates, dict)
-    total = sum(mixture.rates.values())
+    rates = catalogue.mixtures()[name].fixed_rates or {}
+    total = sum(rates.values())
     shares = [
-        f"{task} {rate / total:.1%}" if rate else f"{task} (evaluated only)"
-        for task, rate in mixture.rates.items()
+        f"{task} {rate / total:.1%}" if rate else f"{task} (evaluated only)" for task, rate in rates.items()
     ]
     return f"{name} (mixture of benchmarks)\n  mixed       {', '.join(shares)}"
 

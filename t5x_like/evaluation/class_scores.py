@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from t5x_like.evaluation.scores_file import Row
+from t5x_like.value_types import fits
 
 _MOST_CLASSES = 100  # whose matrix has 10,000 numbers
 NOT_A_CLASS = "none of these"
@@ -78,7 +79,7 @@ def _pairs(classes: set[str], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         target, prediction = row.get("target"), row["prediction"]
         if target is None:
             continue
-        is_tagged = isinstance(target, list) and isinstance(prediction, list)
+        is_tagged = fits([target, prediction], list[list])
         for true, guess in zip(target, prediction, strict=True) if is_tagged else [(target, prediction)]:
             if true is None:  # a word without a label
                 continue

@@ -7,7 +7,6 @@ from typing import Literal
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.language_modeling import PERPLEXITY_METRICS
-from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask
@@ -61,7 +60,7 @@ def find_task(
     """
     tasks = find_tasks(name) if name not in catalogue.benchmarks() else None
     known = tasks and tasks.tasks.get(name)
-    if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
+    if isinstance(known, BenchmarkTask) and known.searched_files is not None:
         return replace(
             known,
             vocabulary=vocabulary or known.vocabulary,
@@ -88,23 +87,6 @@ def find_task(
         data_dir=data_dir,
         on_bad_row=on_bad_row or "fail",
     )
-
-
-def published_rows(definition: Task, split: str) -> int | None:
-    """Return the published number of rows of a benchmark's split.
-
-    Returns ``None`` if the number is unknown, or if the wording drops or multiplies rows.
-
-    Args:
-      definition: Task.
-      split: Name of the split.
-    """
-    if not isinstance(definition, BenchmarkTask) or not isinstance(definition.files, SplitFiles):
-        return None
-    benchmark = definition.benchmark
-    if benchmark.training_examples is not None or any(len(each.worded) != 1 for each in benchmark.examples):
-        return None
-    return benchmark.source.rows.get(split) or None
 
 
 def training_task_of(definition: PairsTask) -> PairsTask:

@@ -89,8 +89,7 @@ def _last_step(checkpoint: str) -> int | None:
     config = as_path(checkpoint) / "config.json"
     if not config.exists():
         return None
-    total = read_json(config).get("total_steps")
-    return total if isinstance(total, int) else None
+    return read_json(config).get("total_steps")
 
 
 def _write(directory: str, done: Mapping[int, ScoresFile]) -> None:

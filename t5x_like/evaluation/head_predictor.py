@@ -108,11 +108,12 @@ def head_predictions(
       spans: Search for answer spans, by default ``SpanSearch()``.
     """
     spans = spans or SpanSearch()
-    if isinstance(questions.head_format, QuestionAnswering):
-        spans_of_rows = span_answers(questions, scores, spans)
+    head_format = questions.head_format
+    if isinstance(head_format, QuestionAnswering):
+        spans_of_rows = span_answers(questions, head_format, scores, spans)
         answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in spans_of_rows]
         return answers, [each.described() for each in spans_of_rows]
-    answers = questions.head_format.answers_of(
+    answers = head_format.answers_of(
         questions.read,
         scores,
         lambda example_index: questions.examples.character_offsets(example_index)[0],

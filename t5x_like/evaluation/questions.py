@@ -11,7 +11,6 @@ import numpy as np
 
 from t5x_like.evaluation.evaluated_tasks import training_task_of
 from t5x_like.inference.prompt_encoder import TextCodec
-from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
@@ -150,13 +149,12 @@ def load_questions(
     questions = tuple(_question(number, row) for number, row in read)
     if not questions:
         raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")
-    benchmark = definition.benchmark if isinstance(definition, BenchmarkTask) else None
     return Questions(
         task=definition.name,
         split=split,
         rows=questions,
         labels=definition.answers,
-        is_number=bool(benchmark and benchmark.head and benchmark.head.predicts_number),
+        is_number=definition.predicts_number,
         metrics=definition.metric_functions,
         postprocess=definition.postprocessor,
         training_targets=lambda: (row.targets for row in training_rows(definition)),

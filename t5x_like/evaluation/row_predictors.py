@@ -11,6 +11,7 @@ from t5x_like.evaluation.questions import Question
 from t5x_like.evaluation.scores_file import Row
 from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_evaluator import TextEvaluator
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of
 from t5x_like.text.cells import text_of
 from t5x_like.text.heads.head_answers import softmax
@@ -44,11 +45,7 @@ class RowPrediction(NamedTuple):
     @property
     def text(self) -> str:
         """Prediction on one line; classes of words have spaces between them, several of a row the separator."""
-        return (
-            self.separator.join(self.prediction)
-            if isinstance(self.prediction, list)
-            else str(self.prediction)
-        )
+        return self.separator.join(map(str, one_or_several(self.prediction)))
 
 
 class RowPredictor(Protocol):

@@ -15,7 +15,6 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask
 
 _TARGETS_LENGTH = 64  # of runs that were never evaluated
@@ -90,10 +89,9 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     method = run.method or "generate"
     if method == "rank" and not getattr(definition, "answers", ()):
         raise ValueError(f"task {run.task!r} has open answers, there is nothing to rank; use method=generate")
-    is_foreign, is_pairs = isinstance(definition, ForeignTask), isinstance(definition, PairsTask)
-    tokenizer = seqio_codec(run.task) if is_foreign else definition.tokenizer
-    model = TextModel.as_trained(opened.config, mesh, tokenizer)
-    if model.is_decoder and not is_foreign and not is_pairs:
+    tokenizer, is_pairs = definition.tokenizer, isinstance(definition, PairsTask)
+    model = TextModel.as_trained(opened.config, mesh, tokenizer or seqio_codec(run.task))
+    if model.is_decoder and tokenizer is not None and not is_pairs:
         # A decoder of plain text continues a prompt. After an end it would begin another document.
         model = replace(model, prompt_encoder=replace(model.prompt_encoder, suffix_ids=()))
     evaluation = TaskEvaluation(
@@ -111,5 +109,5 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
         evaluator=evaluator,
         params=opened.params,
         definition=definition if is_pairs else None,
-        word=str if is_foreign else definition.word_question,
+        word=str if tokenizer is None else definition.word_question,
     )

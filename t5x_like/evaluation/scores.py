@@ -7,6 +7,7 @@ from typing import Any
 from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores_file import Entry, Row
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.metrics.bootstrap import intervals
 from t5x_like.text.metrics.generation_metrics import bleu
 
@@ -106,7 +107,7 @@ def bleu_signature(targets: Sequence[object] = ("",)) -> str:
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True)
-    counts = {len(target) if isinstance(target, list) else 1 for target in targets}
+    counts = {len(one_or_several(target)) for target in targets}
     # The signature names the number of references, or that it varies.
     streams = [["a", "a" if len(counts) == 1 or not reference else None] for reference in range(max(counts))]
     scorer.corpus_score(["a", "a"], streams)

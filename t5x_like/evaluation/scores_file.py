@@ -27,6 +27,7 @@ from typing import Any, TypedDict
 
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json
 from t5x_like.text.benchmarks.suites import SUITES
+from t5x_like.value_types import fits
 from t5x_like.version import __version__
 
 SCORES = "scores.json"
@@ -161,6 +162,6 @@ def read_predictions(directory: PathLike, task: str) -> list[Row]:
 def is_right(row: Row) -> bool:
     """Return whether the text of a row's prediction is that of its target; words without a label don't count."""
     target, prediction = row["target"], row["prediction"]
-    if isinstance(target, list) and isinstance(prediction, list) and len(target) == len(prediction):
+    if fits([target, prediction], list[list]) and len(target) == len(prediction):
         return all(true in (None, guess) for true, guess in zip(target, prediction, strict=True))
     return str(prediction).strip() == str(target).strip()

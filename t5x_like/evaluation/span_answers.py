@@ -93,7 +93,10 @@ class SpanAnswers(NamedTuple):
 
 
 def span_answers(
-    questions: HeadQuestions, scores: Sequence[np.ndarray], search: SpanSearch
+    questions: HeadQuestions,
+    head_format: QuestionAnswering,
+    scores: Sequence[np.ndarray],
+    search: SpanSearch,
 ) -> list[SpanAnswers]:
     """Find the best answers to each question over all windows of its context.
 
@@ -102,15 +105,17 @@ def span_answers(
 
     Args:
       questions: Tokenized rows.
+      head_format: Their format.
       scores: Arrays [L, 2] with start and end scores for each window.
       search: Length and number of candidates.
     """
-    assert isinstance(questions.head_format, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
     for window, origin in enumerate(questions.examples.origins.tolist()):
         windows[origin].append(window)
     return [
-        _answers_from_windows(questions, row, numbers, [scores[window] for window in numbers], search)
+        _answers_from_windows(
+            questions, head_format, row, numbers, [scores[window] for window in numbers], search
+        )
         for row, numbers in enumerate(windows)
     ]
 
@@ -152,12 +157,12 @@ def _scores_of(row: Row) -> dict[str, float]:
 
 def _answers_from_windows(
     questions: HeadQuestions,
+    head_format: QuestionAnswering,
     row: int,
     numbers: Sequence[int],
     scores: Sequence[np.ndarray],
     search: SpanSearch,
 ) -> SpanAnswers:
-    assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].texts[0][1]
     sizes = [
         (int(examples.offsets[window]), len(examples.character_offsets(window)[0])) for window in numbers
@@ -168,7 +173,7 @@ def _answers_from_windows(
         for candidate in _candidates_in_window(questions, window, ends, mine, context, search)
     ]
     null = None
-    if questions.head_format.unanswerable:
+    if head_format.unanswerable:
         null = min(
             float(ends[examples.cls_position(window)].sum())
             for window, ends in zip(numbers, scores, strict=True)

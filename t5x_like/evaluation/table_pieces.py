@@ -191,10 +191,7 @@ class TablePieces:
     def _refuse_blank(self, values: RowValues) -> None:
         names = [self._table.columns.get(name, name) for name in self._predictor.input_columns]
         cells = [values[name] for name in names if name in values]
-        if cells and all(
-            not cell.strip() if isinstance(cell, str) else isinstance(cell, list) and not cell
-            for cell in cells
-        ):
+        if cells and all((cell.strip() if isinstance(cell, str) else cell) in ("", []) for cell in cells):
             columns = f"column{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
             raise ValueError(
                 f"{columns} {'are' if len(names) > 1 else 'is'} empty; there is nothing to predict"

@@ -7,13 +7,11 @@ from typing import Literal, NamedTuple
 
 import jax
 
-from t5x_like.evaluation.evaluated_tasks import published_rows
 from t5x_like.evaluation.prediction_log import PredictionLog, replace_rows
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.model.parameters import Parameters
-from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.task_set import Task
 from t5x_like.text.templates import RowValues
@@ -94,10 +92,8 @@ def build_evaluator(
     Raises:
       ValueError: The task lacks the split or answers, or rows are bad or missing.
     """
-    rows = RowSelection(
-        split, limit, RowPolicy() if isinstance(task, ForeignTask) else RowPolicy(task.on_bad_row)
-    )
-    published = None if limit is not None else published_rows(task, split)
+    rows = RowSelection(split, limit, task.row_policy())
+    published = None if limit is not None else task.published_rows(split)
     evaluator = read(task, rows)
     facts = {"split": split, "limit": limit, "method": method, **evaluator.facts}
     if published not in (None, len(evaluator.inputs) + rows.policy.num_skipped):

@@ -9,7 +9,7 @@ from t5x_like.evaluation.evaluated_tasks import training_task_of
 from t5x_like.evaluation.head_predictor import list_heads, missing_head
 from t5x_like.io.paths import find_files
 from t5x_like.pretrained.head_classes import order_by_name
-from t5x_like.text.benchmarks.split_files import SplitFiles, data_directory, wanted_files
+from t5x_like.text.benchmarks.split_files import data_directory
 from t5x_like.text.tasks.pairs import PairsTask
 
 
@@ -152,17 +152,9 @@ def _no_files(needed: Sequence[tuple[PairsTask, str]]) -> str:
         try:
             find_files(each.files[split])
         except ValueError as error:
-            wanted = _wanted(each, split)
+            wanted = each.wanted_files(split)
             lacking.append(f"no {wanted}" if wanted else str(error))
     return " and ".join(lacking)
-
-
-def _wanted(definition: PairsTask, split: str) -> str:
-    """Name the files of a benchmark's split, relative to the data folder."""
-    if not isinstance(definition.files, SplitFiles):
-        return ""
-    source = definition.files.source
-    return " or ".join(wanted_files(source, split)) or f"{source.tfds}, as TensorFlow Datasets prepares it"
 
 
 def _short(task: str, error: ValueError) -> str:

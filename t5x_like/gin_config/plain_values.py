@@ -6,6 +6,7 @@ from typing import Any
 
 from t5x_like.gin_config.statements import PlainText, macro_of, macros_in, references_in
 from t5x_like.gin_config.user_error import UserError, gin_text_flag, set_flag
+from t5x_like.nested_values import parts_of
 from t5x_like.value_types import MAPPINGS, SEQUENCES, conform, fits, union_members
 
 
@@ -62,15 +63,11 @@ def nested_annotations(value: object, annotation: object, macro: str) -> Iterato
     """
     if macro_of(value) == macro:
         yield annotation
-    elif isinstance(value, tuple | list):
-        for index, item in enumerate(value):
-            for inner in _item_annotations(annotation, index):
-                yield from nested_annotations(item, inner, macro)
-    elif isinstance(value, dict):
-        inner = [typing.get_args(member)[1] for member in _members(annotation, MAPPINGS)]
-        for item in value.values():
-            for each in inner or [Any]:
-                yield from nested_annotations(item, each, macro)
+    parts = parts_of(value) or {}
+    of_values = [typing.get_args(member)[1] for member in _members(annotation, MAPPINGS)] or [Any]
+    for key, item in parts.items():
+        for inner in of_values if parts is value else _item_annotations(annotation, key):
+            yield from nested_annotations(item, inner, macro)
 
 
 def _item_annotations(annotation: object, index: int) -> list[object]:

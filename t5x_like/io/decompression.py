@@ -99,11 +99,12 @@ def decompress(stream: IO[bytes], limits: DecompressionLimits = DecompressionLim
 def _limited(decompressor: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
     total, held, size = 0, [], 0
     for chunk in decompressor.chunks():
-        if isinstance(chunk, MissingBytes) or size + len(chunk) > _CHUNK_BYTES:
+        is_gap = isinstance(chunk, MissingBytes)
+        if is_gap or size + len(chunk) > _CHUNK_BYTES:
             if held:
                 yield b"".join(held)
             held, size = [], 0
-        if isinstance(chunk, MissingBytes):
+        if is_gap:
             yield chunk
             continue
         total += len(chunk)

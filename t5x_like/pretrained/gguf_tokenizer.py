@@ -10,7 +10,11 @@ from typing import Any
 
 from t5x_like.text.vocabularies.byte_level_splits import name_of_splits
 from t5x_like.text.vocabularies.gguf_tokens import GgufToken, TokenKind
-from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
+from t5x_like.text.vocabularies.hugging_face_tokenizer import (
+    Definition,
+    HuggingFaceTokenizer,
+    pieces_of_merge,
+)
 from t5x_like.text.vocabularies.roles import is_markup
 from t5x_like.text.vocabularies.sentencepiece_definitions import sentencepiece_unigram
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer, parse_model
@@ -102,7 +106,7 @@ def _of_definition(tokenizer: HuggingFaceTokenizer) -> tuple[list[GgufToken], di
         raise ValueError(
             f"llama.cpp reads BPE over bytes, and not {model['type']} of the kind {tokenizer.kind}"
         )
-    merges = [tuple(each.split(" ")) if isinstance(each, str) else tuple(each) for each in model["merges"]]
+    merges = list(map(pieces_of_merge, model["merges"]))
     if model.get("byte_fallback"):
         return _with_byte_fallback(tokenizer, merges)
     metadata = {"model": "gpt2", "pre": _pattern_of(definition), "merges": _joined(merges)}

@@ -6,6 +6,7 @@ from typing import Any
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.nested_values import parts_of
 
 _FILE = "classes.json"  # of a run, next to model.json
 
@@ -38,9 +39,7 @@ def classes_at(directory: PathLike) -> tuple[str, ...]:
 
 def classes_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Those that the ``id2label`` (or ``label2id``) of a ``config.json`` names."""
-    listed = fields.get("id2label") or {}
-    if isinstance(listed, list):
-        listed = dict(enumerate(listed))
+    listed = parts_of(fields.get("id2label")) or {}
     named = {int(index): str(name) for index, name in listed.items()}
     if not named:
         named = {int(index): str(name) for name, index in (fields.get("label2id") or {}).items()}

@@ -34,10 +34,7 @@ def every_nth(config: CommonConfig, step: int) -> dict[str, tuple[int, ...]]:
 
 def num_layers_of(config: ModelConfig) -> dict[str, int]:
     """Return the number of layers of each stack of a model: ``"encoder"``, ``"decoder"`` or ``"stack"``."""
-    return {
-        name: stack.config.num_layers if isinstance(stack, RelativeStack) else len(stack.config.blocks)
-        for name, stack in _stacks_of(config).items()
-    }
+    return {name: stack.config.num_layers for name, stack in _stacks_of(config).items()}
 
 
 def select_layers(

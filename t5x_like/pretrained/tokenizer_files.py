@@ -35,7 +35,7 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
     defaults = T5_SPECIAL_IDS if architecture is None else architecture.special_ids
     ids = {name: fields.get(name, defaults.get(name)) for name in SPECIAL_ID_FIELDS}
     for name, value in ids.items():
-        for token_id in value if isinstance(value, list | tuple) else (value,):
+        for token_id in one_or_several(value):
             if token_id is not None and (type(token_id) is not int or not -1 <= token_id < MAX_SIZE):
                 raise ValueError(
                     f"config.json: {name} is {value!r}; ids are whole numbers below {MAX_SIZE:,}"

@@ -1,5 +1,6 @@
 """A user's file as a table: its format, separator, names of columns and encoding are found out."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -190,31 +191,21 @@ def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -
 
 
 def _filled(cells: Mapping[str, object]) -> dict[str, object]:
-    return {
-        name: cell
-        for name, cell in cells.items()
-        if cell is not None and not (isinstance(cell, str) and not cell.strip())
-    }
+    return {name: cell for name, cell in cells.items() if cell is not None and str(cell).strip()}
 
 
 def _with_lists(rows: list[TableRow], names: Sequence[str]) -> list[TableRow]:
     """Return the rows with parsed lists and records, in columns that hold nothing else."""
     for name in names:
         cells = [row.cells[name] for row in rows if name in row.cells]
-        if not cells or not all(_may_be_parsed(cell) for cell in cells):
-            continue
-        parsed = [_parsed(cell) for cell in cells]
-        if any(value is None for value in parsed):
+        parsed = list(itertools.takewhile(lambda value: value is not None, map(_parsed, cells)))
+        if len(parsed) < len(cells):
             continue
         waiting = iter(parsed)
         for row in rows:
             if name in row.cells:
                 row.cells[name] = next(waiting)
     return rows
-
-
-def _may_be_parsed(cell: object) -> bool:
-    return not isinstance(cell, str) or (cell.strip()[:1] in "[{" and cell.strip()[-1:] in "]}")
 
 
 def _parsed(cell: object) -> object:

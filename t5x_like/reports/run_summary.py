@@ -185,10 +185,7 @@ def summarize_run(directory: PathLike, name: str | None = None) -> RunSummary:
 def _record(path: epath.Path, notes: list[str]) -> dict[str, object]:
     """Return the values of a JSON file; none, and a note, if it is damaged."""
     try:
-        record = read_json(path) if path.exists() else {}
+        return read_json(path, dict) if path.exists() else {}
     except (ValueError, RecursionError):
-        record = None
-    if isinstance(record, dict):
-        return record
-    notes.append(f"{path.name} is damaged")
-    return {}
+        notes.append(f"{path.name} is damaged")
+        return {}

@@ -12,10 +12,10 @@ _LIBRARIES = {
 }
 
 
-def missing_library(error: ImportError) -> str:
+def missing_library(error: BaseException | None) -> str:
     """Return the name of the extra's library whose import failed; an empty text for errors of other libraries."""
-    is_absent = isinstance(error, ModuleNotFoundError)
-    return _LIBRARIES.get((error.name or "").split(".")[0], "") if is_absent else ""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    return _LIBRARIES.get((name or "").split(".")[0], "")
 
 
 def import_of_extra(module: str, *, needed_by: str) -> ModuleType:

@@ -13,7 +13,7 @@ from t5x_like.config_class import changeable, config_class, is_changeable, renam
 from t5x_like.function_names import name_function
 from t5x_like.model import parameters
 from t5x_like.model.parameters import ModelConfig
-from t5x_like.nested_values import is_record, parts_of
+from t5x_like.nested_values import is_plain, is_record, parts_of
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
@@ -148,8 +148,7 @@ def describe(value: Any, prefix: str = "") -> dict[str, object]:
         }
     if inspect.isroutine(value) or isinstance(value, functools.partial):
         return {prefix.removesuffix("."): name_function(value)}
-    plain = value if isinstance(value, str | int | float | bool | type(None)) else repr(value)
-    return {prefix.removesuffix("."): plain}
+    return {prefix.removesuffix("."): value if is_plain(value) else repr(value)}
 
 
 def _changeable_paths(value: object, prefix: str = "") -> Iterator[str]:
@@ -170,10 +169,9 @@ def _changeable_paths(value: object, prefix: str = "") -> Iterator[str]:
 
 def _renamed_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the paths of fields that had another name, as ``describe`` names them: the earlier and the present one."""
-    if isinstance(value, tuple | list):
-        for index, item in enumerate(value):
-            yield from _renamed_paths(item, f"{prefix}{index}.")
-    if not dataclasses.is_dataclass(value) or isinstance(value, type) or hasattr(value, "described"):
+    for name, item in (parts_of(value) or {}).items():
+        yield from _renamed_paths(item, f"{prefix}{name}.")
+    if not is_record(value) or hasattr(value, "described"):
         return
     yield from ((f"{prefix}{old}", f"{prefix}{new}") for old, new in renamed_fields(value).items())
     for each in dataclasses.fields(value):

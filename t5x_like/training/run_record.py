@@ -16,13 +16,14 @@ from t5x_like.configuration_names import (
     config_function,
     find_named,
     has_own_name,
+    is_call_by_keywords,
     is_config_class,
     is_config_function,
     name_of,
 )
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
-from t5x_like.nested_values import json_number, parts_of
+from t5x_like.nested_values import is_plain, json_number, parts_of
 from t5x_like.text.seqio_extra import INSTALL, missing_library
 from t5x_like.training.earlier_runs import current_name, with_parts
 from t5x_like.training.experiment import PARTS, Experiment
@@ -128,11 +129,11 @@ def to_data(value: object) -> object:
     """Return a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
     if json_number(value) is not value:
         return {_NUMBER: str(value)}
-    if value is None or isinstance(value, bool | int | float | str):
+    if is_plain(value):
         return value
     if inspect.isclass(value) or inspect.isroutine(value):
         return {_REFERENCE: name_of(value)} if has_own_name(value) else {_UNRECORDED: repr(value)}
-    if isinstance(value, functools.partial) and not value.args and has_own_name(value.func):
+    if is_call_by_keywords(value) and has_own_name(value.func):
         return {_PARTIAL: name_of(value.func), "arguments": to_data(value.keywords)}
     if type(value).__reduce__ is not object.__reduce__:  # it says itself what it is made of
         return _reduced(value)
@@ -212,8 +213,7 @@ def _read(fields: dict[str, object], name: str, directory: PathLike) -> Any:
 
 def _reduced(value: Any) -> dict[str, object]:
     made_by, *rest = value.__reduce__()
-    is_plain = isinstance(made_by, functools.partial) and rest == [()] and not made_by.args
-    if is_plain and is_config_function(made_by.func):
+    if rest == [()] and is_call_by_keywords(made_by) and is_config_function(made_by.func):
         return {_CALL: name_of(made_by.func), "arguments": to_data(made_by.keywords)}
     return {_UNRECORDED: repr(value)}
 
@@ -229,7 +229,7 @@ def _find(name: str) -> Any:
         return find_named(name)
     except ValueError as error:
         cause = error.__cause__
-        if library := isinstance(cause, ImportError) and missing_library(cause):
+        if library := missing_library(cause):
             raise ValueError(
                 f"{error}; its module needs {library}, which isn't installed: {INSTALL}"
             ) from error

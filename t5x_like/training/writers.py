@@ -37,7 +37,17 @@ def _is_metrics(line: Any) -> bool:
     return fits(line, dict) and fits(line.get("step"), int) and fits(line.get("split"), str)
 
 
-class JsonLinesWriter:
+class Writer:
+    """Base of the writers."""
+
+    def return_to(self, step: int) -> None:
+        """Delete what was logged of later steps, where that is possible."""
+
+    def flush(self) -> None:
+        """Write lines that could not be written before, where there may be any."""
+
+
+class JsonLinesWriter(Writer):
     """Appends one JSON object a line to ``metrics.jsonl``.
 
     On resume, lines of steps that were never saved are cut off, so that the file has every step once.
@@ -69,7 +79,7 @@ class JsonLinesWriter:
         self._file.close()
 
 
-class TensorBoardWriter:
+class TensorBoardWriter(Writer):
     """Event files that TensorBoard reads, written without TensorFlow."""
 
     def __init__(self, directory: str):
@@ -87,7 +97,7 @@ class TensorBoardWriter:
         self._writer.close()
 
 
-class TerminalWriter:
+class TerminalWriter(Writer):
     """A progress bar with ETA on a terminal. Elsewhere a line for every log, and one after 30 seconds without any.
 
     Args:
@@ -193,8 +203,7 @@ class Writers:
     def return_to(self, step: int) -> None:
         """Delete what was logged of later steps; TensorBoard's files keep it."""
         for writer in self._all:
-            if not isinstance(writer, TensorBoardWriter):
-                self._attempt(writer, writer.return_to, step)
+            self._attempt(writer, writer.return_to, step)
 
     def doing(self, activity: str) -> None:
         """Name what is going on, for the progress bar."""
@@ -216,8 +225,7 @@ class Writers:
     def flush(self) -> None:
         """Write lines that could not be written before, such as on a full disk."""
         for writer in self._all:
-            if isinstance(writer, JsonLinesWriter):
-                self._attempt(writer, writer.flush)
+            self._attempt(writer, writer.flush)
 
     def _show(self, method: Callable[..., None], *arguments: object) -> None:
         if self._terminal is not None:

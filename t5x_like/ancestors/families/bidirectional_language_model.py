@@ -72,11 +72,16 @@ class BidirectionalLanguageModelConfig:
                 f"words, and outputs of layers, have the widths {sorted(widths)}; give all one width, because hidden "
                 "states are stacked"
             )
-        if isinstance(self.softmax, SampledSoftmax) and self.softmax.num_samples > self.embeddings.vocab_size:
+        if self.num_samples > self.embeddings.vocab_size:
             raise ValueError(
-                f"num_samples is {self.softmax.num_samples}, and there are {self.embeddings.vocab_size} words; sample "
+                f"num_samples is {self.num_samples}, and there are {self.embeddings.vocab_size} words; sample "
                 "fewer, or take FullSoftmax()"
             )
+
+    @property
+    def num_samples(self) -> int:
+        """Words that a training step samples for a direction's softmax; 0 for a softmax over all words."""
+        return self.softmax.num_samples if isinstance(self.softmax, SampledSoftmax) else 0
 
     def build(self, key: Key[Array, ""]) -> "BidirectionalLanguageModel":
         """Build the model with fresh weights drawn from ``key``."""
@@ -169,20 +174,20 @@ class BidirectionalLanguageModel(nnx.Module):
         self, output: Float[Array, "B L D"], key: Key[Array, ""] | None, *, shift: int
     ) -> Float[Array, "B L V"] | DeferredLogits | SampledLogits | None:
         """Return scores of every token from the output ``shift`` positions before it."""
-        softmax, sampling = self.heads.softmax, self.config.softmax
+        softmax = self.heads.softmax
         if softmax is None:
             return None
         # What enters at the ends predicts no token: see ``join_directions``.
         output = dropout(jnp.roll(output, shift, axis=1), self.config.dropout_rate, fold(key, _OUTPUTS_SITE))
         if isinstance(softmax, AdaptiveSoftmax):
             return softmax(output)
-        if key is None or not isinstance(sampling, SampledSoftmax):
+        if key is None or not self.config.num_samples:
             return softmax(output, None)
         assert softmax.projection is not None
         return SampledLogits(
             output,
             softmax.projection,
             jax.random.fold_in(key, _SAMPLE_SITE),
-            sampling.num_samples,
+            self.config.num_samples,
             self.config.embeddings.vocab_size,
         )

@@ -24,7 +24,6 @@ from t5x_like.corpora.building.intermediate_pages import (
 from t5x_like.corpora.building.recipe import UniqueUrls
 from t5x_like.corpora.building.tally import RuleOutcome, Tally, apply_rules, rule_failed
 from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
-from t5x_like.corpora.rules.rule import Dropped
 
 
 def compute_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, object]:
@@ -104,11 +103,7 @@ def _after_removal(
             raise rule_failed(rule.NAME, remaining.page, error) from error
         if len(parts):
             tally.repeated[step].add(rule.texts(remaining.page, parts))
-        seen = tuple((step, name, count) for name, count in counts.items())
-        if isinstance(result, Dropped):
-            yield remaining, RuleOutcome(remaining.page, (step, result.reason), seen)
-        else:
-            yield remaining, RuleOutcome(result, None, seen)
+        yield remaining, RuleOutcome(remaining.page).followed_by(step, result, counts)
 
 
 def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[RemainingPage]:

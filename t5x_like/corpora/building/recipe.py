@@ -78,7 +78,7 @@ class CorpusRecipe:
     @property
     def unique_urls(self) -> int | None:
         """Index of the step ``UniqueUrls``, if there is one."""
-        return next((n for n, step in enumerate(self.steps) if isinstance(step, UniqueUrls)), None)
+        return next(iter(_indices_of_unique_urls(self.steps)), None)
 
     @property
     def duplicate_rules(self) -> tuple[int, ...]:
@@ -128,16 +128,20 @@ def is_duplicate_rule(step: object) -> bool:
 
 def _check_step(recipe: str, number: int, step: object) -> None:
     kinds = (callable(getattr(step, "apply", None)), is_duplicate_rule(step), isinstance(step, UniqueUrls))
-    if isinstance(step, type) or sum(kinds) != 1 or not hasattr(step, "NAME") or not hasattr(step, "VERSION"):
-        hint = f"; write {step.__name__}()" if isinstance(step, type) else ""
+    hint = f"; write {step.__name__}()" if isinstance(step, type) else ""
+    if hint or sum(kinds) != 1 or not hasattr(step, "NAME") or not hasattr(step, "VERSION"):
         raise ValueError(
             f"corpus recipe {recipe!r}: step {number} is {step!r}; a step is a rule for pages (apply), UniqueUrls or a "
             f"rule for duplicates (keys, match, resolve, remove, texts), with NAME and VERSION{hint}"
         )
 
 
+def _indices_of_unique_urls(steps: Sequence[Any]) -> list[int]:
+    return [index for index, step in enumerate(steps) if isinstance(step, UniqueUrls)]
+
+
 def _check_order(recipe: str, steps: Sequence[Any]) -> None:
-    unique = [number for number, step in enumerate(steps, start=1) if isinstance(step, UniqueUrls)]
+    unique = [index + 1 for index in _indices_of_unique_urls(steps)]
     duplicates = [number for number, step in enumerate(steps, start=1) if is_duplicate_rule(step)]
     if len(unique) > 1:
         raise ValueError(

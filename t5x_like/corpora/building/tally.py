@@ -27,6 +27,19 @@ class RuleOutcome(NamedTuple):
     dropped: tuple[int, str] | None = None
     seen: tuple[tuple[int, str, int], ...] = ()
 
+    def followed_by(self, step: int, result: Page | Dropped, counts: Mapping[str, int]) -> "RuleOutcome":
+        """Return the outcome after one more rule.
+
+        Args:
+          step: Index of the rule's step.
+          result: Outcome of the rule alone.
+          counts: Its counts inside the page.
+        """
+        seen = self.seen + tuple((step, name, count) for name, count in counts.items())
+        if isinstance(result, Dropped):
+            return RuleOutcome(self.page, (step, result.reason), seen)
+        return RuleOutcome(result, None, seen)
+
 
 def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcome:
     """Apply rules to a page, up to the first that drops it.
@@ -38,19 +51,17 @@ def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcom
     Raises:
       ValueError: A rule failed; the message names the rule and the page.
     """
-    seen: list[tuple[int, str, int]] = []
+    outcome = RuleOutcome(page)
     for step, rule in rules:
         counts: Counter[str] = Counter()
         try:
-            result = rule.apply(page, counts)
+            result = rule.apply(outcome.page, counts)
         except Exception as error:
-            raise rule_failed(rule.NAME, page, error) from error
-        if counts:
-            seen += [(step, name, count) for name, count in counts.items()]
-        if isinstance(result, Dropped):
-            return RuleOutcome(page, (step, result.reason), tuple(seen))
-        page = result
-    return RuleOutcome(page, None, tuple(seen))
+            raise rule_failed(rule.NAME, outcome.page, error) from error
+        outcome = outcome.followed_by(step, result, counts)
+        if outcome.dropped is not None:
+            break
+    return outcome
 
 
 def rule_failed(name: str, page: Page, error: Exception) -> ValueError:

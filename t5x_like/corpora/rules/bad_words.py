@@ -15,6 +15,7 @@ from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 from t5x_like.io.decompression import missing_library
 from t5x_like.io.files import as_path, json_value
 from t5x_like.io.paths import find_file
+from t5x_like.value_types import fits
 
 SHIPPED = "data/bad_words"
 # Languages without spaces between words: a term counts anywhere.
@@ -173,10 +174,7 @@ def _read_list(name: str, language: str, content: bytes) -> dict[str, list[str]]
                 f"the language of the terms in {name} is unknown; name the file by its code: en.txt, fr.txt, en.json …"
             )
         terms = {language: terms}
-    if not isinstance(terms, dict) or not all(
-        isinstance(of_one, list) and all(isinstance(term, str) for term in of_one)
-        for of_one in terms.values()
-    ):
+    if not fits(terms, dict[str, list[str]]):
         raise ValueError(
             f"{name} has {content[:40]!r}…; needed are a JSON list of strings, or such lists by language"
         )

@@ -123,8 +123,8 @@ def _strings(file: str, number: int, line: str) -> list[str]:
         raise ValueError(
             f"{file}: line {number} is not JSON ({error}); give one string or object a line"
         ) from error
-    strings = [value] if isinstance(value, str) else list(value.values()) if isinstance(value, dict) else []
-    strings = [text for text in strings if isinstance(text, str)]
+    parts = value.values() if isinstance(value, dict) else [value]
+    strings = [text for text in parts if isinstance(text, str)]
     if not strings:
         raise ValueError(
             f"{file}: line {number} is {line[:60]!r}; needed is a string, or an object with strings in it"

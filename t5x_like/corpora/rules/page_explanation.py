@@ -68,7 +68,7 @@ def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
     """
     lines = tuple(LineVerdict(line, PASSED, line) for line in page.text.splitlines())
     cleaned: str | None = page.text
-    cleaning = [index for index, rule in enumerate(rules) if isinstance(rule, _LineRule)]
+    cleaning = {index: rule for index, rule in enumerate(rules) if isinstance(rule, _LineRule)}
     verdicts: list[RuleVerdict] = []
     reason, is_gone = None, False
     for index, rule in enumerate(rules):
@@ -79,8 +79,8 @@ def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
         result = rule.apply(page, counts)
         kept, dropped = (None, result.reason) if isinstance(result, Dropped) else (result, None)
         verdicts.append(RuleVerdict(rule.NAME, dropped or KEPT, counts))
-        if isinstance(rule, _LineRule):
-            lines = rule.explain(page).lines
+        if index in cleaning:
+            lines = cleaning[index].explain(page).lines
             cleaned = kept and kept.text
         reason = reason or dropped
         is_gone = dropped is not None and not any(later > index for later in cleaning)

@@ -91,9 +91,10 @@ def _rows(chunks: Iterable[Chunk], file: str, reading: PageReaderConfig) -> Iter
 
 def _page_of(row: dict[str, Any], location: str, fields: Fields) -> PageToExplain:
     values = {name: row.get(name) for name in fields.names}
-    url = values[fields.url] if isinstance(values[fields.url], str) else None
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    url = texts.get(fields.url)
     for name, value in values.items():
-        if not isinstance(value, str) and (value is not None or name == fields.text):
+        if name not in texts and (value is not None or name == fields.text):
             known = ", ".join(list(row)[:20])
             fault = f"{location}: {name!r} should be text, not {value!r:.60}; there are {known}"
             return PageToExplain(url or location, url, Page("", ""), fault)
@@ -140,7 +141,8 @@ def with_other_bad_words(steps: Sequence[object], file: str | None) -> Iterator[
     if file is None:
         yield steps
         return
-    if not any(isinstance(step, BadWords) for step in steps):
+    looking = {index: step for index, step in enumerate(steps) if isinstance(step, BadWords)}
+    if not looking:
         raise ValueError("bad_words=…: no step of the recipe looks for bad words")
     path = Path(find_file(file))
     kept = [code for step in steps if isinstance(step, Languages) for code in step.keep or ()]
@@ -154,7 +156,8 @@ def with_other_bad_words(steps: Sequence[object], file: str | None) -> Iterator[
                 )
             lists = folder
         yield [
-            dataclasses.replace(step, lists=lists) if isinstance(step, BadWords) else step for step in steps
+            dataclasses.replace(looking[index], lists=lists) if index in looking else step
+            for index, step in enumerate(steps)
         ]
 
 

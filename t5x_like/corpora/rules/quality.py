@@ -12,6 +12,7 @@ from t5x_like.corpora.rules.page_statistics import (
     word_statistics,
 )
 from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.nested_values import one_or_several
 
 _Violations = Iterator[tuple[str, bool]]  # reason and whether it applies, computed as far as needed
 
@@ -176,5 +177,5 @@ def _first_violation(page: Page, violations: _Violations) -> Page | Dropped:
 def _refuse_negative(rule: GopherQuality | GopherRepetition | FineWebQuality) -> None:
     for field in fields(rule):
         value = getattr(rule, field.name)
-        if any(each < 0 for each in (value if isinstance(value, tuple) else (value,))):
+        if any(each < 0 for each in one_or_several(value)):
             raise ValueError(f"{type(rule).__name__}.{field.name} is {value}; give 0 or more")

@@ -77,12 +77,9 @@ class PrefixTuning:
         return model
 
     def _shift_positions(self, model: nnx.Module) -> None:
-        learned = model.config.embeddings.positions if isinstance(model, Encoder | Decoder) else None
-        if (
-            not isinstance(model, Encoder | Decoder)
-            or learned is None
-            or learned.max_position_embeddings <= self.length
-        ):
+        has_embedding = isinstance(model, Encoder | Decoder)
+        learned = model.config.embeddings.positions if has_embedding else None
+        if not has_embedding or learned is None or learned.max_position_embeddings <= self.length:
             has = "no" if learned is None else str(learned.max_position_embeddings)
             raise ValueError(
                 f"shift_positions moves learned positions behind a prefix of {self.length}, and this model has {has} "
@@ -105,8 +102,7 @@ class Prefix(nnx.Module):
         *,
         key: Key[Array, ""],
     ):
-        heads = attention.kv_heads if isinstance(attention, AttentionConfig) else attention.num_heads
-        width, hidden_dim = heads * attention.head_dim, config.hidden_dim
+        width, hidden_dim = attention.kv_heads * attention.head_dim, config.hidden_dim
         keys = jax.random.split(key, 3)
 
         def vectors(key: Key[Array, ""], width: int, axis: str, stddev: float) -> nnx.Param:

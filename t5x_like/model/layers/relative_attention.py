@@ -34,6 +34,11 @@ class RelativeAttentionConfig:
     head_dim: int
     segments: bool = False
 
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values: each has its own queries."""
+        return self.num_heads
+
 
 class RelativeKeysValues(NamedTuple):
     """Keys and values of tokens, and keys of distances."""

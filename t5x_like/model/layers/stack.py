@@ -69,6 +69,11 @@ class StackConfig:
             )
 
     @property
+    def num_layers(self) -> int:
+        """Number of layers."""
+        return len(self.blocks)
+
+    @property
     def model_dim(self) -> int:
         """Width of the residual stream."""
         return self.blocks[0].model_dim

@@ -141,13 +141,12 @@ class Outputs(dict[str, Any]):
 
 def to_outputs(computed: Mapping[str, object]) -> Outputs:
     """Return arrays, or tuples of them, from any device as float32 numpy arrays."""
-    return Outputs({name: _to_numpy(value) for name, value in computed.items()})
-
-
-def _to_numpy(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(_to_numpy(part) for part in value)
-    return np.asarray(value, np.float32)
+    return Outputs(
+        {
+            name: jax.tree.map(lambda array: np.asarray(array, np.float32), value)
+            for name, value in computed.items()
+        }
+    )
 
 
 def our_memory(inputs: Mapping[str, PyTree]) -> jax.Array | None:

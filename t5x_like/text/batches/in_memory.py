@@ -13,7 +13,6 @@ import numpy as np
 from t5x_like.text.cache.content import content_checksum
 from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
-from t5x_like.text.tasks.rows import RowPolicy
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4096  # texts given to the tokenizer together
@@ -214,7 +213,7 @@ def load_in_memory(
       TooManyTokens: The split has more tokens.
       ValueError: Bad rows, or no token at all.
     """
-    policy = RowPolicy(definition.on_bad_row)
+    policy = definition.row_policy()
     rows = definition.read(split, policy)
     builders = _tokenized(definition, split, rows, at_once=_AT_ONCE, num_tokens=max_tokens_in_memory)
     if _num_tokens(builders) > max_tokens_in_memory:

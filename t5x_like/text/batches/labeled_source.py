@@ -11,7 +11,6 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.objectives.objective import Example
 from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.task_set import Task
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -86,7 +85,7 @@ def open_head_task(task: Task, config: LoaderConfig) -> OpenedTask:
 def _labeled(
     definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Tokenizer
 ) -> LabeledExamples:
-    policy = RowPolicy(definition.on_bad_row)
+    policy = definition.row_policy()
     read = list(definition.head_rows(config.split, policy))
     rows = [row for row in read if head_format.trains(row)]
     where = f"task {definition.name!r}, split {config.split!r}"

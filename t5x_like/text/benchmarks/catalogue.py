@@ -158,8 +158,8 @@ def benchmark_tasks(
         if not made:
             benchmark(name)  # raises, and suggests similar names
         tasks |= {each.name: each for each in made}
-    for mixture in [each for each in tasks.values() if isinstance(each, Mixture)]:
-        tasks[mixture.name] = replace(mixture, left_out=left_out) if left_out else mixture
+    if left_out:
+        tasks |= {name: replace(tasks[name], left_out=left_out) for name in mixtures() if name in tasks}
     return (*tasks.values(), *others)
 
 

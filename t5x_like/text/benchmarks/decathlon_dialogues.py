@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
@@ -50,7 +51,7 @@ def _turn(
     ]
     now = [slot for act, slot in beliefs if act == "inform"]
     row = {
-        "acts": [": ".join(act) if isinstance(act, list) else act for act in said["system_acts"]],
+        "acts": [": ".join(one_or_several(act)) for act in said["system_acts"]],
         "transcript": said["transcript"],
         "informed": [f"{slot[0]}: {slot[1]}" for slot in now if slot not in known],
         "requested": [slot[1] for act, slot in beliefs if act != "inform"],

@@ -4,6 +4,7 @@ import difflib
 import math
 from collections.abc import Mapping
 
+from t5x_like.nested_values import leaves_of
 from t5x_like.text.benchmarks.source import Columns, Kind
 from t5x_like.text.templates import RowValues
 
@@ -55,11 +56,8 @@ def _has_type(value: object, kind: Kind) -> bool:
 
 def _has_surrogate(value: object) -> bool:
     """Return True if a text has lone surrogates, which JSON can write but no vocabulary can encode."""
-    if isinstance(value, list | tuple):
-        return any(map(_has_surrogate, value))
-    if not isinstance(value, str) or value.isascii():
-        return False
-    return any("\ud800" <= character <= "\udfff" for character in value)
+    texts = (leaf for leaf in leaves_of(value) if isinstance(leaf, str) and not leaf.isascii())
+    return any("\ud800" <= character <= "\udfff" for text in texts for character in text)
 
 
 def _short(value: object) -> str:

@@ -58,13 +58,10 @@ def _class_of(label: object, classes: Sequence[str]) -> int:
     Raises:
       ValueError: The label is outside the set.
     """
-    if isinstance(label, bool):
-        label = str(label) if str(label) in classes else int(label)
-    if isinstance(label, str):
-        known = {word.lower(): index for index, word in enumerate(classes)}
-        if label.lower() in known:
-            return known[label.lower()]
-    elif label in (0, 1, -1):
+    known = {word.lower(): index for index, word in enumerate(classes)}
+    if str(label).lower() in known:
+        return known[str(label).lower()]
+    if label in (0, 1, -1):
         return int(label)
     raise ValueError(f"the label {label!r} is outside the set: {', '.join(classes)}")
 

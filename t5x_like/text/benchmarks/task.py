@@ -14,7 +14,7 @@ from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
 from t5x_like.text.benchmarks.source import Kind
-from t5x_like.text.benchmarks.split_files import SplitFiles
+from t5x_like.text.benchmarks.split_files import SplitFiles, wanted_files
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.heads.row_cells import column_of
 from t5x_like.text.postprocessing import Postprocess
@@ -86,6 +86,11 @@ class BenchmarkTask(PairsTask):
         return self.benchmark.postprocess
 
     @property
+    def predicts_number(self) -> bool:
+        """True if a head predicts a number for each row; see ``PairsTask``."""
+        return self.benchmark.head is not None and self.benchmark.head.predicts_number
+
+    @property
     def group_columns(self) -> tuple[str, ...]:
         """Columns of the groups that metrics compare; see ``PairsTask``."""
         return self.benchmark.group_columns
@@ -123,8 +128,8 @@ class BenchmarkTask(PairsTask):
             )
 
     def _read(self, file: str) -> Iterator[RawRow | BadRow]:
-        if self._searched is not None:
-            read, split = self._searched.reader_of(file)
+        if self.searched_files is not None:
+            read, split = self.searched_files.reader_of(file)
         else:
             read = self.benchmark.source.layouts[0].read
             split = next((each for each in self.files if file in find_files(self.files[each])), None)
@@ -133,9 +138,26 @@ class BenchmarkTask(PairsTask):
         return read(file, split)
 
     @property
-    def _searched(self) -> SplitFiles | None:
+    def searched_files(self) -> SplitFiles | None:
         """Files that are searched in the data folder; None for those that the task names."""
         return self.files if isinstance(self.files, SplitFiles) else None
+
+    def wanted_files(self, split: str) -> str:
+        """Name the files of a split, relative to the data folder; see ``PairsTask``."""
+        if self.searched_files is None:
+            return ""
+        source = self.benchmark.source
+        return (
+            " or ".join(wanted_files(source, split)) or f"{source.tfds}, as TensorFlow Datasets prepares it"
+        )
+
+    def published_rows(self, split: str) -> int | None:
+        """Return the published number of rows; None if the wording drops or multiplies them."""
+        benchmark = self.benchmark
+        is_changed = any(len(each.worded) != 1 for each in benchmark.examples)
+        if self.searched_files is None or benchmark.training_examples is not None or is_changed:
+            return None
+        return benchmark.source.rows.get(split) or None
 
     def head_format(self) -> HeadFormat:
         """Return the head format; see ``FileTask``."""
@@ -218,13 +240,13 @@ class BenchmarkTask(PairsTask):
 
     def described(self) -> dict[str, object]:
         """Return the values that distinguish this task from others: its settings and wording, without found files."""
-        files = {} if self._searched is not None else {"files": dict(self.files)}
+        files = {} if self.searched_files is not None else {"files": dict(self.files)}
         return {**{name: getattr(self, name) for name in _SETTINGS}, **files, **self.fingerprint()}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by name if the task is the catalogue's: its functions need not be picklable."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
-        if self._searched is None:
+        if self.searched_files is None:
             settings["files"] = dict(self.files)
         if self.remake is not None:
             return partial(self.remake, **settings), ()

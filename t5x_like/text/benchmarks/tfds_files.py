@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from t5x_like.io.paths import files_below
+from t5x_like.nested_values import rebuilt
 from t5x_like.text.seqio_extra import import_of_extra
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
@@ -57,12 +58,10 @@ def _features_of(folder: str) -> Any:
 
 def python_value(value: Any) -> Any:
     """Convert NumPy values to Python's, bytes to text."""
-    if isinstance(value, dict):
-        return {name: python_value(each) for name, each in value.items()}
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if hasattr(value, "to_list"):  # a ragged tensor's value
         return python_value(value.to_list())
     if hasattr(value, "tolist"):
         return python_value(value.tolist())
-    return [python_value(each) for each in value] if isinstance(value, list | tuple) else value
+    return rebuilt(python_value, value)

@@ -14,7 +14,6 @@ from t5x_like.text.tasks.chat import Conversation
 from t5x_like.text.tasks.documents import Document
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import TextPair
-from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 SourceRow = Document | TextPair | Conversation
@@ -71,19 +70,12 @@ def batch_rows(rows: Iterator[SourceRow]) -> Iterator[list[SourceRow]]:
     characters = 0
     for row in rows:
         piece.append(row)
-        characters += num_characters(row)
+        characters += row.num_characters
         if len(piece) >= _ROWS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
             yield piece
             piece, characters = [], 0
     if piece:
         yield piece
-
-
-def num_characters(row: SourceRow) -> int:
-    """Return the number of characters of a row."""
-    if isinstance(row, Conversation):
-        return sum(len(content) for _, content in row.messages)
-    return len(row.text) if isinstance(row, Document) else len(row.inputs) + len(row.targets)
 
 
 class BytesRead:
@@ -105,7 +97,7 @@ class BytesRead:
         if file_index != self._current:
             self._current, self._before, self._inside = file_index, sum(self._sizes[:file_index]), 0
         # One byte for a character and one for the end of a line: less than most files hold, never more.
-        self._inside = min(self._inside + num_characters(row) + 1, self._sizes[self._current])
+        self._inside = min(self._inside + row.num_characters + 1, self._sizes[self._current])
 
     @property
     def done(self) -> int:
@@ -131,7 +123,7 @@ class FileUnit:
         finished = finished_shard(directory, self.number, self.features)
         if finished is not None:
             return finished
-        policy = RowPolicy(self.definition.on_bad_row)
+        policy = self.definition.row_policy()
         encoder = RowEncoder(definition=self.definition, features=self.features)
         with ShardWriter(directory, self.number, self.features) as writer:
             for piece in batch_rows(self.definition.read_file(self.file, policy)):

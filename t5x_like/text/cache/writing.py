@@ -28,7 +28,6 @@ from t5x_like.text.cache.shards import CacheShard, checksum_of, finished_shard, 
 from t5x_like.text.cache.unfinished_cache import kept_shards, load_finished_cache, start_cache
 from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
-from t5x_like.text.tasks.rows import RowPolicy
 
 
 class Unit(Protocol):
@@ -159,7 +158,7 @@ def _stream(
 ) -> tuple[list[CacheShard], int]:
     shards = kept_shards(directory, contents.features)
     read = file_units.BytesRead(find_files(task.files[contents.split]))
-    policy = RowPolicy(task.on_bad_row)
+    policy = task.row_policy()
     encoder = file_units.RowEncoder(definition=task, features=contents.features)
     with (
         Progress(f"{task.name} {contents.split}", read.total, "bytes") as progress,

@@ -40,15 +40,20 @@ class MultipleChoice(HeadFormat):
         return Head("multiple_choice", 2)
 
     @property
+    def _column(self) -> str | None:
+        """Column that lists the choices; None where they are templates."""
+        return self.choices if isinstance(self.choices, str) else None
+
+    @property
     def usual_num_choices(self) -> int:
         """Number of choices; 4, as in RACE and SWAG, where a column lists them."""
-        return 4 if isinstance(self.choices, str) else len(self.choices)
+        return len(self.choices) if self._column is None else 4
 
     def read(self, values: RowValues) -> LabeledRow:
-        if isinstance(self.choices, str):
-            choices = [as_text(choice) for choice in column_of(values, self.choices)]
-        else:
+        if self._column is None:
             choices = [filled(choice, values) for choice in self.choices]
+        else:
+            choices = [as_text(choice) for choice in column_of(values, self._column)]
         if len(choices) < 2:
             raise ValueError(f"{len(choices)} choices; a question has at least 2")
         context = filled(self.context, values)
@@ -63,8 +68,8 @@ class MultipleChoice(HeadFormat):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        if isinstance(self.choices, str):
-            return (*columns_in(self.context), self.choices)
+        if self._column is not None:
+            return (*columns_in(self.context), self._column)
         return columns_in(self.context, *self.choices)
 
     def num_answers(self, num_choices: int) -> int:

@@ -253,14 +253,16 @@ class HeadFormat(ABC):
           ValueError: A metric doesn't fit the predictions of this format.
         """
         fitting = self.metrics_by_name
+        chosen = []
         for name in names:
-            if isinstance(name, str) and name not in fitting:
+            metric = fitting.get(name) if isinstance(name, str) else users_metric(name)
+            if metric is None:
                 raise ValueError(
                     f"metric {name!r} doesn't fit {type(self).__name__}, the format of its head; name any of "
                     f"{', '.join(fitting)}, or leave metrics out"
                 )
-        named = [fitting[name] if isinstance(name, str) else users_metric(name) for name in names]
-        return named or self.metrics(())
+            chosen.append(metric)
+        return chosen or self.metrics(())
 
     def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer | None:
         """Return the most frequent label as a baseline; None if the format has no such baseline."""

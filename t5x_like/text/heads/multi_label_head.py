@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, Written, rounded
 from t5x_like.text.heads.input_format import EncoderInput
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
@@ -161,9 +162,9 @@ def labels_of(cell: object, separator: str | None) -> list[object]:
     if isinstance(cell, bytes | str):
         text = as_text(cell).strip()
         parts: list[Any] = [text] if separator is None else [part.strip() for part in text.split(separator)]
-        labels = parts if text else []
+        labels: list[object] = parts if text else []
     else:
-        labels = list(cell) if isinstance(cell, Iterable) else [cell]
+        labels = list(one_or_several(cell))
     labels = [as_text(label).strip() if isinstance(label, bytes | str) else label for label in labels]
     if None in labels or "" in labels:
         raise ValueError(f"the labels are {cell!r}, of which one is empty; leave it out")

@@ -189,16 +189,16 @@ def _words(value: Any, column: str) -> tuple[str, ...]:
     Raises:
       ValueError: The cell is something else, or holds a null, a list or an object instead of a word.
     """
-    words = _listed(value)
-    if isinstance(value, bytes | str) and not any(isinstance(word, str) for word in words):
+    words, is_text = _listed(value), isinstance(value, bytes | str)
+    if is_text and not any(isinstance(word, str) for word in words):
         words = as_text(value).split()  # a sentence such as "[1]"
     advice = "a list of words is needed, or a text with spaces between them"
-    if isinstance(words, Mapping) or not isinstance(words, Sequence | np.ndarray):
+    if not isinstance(words, Sequence | np.ndarray):
         raise ValueError(f"column {column!r} holds {_shown(words)}; {advice}")
     for word in words:
         if word is None or isinstance(word, Mapping | list | tuple | np.ndarray):
             raise ValueError(f"column {column!r} holds {_shown(word)} where a word is needed; {advice}")
-    if isinstance(value, bytes | str) and words and words[0].startswith(("['", '["')) and len(words) > 1:
+    if is_text and words and words[0].startswith(("['", '["')) and len(words) > 1:
         raise ValueError(
             f"column {column!r} holds a list that is neither JSON nor Python's, {_shown(value)}; write it as JSON"
         )

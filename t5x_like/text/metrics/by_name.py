@@ -3,11 +3,12 @@
 import difflib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from t5x_like.configuration_names import check_recordable, name_of
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.metrics import (
     classification,
     correlation,
@@ -15,6 +16,7 @@ from t5x_like.text.metrics import (
     question_answering,
 )
 from t5x_like.text.metrics.classification import Scores, require_as_many
+from t5x_like.value_types import fits
 
 MetricFunction = Callable[[Sequence, Sequence], Scores]
 
@@ -159,8 +161,9 @@ def users_metric(function: MetricFunction) -> MetricFunction:
 
     def metric(targets: Sequence, predictions: Sequence) -> Scores:
         scores = function(targets, predictions)
-        is_table = isinstance(scores, Mapping) and all(isinstance(key, str) for key in scores)
-        if not is_table or not all(hasattr(score, "__float__") for score in scores.values()):
+        if not fits(scores, dict[str, Any]) or not all(
+            hasattr(score, "__float__") for score in scores.values()
+        ):
             raise ValueError(
                 f"metric {name} returned {scores!r}; return numbers by name: {{'my_score': 50.0}}"
             )
@@ -181,7 +184,7 @@ def _reading(name: str, function: MetricFunction, read: Callable) -> MetricFunct
         guesses = [read(text) for text in predictions]
         if not has_references:
             return function([read(target) for target in targets], guesses)
-        references = [target if isinstance(target, list) else [target] for target in targets]
+        references = [list(one_or_several(target)) for target in targets]
         return _OF_REFERENCES[name](function, references, guesses)
 
     metric.__name__ = name

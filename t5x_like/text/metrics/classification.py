@@ -75,7 +75,7 @@ def mean_multiclass_f1(
       sample_weight: Weight of each row.
       zero_division: F1 of an absent class; NaN leaves the class out, "warn" means 0.
     """
-    absent = 0.0 if isinstance(zero_division, str) else float(zero_division)
+    absent = 0.0 if zero_division == "warn" else float(zero_division)
 
     def mean_class_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
         require_pairs(targets, predictions)

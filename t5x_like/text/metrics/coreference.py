@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.nested_values import one_or_several
 from t5x_like.text.metrics.classification import Scores, require_pairs
 
 Clusters = Sequence[Sequence[Any]]  # of one document; a mention is anything hashable, such as (start, end)
@@ -73,7 +74,7 @@ def scores_from_coreference(counts: np.ndarray) -> Scores:
 
 
 def _hashed(cluster: Sequence[object]) -> frozenset[Hashable]:
-    return frozenset(tuple(mention) if isinstance(mention, list) else mention for mention in cluster)
+    return frozenset(map(one_or_several, cluster))
 
 
 def _links(truth: list[frozenset], guess: list[frozenset]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from t5x_like.text.objectives.replacing import (
     with_column,
 )
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
+from t5x_like.value_types import fits
 
 _SHORTENS = ("unique_sentinels", "one_sentinel", "dropped")
 
@@ -58,9 +59,9 @@ class Denoising:
     targets: TargetFormat = "unique_sentinels"
 
     def __post_init__(self) -> None:
-        known = Replacement.__args__
-        if not isinstance(self.inputs, MaskTokens) and self.inputs not in known:
-            raise ValueError(f"inputs must be MaskTokens() or one of {', '.join(known)}, not {self.inputs!r}")
+        if not fits(self.inputs, MaskTokens | Replacement):
+            known = ", ".join(Replacement.__args__)
+            raise ValueError(f"inputs must be MaskTokens() or one of {known}, not {self.inputs!r}")
         if self.targets not in TargetFormat.__args__:
             raise ValueError(
                 f"targets must be one of {', '.join(TargetFormat.__args__)}, not {self.targets!r}"

@@ -14,6 +14,7 @@ from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, Ex
 from t5x_like.text.objectives.sentence_cutting import cut_full_sentences
 from t5x_like.text.objectives.word_masking import TokenMasking
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
+from t5x_like.value_types import fits
 
 # Content of a row: a run over joined documents; one document, or a part of it; as many whole sentences as
 # fit, across documents or of one (RoBERTa's FULL-SENTENCES and DOC-SENTENCES, Liu et al. 2019, §4.2).
@@ -133,7 +134,7 @@ def require_masking(masking: Masking) -> None:
     Raises:
       ValueError: It isn't; the message lists the classes.
     """
-    if isinstance(masking, type) or not isinstance(masking, Masking):
+    if not fits(masking, Masking):
         raise ValueError(
             f"masking must be TokenMasking(), SpanMasking() or KnowledgeMasking(), got {masking!r}; in gin "
             "@word_masking.TokenMasking()"

@@ -15,7 +15,6 @@ from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.fields import Feature
 from t5x_like.text.tasks.file_task import FileTask
-from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.templates import RowValues
 
 _log = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ class PlainFiles(seqio.DataSource):
     def num_input_examples(self, split: str) -> int | None:
         """Count the good rows of the split, once; see ``num_rows``."""
         if split not in self._counts:
-            policy = RowPolicy(self.task.on_bad_row)
+            policy = self.task.row_policy()
             self._counts[split] = num_rows(self.task, split, policy)
             if policy.num_skipped:
                 _log.warning("task %s, split %s: %s", self.task.name, split, policy)

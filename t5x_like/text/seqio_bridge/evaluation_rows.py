@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import seqio
 
+from t5x_like.text.cells import as_text
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import token_examples
@@ -114,8 +115,8 @@ def _pipeline(task: seqio.Task, split: str, lengths: Mapping[str, int]) -> Itera
 
 def _text(task: seqio.Task, row: Mapping[str, Any], key: str) -> str:
     written = row.get(f"{key}_pretokenized")
-    if isinstance(written, bytes):
-        return written.decode("utf-8", "replace")
+    if written is not None:
+        return as_text(written, "replace")
     return str(task.output_features[key].vocabulary.decode(row[key].tolist())) if key in row else ""
 
 

@@ -47,11 +47,6 @@ class LiteralVocabulary(seqio.Vocabulary):
     def _base_vocab_size(self) -> int:
         return self.core.vocab_size - self.core.num_sentinels
 
-    @property
-    def sentencepiece_file(self) -> str | None:
-        """Path of the SentencePiece model, or ``None`` for other kinds."""
-        return self.core.path if isinstance(self.core, SentencePieceTokenizer) else None
-
     def piece(self, token_id: int) -> str:
         """Return an id's piece as text."""
         return self.core.piece(token_id)

@@ -26,6 +26,7 @@ _T5_STEPS: Mapping[type, Callable[..., Steps]] = {
     SpanCorruption: preprocessors.span_corruption,
     Denoising: preprocessors.denoising,
     PrefixLM: preprocessors.prefix_lm,
+    Deshuffling: lambda _: preprocessors.denoising(ALL_SHUFFLED),
 }
 
 
@@ -35,8 +36,6 @@ def seqio_preprocessors(objective: Objective) -> Steps:
     T5's own objectives use T5's pipeline in TensorFlow: with seqio's seeds they give T5's own examples, id for id.
     Others run the NumPy code that training uses.
     """
-    if isinstance(objective, Deshuffling):
-        objective = ALL_SHUFFLED
     for kind, steps_of in _T5_STEPS.items():
         if isinstance(objective, kind):
             return [*steps_of(objective), preprocessors.append_end]

@@ -3,11 +3,12 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.cells import as_text
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_seqio_task
 from t5x_like.text.seqio_extra import INSTALL, import_of_extra, missing_library
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import seqio
 
 # seqio imports TensorFlow, which takes ten seconds. It and the modules that need it are imported when they are used.
+
+# Features that hold text after preprocessing.
+_TEXTS = ("inputs_pretokenized", "targets_pretokenized")
 
 
 class SeqioTasks:
@@ -103,6 +107,19 @@ class SeqioTask(ForeignTask):
     def open(self, config: Any) -> Any:
         """Return the ``OpenedTask`` of a ``LoaderConfig``, in memory if it fits."""
         return open_seqio_task(get_task(self.name), config)
+
+    def texts(self, split: str) -> Iterator[str]:
+        from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
+
+        task = get_task(self.name)
+        if split not in task.splits:
+            raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
+        lengths = dict.fromkeys(task.output_features, 2**20)
+        for row in numpy_examples(task.get_dataset(lengths, split, shuffle=False, seed=0)):
+            texts = [as_text(row[name], "replace") for name in _TEXTS if name in row]
+            if not texts:
+                raise ValueError(f"task {self.name!r} keeps no text next to its tokens ({', '.join(_TEXTS)})")
+            yield " ".join(texts)
 
 
 _TASKS = SeqioTasks()
@@ -244,9 +261,8 @@ def _add_to_seqio(definition: Definition) -> None:
 
 def _rate(mixture: Mixture, task: str) -> "float | Callable[[seqio.Task], float]":
     """Return a task's rate, or a function for seqio that computes it when needed (and counts the task's rows)."""
-    rates = mixture.rates
-    if isinstance(rates, Mapping):
-        return float(rates[task])
+    if mixture.fixed_rates is not None:
+        return float(mixture.fixed_rates[task])
 
     def rate(task: "seqio.Task") -> float:
         num_examples = task.num_input_examples("train") if "train" in task.splits else 0
@@ -255,6 +271,6 @@ def _rate(mixture: Mixture, task: str) -> "float | Callable[[seqio.Task], float]
                 f"task {task.name!r} does not say how many examples it has; give its source "
                 "num_input_examples={'train': N}, or the mixture rates={…}"
             )
-        return rates.rate(num_examples)
+        return mixture.rate(task.name, lambda: num_examples)
 
     return rate

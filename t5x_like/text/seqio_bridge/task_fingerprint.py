@@ -15,6 +15,7 @@ from typing import Any
 import seqio
 
 from t5x_like.io.files import as_path
+from t5x_like.nested_values import is_plain
 
 _DEEPEST = 5
 _LONGEST = 120
@@ -79,7 +80,7 @@ def _source(source: seqio.DataSource, split: str) -> str:
 
 def _describe(value: object, depth: int = 0) -> str:
     """Describe a value by text that is the same in every process."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if is_plain(value):
         return _short(repr(value))
     if depth > _DEEPEST:
         return type(value).__name__
@@ -91,8 +92,10 @@ def _describe(value: object, depth: int = 0) -> str:
     if isinstance(value, Mapping):
         pairs = sorted(value.items(), key=lambda pair: str(pair[0]))
         return "{" + ", ".join(f"{key}: {_describe(each, depth + 1)}" for key, each in pairs) + "}"
-    if isinstance(value, list | tuple | set | frozenset):
-        return f"[{_inside(sorted(value, key=repr) if isinstance(value, set | frozenset) else value, depth)}]"
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=repr)
+    if isinstance(value, list | tuple):
+        return f"[{_inside(value, depth)}]"
     if isinstance(value, seqio.Vocabulary):
         return f"{type(value).__name__} {vocabulary_fingerprint(value)[:12]}"
     if inspect.isroutine(value):

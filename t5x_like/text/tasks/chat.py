@@ -29,6 +29,11 @@ class Conversation(NamedTuple):
     messages: tuple[tuple[str, str], ...]
     location: str
 
+    @property
+    def num_characters(self) -> int:
+        """Number of characters of all messages."""
+        return sum(len(content) for _, content in self.messages)
+
 
 @config_class
 class ChatTask(FileTask[Conversation]):

@@ -6,6 +6,7 @@ from typing import Any
 
 from t5x_like.io.files import as_path, read_json
 from t5x_like.text.tasks.row_files import ROW_ENDINGS
+from t5x_like.value_types import fits
 
 _MANIFEST = "manifest.json"
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<of>\d{5})(?P<ending>\.[a-z_.]+)")
@@ -73,9 +74,7 @@ class CorpusFiles(Mapping[str, tuple[str, ...]]):
 def _of_manifest(corpus: str) -> dict[str, list[str]]:
     manifest: Any = read_json(as_path(corpus) / _MANIFEST, dict)
     shards = manifest.get("shards")
-    if not isinstance(shards, list) or not all(
-        isinstance(shard, dict) and {"file", "split"} <= set(shard) for shard in shards
-    ):
+    if not fits(shards, list[dict]) or not all({"file", "split"} <= set(shard) for shard in shards):
         raise ValueError(f"{corpus}/{_MANIFEST} is not the manifest of a corpus: it lists no shards")
     splits: dict[str, list[str]] = {}
     for shard in shards:

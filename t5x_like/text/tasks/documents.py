@@ -13,6 +13,7 @@ from t5x_like.text.tasks.rows import BadRow, EmptyFile, Row, convert
 from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.value_types import fits
 
 # Mark that ends a sentence, with closing quotes and brackets, before white space; Chinese and Japanese marks need no
 # white space.
@@ -33,6 +34,11 @@ class Document(NamedTuple):
     location: str
     sentences: tuple[str, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def num_characters(self) -> int:
+        """Number of characters of the text."""
+        return len(self.text)
 
 
 class TokenizedDocument(NamedTuple):
@@ -108,7 +114,7 @@ def _spans(cell: Cell, length: int) -> tuple[tuple[int, int], ...]:
 
 
 def _is_pair(pair: object) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(type(offset) is int for offset in pair)
+    return fits(pair, tuple[int, int])
 
 
 def _of_lines(file: str) -> Iterator[Document | BadRow]:

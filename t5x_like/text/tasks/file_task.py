@@ -37,8 +37,70 @@ class TaskVisitor(Protocol[FoundT_co]):
         ...
 
 
+class BaseTask(ABC):
+    """Base of all tasks, from files or of another library.
+
+    Attributes:
+      name: Name in the registry.
+      is_pretraining: Whether the task has no targets of its own.
+    """
+
+    name: str
+    is_pretraining: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """Tokenizer of the vocabulary; None if another library tokenizes."""
+        return None
+
+    @property
+    def declared_streams(self) -> tuple[DataField, ...]:
+        """Streams that the task declares next to those that every batch may have."""
+        return ()
+
+    @property
+    @abstractmethod
+    def spec(self) -> ExampleSpec:
+        """Properties of the task's examples for a loader."""
+
+    def head_format(self) -> HeadFormat:
+        """Return the format in which a head reads the rows.
+
+        Raises:
+          ValueError: No head reads this task.
+        """
+        raise ValueError(
+            f"{self._no_head_format()}: its answers are generated text; train an encoder-decoder or a decoder on it"
+        )
+
+    def _no_head_format(self) -> str:
+        return f"task {self.name!r} has no form for an encoder's head"
+
+    def row_policy(self) -> RowPolicy:
+        """Return the reaction to bad rows."""
+        return RowPolicy()
+
+    def published_rows(self, split: str) -> int | None:
+        """Return the published number of examples of a split; None if it is unknown."""
+        del split
+
+    def texts(self, split: str) -> Iterator[str]:
+        """Yield the input and the target of every row of a split, as one text.
+
+        Raises:
+          ValueError: There are none, or a row is bad.
+        """
+        del split
+        raise ValueError(f"task {self.name!r} has no inputs and targets to keep out; name one that has")
+
+
 @config_class
-class FileTask(ABC, Generic[ReadT]):
+class FileTask(BaseTask, Generic[ReadT]):
     """Base of tasks that read ``files``.
 
     Attributes:
@@ -49,7 +111,6 @@ class FileTask(ABC, Generic[ReadT]):
       num_sentinels: Number of sentinels added to the vocabulary, unless it has its own.
       max_examples: Train on the first so many rows, again and again, as FLAN on 30,000 of each task (Wei et al. 2021,
         section 2.4); None for all. Other splits are read in full.
-      is_pretraining: Whether the task has no targets of its own.
     """
 
     name: str
@@ -59,7 +120,6 @@ class FileTask(ABC, Generic[ReadT]):
     num_sentinels: int = 100
     max_examples: int | None = None
 
-    is_pretraining: ClassVar[bool] = False
     # Names of an example and a file in messages.
     _READS: ClassVar[str] = "row"
     _FILE: ClassVar[str] = "train.tsv"
@@ -99,19 +159,9 @@ class FileTask(ABC, Generic[ReadT]):
             ) from error
 
     @property
-    def declared_streams(self) -> tuple[DataField, ...]:
-        """Streams that the task declares next to those that every batch may have."""
-        return ()
-
-    @property
     def metric_functions(self) -> Sequence[Callable[..., Mapping[str, object]]]:
         """Metrics of answers, functions of targets and predictions that return scores."""
         return ()
-
-    @property
-    @abstractmethod
-    def spec(self) -> ExampleSpec:
-        """Properties of the task's examples for a loader."""
 
     @abstractmethod
     def features(self) -> tuple[Feature, ...]:
@@ -156,18 +206,8 @@ class FileTask(ABC, Generic[ReadT]):
         """Return the task with all features that training on it needs."""
         return self
 
-    def head_format(self) -> HeadFormat:
-        """Return the format in which a head reads the rows.
-
-        Raises:
-          ValueError: No head reads this task.
-        """
-        raise ValueError(
-            f"{self._no_head_format()}: its answers are generated text; train an encoder-decoder or a decoder on it"
-        )
-
-    def _no_head_format(self) -> str:
-        return f"task {self.name!r} has no form for an encoder's head"
+    def row_policy(self) -> RowPolicy:
+        return RowPolicy(self.on_bad_row)
 
     def read(self, split: str, policy: RowPolicy | None = None) -> Iterator[ReadT]:
         """Yield the rows of a split in file order.
@@ -188,7 +228,7 @@ class FileTask(ABC, Generic[ReadT]):
         """Yield the good rows among those that ``read`` yields for each file, and count both kinds."""
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
-        policy = RowPolicy(self.on_bad_row) if policy is None else policy
+        policy = self.row_policy() if policy is None else policy
         rows = (row for file in find_files(self.files[split]) for row in read(file))
         yield from islice(policy.good_rows(rows), self.limit_of(split))
         if not policy.num_rows:

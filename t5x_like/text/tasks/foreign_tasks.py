@@ -1,36 +1,22 @@
 """Tasks of another library (seqio), as our code asks them."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-from t5x_like.batch import DataField
-from t5x_like.text.heads import HeadFormat
 from t5x_like.text.objectives.objective import ExampleSpec
-from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.file_task import BaseTask, FileTask
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PAIRS
 
 Definition = FileTask[Any] | Mixture
 
 
-class ForeignTask(ABC):
-    """A task of inputs and targets that another library reads and tokenizes.
-
-    Attributes:
-      name: Name in the registry of that library.
-    """
-
-    is_pretraining: ClassVar[bool] = False
-    declared_streams: ClassVar[tuple[DataField, ...]] = ()
+class ForeignTask(BaseTask):
+    """A task of inputs and targets that another library reads and tokenizes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-    @property
-    @abstractmethod
-    def splits(self) -> tuple[str, ...]:
-        """Names of the splits."""
 
     @property
     @abstractmethod
@@ -49,17 +35,6 @@ class ForeignTask(ABC):
     @abstractmethod
     def open(self, config: Any) -> Any:
         """Return the ``OpenedTask`` of a ``LoaderConfig``, in memory if it fits."""
-
-    def head_format(self) -> HeadFormat:
-        """Refuse to be read by a head.
-
-        Raises:
-          ValueError: No head reads such a task.
-        """
-        raise ValueError(
-            f"task {self.name!r} has no form for an encoder's head: its answers are generated text; train an "
-            "encoder-decoder or a decoder on it"
-        )
 
 
 class ForeignTasks(Protocol):

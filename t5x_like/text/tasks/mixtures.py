@@ -57,7 +57,7 @@ class Mixture:
 
     def __post_init__(self) -> None:
         self._leave_out()
-        rates = self._fixed_rates
+        rates = self.fixed_rates
         if not self.tasks:
             object.__setattr__(self, "tasks", tuple(rates or ()))
         if not self.tasks:
@@ -73,7 +73,7 @@ class Mixture:
                 raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {rates}")
 
     @property
-    def _fixed_rates(self) -> Mapping[str, float] | None:
+    def fixed_rates(self) -> Mapping[str, float] | None:
         """Rates by task; None where they follow from numbers of examples."""
         return self.rates if isinstance(self.rates, Mapping) else None
 
@@ -88,7 +88,7 @@ class Mixture:
         return rates.rate(count()) if isinstance(rates, Proportional) else float(rates[task])
 
     def _leave_out(self) -> None:
-        rates = self._fixed_rates
+        rates = self.fixed_rates
         named = [*self.tasks, *(rates or ())]
         unknown = [name for name in self.left_out if name not in named]
         if unknown:

@@ -47,6 +47,11 @@ class TextPair(NamedTuple):
     extras: Mapping[str, Any] = {}
     declared: Mapping[str, float] = {}
 
+    @property
+    def num_characters(self) -> int:
+        """Number of characters of both texts."""
+        return len(self.inputs) + len(self.targets)
+
 
 @config_class
 class PairsTask(FileTask[TextPair]):
@@ -85,6 +90,9 @@ class PairsTask(FileTask[TextPair]):
         """
         return {name: number_in(values, column) for name, column in self.streams.items()}
 
+    def texts(self, split: str) -> Iterator[str]:
+        return (f"{row.inputs} {row.targets}" for row in self.read(split))
+
     @property
     @abstractmethod
     def answers(self) -> tuple[str, ...]:
@@ -93,6 +101,16 @@ class PairsTask(FileTask[TextPair]):
     @property
     def continues_inputs(self) -> bool:
         """True if a decoder's answer continues the inputs, so that prompts need no marker before it."""
+        return False
+
+    def wanted_files(self, split: str) -> str:
+        """Name the files of a benchmark's split, relative to the data folder; empty for files of other tasks."""
+        del split
+        return ""
+
+    @property
+    def predicts_number(self) -> bool:
+        """True if a head predicts a number for each row."""
         return False
 
     @property

@@ -22,6 +22,7 @@ from t5x_like.text.tasks.mixtures import Mixture, Proportional
 from t5x_like.text.tasks.row_files import formats_of
 from t5x_like.text.tasks.rows import BadRow
 from t5x_like.text.tasks.word_segmentation import require_segmenter, segmenter_version, word_spans
+from t5x_like.value_types import fits
 
 _CORPUS = "{corpus}"  # replaced by the name of a corpus in the paths of ``corpus_tasks``
 
@@ -82,7 +83,7 @@ class PretrainingTask(FileTask[Document]):
                     f"task {self.name!r}: give spans_column, whose spans may be words, or word_segmentation, not both"
                 )
             require_segmenter()
-        if isinstance(self.objective, type) or not isinstance(self.objective, Objective):
+        if not fits(self.objective, Objective):
             raise ValueError(
                 f"task {self.name!r}: {self.objective!r} is no objective; use SpanCorruption(), or in gin "
                 "@span_corruption.SpanCorruption()"
@@ -198,11 +199,11 @@ def corpus_tasks(
             f"{_CORPUS} is in the files of {placed[0]} only ({patterns[placed[0]]!r}); write it into both, or into "
             "neither for one corpus"
         )
-    if isinstance(corpora, Mapping) and temperature != 1.0:
+    has_rates = isinstance(corpora, Mapping)
+    if has_rates and temperature != 1.0:
         raise ValueError(
             f"temperature={temperature:g} has no effect: corpora has the rates; give the names of corpora alone to mix "
             "by their numbers of documents, or leave temperature out"
         )
-    by_size = Proportional(maximum=None, temperature=temperature)
-    rates = corpora if isinstance(corpora, Mapping) else by_size
+    rates = corpora if has_rates else Proportional(maximum=None, temperature=temperature)
     return (*map(task, corpora), Mixture(name=mixture, tasks=tuple(corpora), rates=rates))

@@ -133,16 +133,20 @@ class TaskSet:
         Raises:
           ValueError: A rate depends on an unknown number of examples.
         """
-        count = count or (lambda name: num_training_rows(self.tasks[name]))
         return [self._rate(name, task, count) for name, task in self.tasks.items()]
 
-    def _rate(self, name: str, task: Task, count: Callable[[str], int]) -> float:
+    def _rate(self, name: str, task: Task, count: Callable[[str], int] | None) -> float:
         if isinstance(task, ForeignTask) or (self.mixture is None and name != self.name):
             return require_connected(self.library).rate_of(self.name, name)
         if self.mixture is None:
             return 1.0
-        limit = task.limit_of("train")
-        return self.mixture.rate(name, lambda: count(name) if limit is None else min(count(name), limit))
+
+        def num_rows() -> int:
+            number = count(name) if count else num_training_rows(task)
+            limit = task.limit_of("train")
+            return number if limit is None else min(number, limit)
+
+        return self.mixture.rate(name, num_rows)
 
     def stream_library(self, what: str) -> ForeignTasks:
         """Return the library that reads tasks as streams.
@@ -156,7 +160,6 @@ class TaskSet:
         return require_connected(self.library, what)
 
 
-def num_training_rows(task: Task) -> int:
-    """Return the number of valid training rows of one of our tasks, counted by reading them."""
-    assert not isinstance(task, ForeignTask), "its library knows the rates"
+def num_training_rows(task: FileTask[Any]) -> int:
+    """Return the number of valid training rows of a task, counted by reading them."""
     return sum(1 for _ in task.read("train")) if "train" in task.splits else 0

@@ -6,7 +6,7 @@ They are in ``added_tokens.json`` or, since version 4.34, in ``added_tokens_deco
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.vocabularies.roles import is_markup
+from t5x_like.text.vocabularies.roles import content_of, is_markup
 
 _FLAGS = ("single_word", "lstrip", "rstrip")
 
@@ -61,4 +61,4 @@ def _special_contents(configuration: Mapping[str, object]) -> Iterator[str]:
     for name, value in configuration.items():
         values = value if isinstance(value, list) else [value]
         if name.endswith(("_token", "_special_tokens")):
-            yield from (str(each["content"] if isinstance(each, Mapping) else each) for each in values)
+            yield from (str(content_of(each)) for each in values)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF, Definition
+from t5x_like.text.vocabularies.roles import content_of
 
 END_OF_WORD = "</w>"
 _LONGEST_WORD = 100  # characters, as in BERT; longer words are unknown
@@ -22,7 +23,7 @@ def word_piece(
     """
     numbers = {piece: index for index, piece in enumerate(pieces) if piece}
     lower_case = configuration.get("do_lower_case") if lower_case is None else lower_case
-    unknown = str(_content(configuration.get("unk_token")) or "[UNK]")
+    unknown = str(content_of(configuration.get("unk_token")) or "[UNK]")
     return {
         "version": "1.0",
         "added_tokens": [],
@@ -220,7 +221,3 @@ def byte_pair_model(numbers: Mapping[str, int], merges: Sequence[tuple[str, str]
         "vocab": dict(numbers),
         "merges": [list(pair) for pair in merges],
     }
-
-
-def _content(token: object) -> object:
-    return token.get("content") if isinstance(token, Mapping) else token

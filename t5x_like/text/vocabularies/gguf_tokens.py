@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from t5x_like.value_types import fits
+
 # Ids that a file means which names none, by the kind of the tokenizer (llama-vocab.cpp).
 _USUAL_IDS: Mapping[str, Mapping[str, int]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
@@ -80,7 +82,7 @@ def tokenizer_fields(values: Mapping[str, Any]) -> TokenizerFields:
 
 def _tokens(values: Mapping[str, Any]) -> list[GgufToken]:
     texts = values.get("tokens")
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+    if not texts or not fits(texts, list[str]):
         raise ValueError("tokenizer.ggml.tokens is missing, or holds no texts")
     columns = {
         "scores": values.get("scores", [0.0] * len(texts)),

@@ -202,8 +202,14 @@ def _rename(definition: Definition, hidden: frozenset[str]) -> Definition:
     return renamed
 
 
+def pieces_of_merge(merge: str | Sequence[str]) -> tuple[str, str]:
+    """Return both pieces of a merge, which a ``tokenizer.json`` has as a list or as one text."""
+    first, second = merge.split(" ", 1) if isinstance(merge, str) else merge
+    return first, second
+
+
 def _makes(pair: str | list[str], hidden: frozenset[str]) -> bool:
-    first, second = pair.split(" ", 1) if isinstance(pair, str) else pair
+    first, second = pieces_of_merge(pair)
     return first in hidden or second in hidden or first + second in hidden
 
 

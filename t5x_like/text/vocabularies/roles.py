@@ -22,6 +22,11 @@ _USUAL = {name for names in _NAMES.values() for name in names}
 Finder = Callable[[str], int | None]
 
 
+def content_of(token: object) -> object:
+    """Return the text of a token that a configuration has as an object or as the text itself."""
+    return token.get("content") if isinstance(token, Mapping) else token
+
+
 def is_markup(piece: str) -> bool:
     """Return whether a piece that its file lists as ordinary is not text, such as ``<mask>`` or ``<|im_start|>``."""
     return piece in _USUAL or bool(_MARKUP.fullmatch(piece))
@@ -43,8 +48,7 @@ def find_special(
     ids: dict[str, Any] = {}
     for role, names in _NAMES.items():
         ids[role] = known.get(role)
-        named = (configuration or {}).get(f"{role}_token")
-        named = named.get("content") if isinstance(named, Mapping) else named
+        named = content_of((configuration or {}).get(f"{role}_token"))
         for name in ([named] if isinstance(named, str) else []) + list(names):
             if ids[role] is None:
                 ids[role] = find(name)

@@ -12,7 +12,7 @@ from etils import epath
 
 from t5x_like.io.files import as_path, read_json, write_json, write_text
 from t5x_like.text.vocabularies import definitions
-from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition
+from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, pieces_of_merge
 from t5x_like.text.vocabularies.read_vocabulary import OUR_WORDS
 from t5x_like.text.vocabularies.training_corpus import Corpus
 
@@ -245,7 +245,7 @@ def _write_byte_pair(trained: Definition, output: PathLike, *, lower_case: bool)
         configuration["do_lower_case"] = lower_case
     _refuse_another(folder / "tokenizer_config.json", configuration)
     write_json(folder / "tokenizer_config.json", configuration)
-    merges = (pair if isinstance(pair, str) else " ".join(pair) for pair in trained["model"]["merges"])
+    merges = (" ".join(pieces_of_merge(merge)) for merge in trained["model"]["merges"])
     write_text(folder / "merges.txt", "".join(f"{line}\n" for line in ("#version: 0.2", *merges)))
     write_json(folder / "vocab.json", trained["model"]["vocab"])
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.evaluation.evaluated_tasks import find_task, published_rows, training_task_of
+from t5x_like.evaluation.evaluated_tasks import find_task, training_task_of
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, read_jsonl
@@ -184,7 +184,7 @@ def test_fewer_rows_than_published_are_reported_unless_a_limit_is_given(t5, data
         assert (f"{COLA}: its files have 20 rows, of 1,043 published" in scores_table(found)) == (
             limit is None
         )
-    assert published_rows(find_task("super_glue_record_v102"), "train") is None  # wording multiplies its rows
+    assert find_task("super_glue_record_v102").published_rows("train") is None  # wording multiplies its rows
 
 
 def test_a_users_own_benchmark_is_evaluated_from_the_folder_that_is_given(t5, data, tmp_path):
