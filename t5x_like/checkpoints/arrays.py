@@ -18,7 +18,7 @@ class ArrayStore:
     """Writes arrays in the background, one directory at a time. Orbax is imported at the first use."""
 
     def __init__(self) -> None:
-        self._checkpointer: Any = None
+        self._checkpointer = None
 
     def start_writing(self, directory: epath.Path, leaves: dict[str, Any]) -> None:
         """Start writing ``leaves``, and return when they are copied off the devices; their memory may be reused.

@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _build(arguments: argparse.Namespace) -> None:
     if arguments.workers < 1:
         raise UserError(f"--workers must be at least 1, not {arguments.workers}")
-    recipe: Any = load_configuration(arguments, CORPUS).value
+    recipe = load_configuration(arguments, CORPUS).value
     run_all = on_runner(arguments.runner, arguments.beam_option) if arguments.runner else None
     manifest, was_finished = build_corpus(
         recipe, arguments.input, arguments.output, workers=arguments.workers, run_all=run_all
@@ -190,7 +190,7 @@ def _explain(arguments: argparse.Namespace) -> None:
     if not arguments.pages and not arguments.input:
         raise UserError("no page given", hint="give text files, --input pages.jsonl, or - for standard input")
     arguments.gin_file = arguments.gin_file or [_EXPLAIN_RECIPE]
-    recipe: Any = load_configuration(arguments, CORPUS).value
+    recipe = load_configuration(arguments, CORPUS).value
     left_out = ", ".join(step.NAME for step in recipe.steps if not hasattr(step, "apply"))
     with with_other_bad_words(recipe.steps, arguments.bad_words) as steps:
         rules = [step for step in steps if hasattr(step, "apply")]

@@ -99,7 +99,7 @@ def own_evaluation(arguments: argparse.Namespace) -> Any:
     template = "gin/runs/evaluate_head.gin" if by_head else "gin/runs/evaluate.gin"
     use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
     loaded = load_configuration(arguments, EVALUATION)
-    evaluation: Any = loaded.value
+    evaluation = loaded.value
     if is_recorded and "evaluations" not in flags.parameters_of(type(evaluation).__name__, loaded):
         recorded = read_experiment_field(arguments.checkpoint, "evaluations")
         evaluations = _own_evaluations(recorded, loaded, flags)

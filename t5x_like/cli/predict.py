@@ -121,7 +121,7 @@ def run_prediction(arguments: argparse.Namespace) -> object:
     length = _answer_length(checkpoint) if is_recorded else None
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task, TARGETS_LENGTH=length)
     loaded = load_configuration(arguments, PREDICTION)
-    prediction: Any = loaded.value
+    prediction = loaded.value
     if arguments.method:
         prediction = replace(prediction, method=arguments.method)
     if is_recorded:

@@ -4,7 +4,6 @@ import argparse
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from t5x_like.cli.prediction_tables import PredictedTable
 from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
@@ -40,7 +39,7 @@ def predict_rows(
     """
     if table is None:
         return _predict_lines(arguments, lines, prediction)
-    task: Any = None
+    task = None
     if prediction is not None:
         task = prediction.resolve().only_task()
     delimiter = arguments.delimiter or getattr(task, "delimiter", ",")

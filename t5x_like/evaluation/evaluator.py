@@ -192,7 +192,7 @@ class HeadEvaluation:
                 spans=self.spans,
             )
 
-        rows: Any = {"split": self.split, "limit": self.limit}
+        rows = {"split": self.split, "limit": self.limit}
         evaluators = {name: build_evaluator(task, "head", read, **rows) for name, task in tasks.tasks.items()}
         for name, evaluator in evaluators.items():
             self._warn(name, evaluator)

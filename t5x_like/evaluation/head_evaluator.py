@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -108,7 +107,7 @@ class HeadEvaluator(TaskEvaluator):
     @functools.cached_property
     def _baseline(self) -> dict[str, float]:
         """Score of the most frequent class, or the mean number, of the training split."""
-        learned: Any = training_task_of(self.definition)
+        learned = training_task_of(self.definition)
         answers = self.questions.most_frequent(training_rows(learned))
         return {} if answers is None else self.questions.score(answers)
 

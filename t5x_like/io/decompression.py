@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 _READ = 64 * 2**10  # stored bytes at a time; small, because the rest is copied for each member
 _CHUNK_BYTES = 256 * 2**10  # decompressed bytes of a chunk
@@ -169,7 +169,7 @@ class _Gzip:
                     return
 
     def _member(self) -> Iterator[bytes]:
-        inflate: Any = zlib.decompressobj(31)
+        inflate = zlib.decompressobj(31)
         while True:
             out = inflate.decompress(self._compressed, _CHUNK_BYTES)
             self._compressed = inflate.unused_data if inflate.eof else inflate.unconsumed_tail

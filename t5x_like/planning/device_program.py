@@ -60,7 +60,7 @@ def compile_program(jitted: Any, *arguments: Any, topology: Topology, mesh: Mesh
     seconds = time.perf_counter() - start
     text = compiled.as_text()
     counts = count(text, MeshShape(tuple(mesh.axis_names), tuple(mesh.devices.shape)))
-    memory: Any = compiled.memory_analysis()
+    memory = compiled.memory_analysis()
     external_bytes = memory.argument_size_in_bytes + memory.output_size_in_bytes
     return DeviceProgram(
         _peak_bytes(memory, is_tpu=topology.chip.kind == "tpu"),

@@ -96,7 +96,7 @@ def write_gguf(
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
-    writer: Any = gguf.GGUFWriter(temporary, kind)
+    writer = gguf.GGUFWriter(temporary, kind)
     try:
         for name, value in {**metadata, **texts}.items():
             _add_metadata(writer, name, value)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from etils import epath
 from flax import traverse_util
+from jaxtyping import PyTree
 
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.t5 import T5Config
@@ -141,7 +142,7 @@ def _target(file: epath.Path) -> dict[str, object]:
             f"{file} belongs to a TensorFlow checkpoint of Mesh TensorFlow's T5; T5X's can be read"
         )
     try:
-        restored: Any = msgpack_restore(content)
+        restored: PyTree = msgpack_restore(content)
         target = restored.get("optimizer", restored)["target"]
         if not fits(target, dict) or not target:
             raise ValueError("its target is empty")
@@ -205,10 +206,7 @@ def _open(path: epath.Path) -> Any:
     import tensorstore
 
     where = str(path)
-    if "://" in where:
-        kvstore: Any = where + "/"
-    else:
-        kvstore = {"driver": "file", "path": str(path.resolve())}
+    kvstore = where + "/" if "://" in where else {"driver": "file", "path": str(path.resolve())}
     # A chunk that was not copied along would read as zeros otherwise. (T5X leaves none out: it sets no fill value.)
     spec = {"driver": "zarr", "kvstore": kvstore, "fill_missing_data_reads": False}
     return tensorstore.open(spec, open=True, read=True).result()

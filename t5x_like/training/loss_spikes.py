@@ -1,7 +1,7 @@
 """Losses that jump: reported, and undone if the run is configured so."""
 
 import statistics
-from typing import Any, Literal
+from typing import Literal
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.config_class import config_class, refuse_unused
@@ -102,7 +102,7 @@ class WatchLossSpikes(Hook):
             run.say(f"step {run.step}: the run continues from here, because {reason}")
             return
         with run.paused("returning to a checkpoint"):
-            restored: Any = self._checkpoints.restore(saved_part(self._plan.abstract), max(steps))
+            restored = self._checkpoints.restore(saved_part(self._plan.abstract), max(steps))
         self._num_returns += 1
         spike_step = run.step
         run.return_to(restored.step, restored.state | {"frozen": run.state["frozen"]})

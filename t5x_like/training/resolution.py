@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from jax.sharding import Mesh
 
@@ -31,7 +30,7 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
     adds_lm_head = experiment.method.loss.auxiliary_lm_weight is not None
     needs_head = adds_lm_head or isinstance(experiment.model, CheckpointModel)
     head = experiment.data.train.labels(tasks).head if needs_head else None
-    model: Any = experiment.start.resolve(experiment.model, head)
+    model = experiment.start.resolve(experiment.model, head)
     if adds_lm_head:
         model = with_lm_head(model, head)
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))

@@ -1,7 +1,6 @@
 """One optimizer step: a pure function of (state, batch), compiled once."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import optax
@@ -81,7 +80,7 @@ def train_step(
             num_filled=num_filled,
         )
         updates, opt_state = learning.update(gradients, state["opt_state"], trained)
-        learned: Any = optax.apply_updates(trained, updates)
+        learned: PyTree = optax.apply_updates(trained, updates)
         new_step, params = state["step"] + 1, learning.params(learned, others)
         changed = {"step": new_step, "params": params, "opt_state": opt_state}
         if plan.average is not None:

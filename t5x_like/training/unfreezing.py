@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import optax
 from jaxtyping import PyTree
@@ -221,7 +221,7 @@ class StagedOptimizer:
           stage: Number of the stage.
         """
         if self._clip is not None:
-            clipped: Any = self._clip.update(gradients, self._clip.init(params))[0]
+            clipped: PyTree = self._clip.update(gradients, self._clip.init(params))[0]
             gradients = clipped
         thawed, updates, new_state = self._stages[stage].thawed, [], dict(state)
         for stage_index in range(stage + 1):

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ def count_cooccurrences(text: WordText, window: int) -> Cooccurrences:
       window: Largest distance, on both sides.
     """
     size = len(text.words)
-    counts: Any = scipy.sparse.csr_array((size, size), dtype=np.float64)
+    counts = scipy.sparse.csr_array((size, size), dtype=np.float64)
     for start in range(0, len(text.rows), _WORDS_AT_ONCE):
         for distance in range(1, window + 1):  # pairs are counted where the left word begins them
             rows = text.rows[start : start + _WORDS_AT_ONCE + distance]

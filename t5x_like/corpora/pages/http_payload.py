@@ -157,7 +157,7 @@ def _by_reader(body: bytes, encoding: str, limit: int) -> bytes:
         from fastwarc import stream_io
     except ImportError as error:
         raise missing_library(f"fastwarc (for bodies with content encoding {encoding})", error) from error
-    reader: Any = (stream_io.BrotliReader if encoding == "br" else stream_io.ZstdReader)(io.BytesIO(body))
+    reader = (stream_io.BrotliReader if encoding == "br" else stream_io.ZstdReader)(io.BytesIO(body))
     parts, size = [], 0
     try:
         while size <= limit and (part := reader.read(_AT_ONCE)):

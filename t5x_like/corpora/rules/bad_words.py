@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
@@ -103,7 +103,7 @@ class _Terms:
             import ahocorasick
         except ImportError as error:
             raise missing_library("pyahocorasick", error) from error
-        self._automaton: Any = ahocorasick.Automaton(ahocorasick.STORE_LENGTH)
+        self._automaton = ahocorasick.Automaton(ahocorasick.STORE_LENGTH)
         for term in terms:
             self._automaton.add_word(term)
         self._automaton.make_automaton()

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
@@ -140,7 +140,7 @@ def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
 
 def _of_json(file: str) -> dict[str, frozenset[str] | None]:
     try:
-        value: Any = json_value("\n".join(read_lines(file)))
+        value = json_value("\n".join(read_lines(file)))
     except ValueError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     if not isinstance(value, dict):

@@ -190,7 +190,7 @@ def _multiply(x: Array, kernel: Array, output_dtype: DTypeLike | None) -> Array:
     return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=output_dtype)
 
 
-_matmul: Any = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
+_matmul = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
 
 
 def _multiply_forward(

@@ -59,7 +59,7 @@ def _backward(quantization: Quantization, kept: tuple[Array, Array], gradient: A
     return of_x, jax.lax.dot_general(x, gradient, ((rows, rows), ((), ())))
 
 
-_switch_back: Any = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
+_switch_back = jax.custom_vjp(_multiply, nondiff_argnums=(2,))
 _switch_back.defvjp(_forward, _backward)
 
 

@@ -157,18 +157,16 @@ class HeadQuestions:
 
     def _postprocessed(self, row: LabeledRow, text: str | None, otherwise: object) -> object:
         """Postprocess ``text`` (None: the target) of tasks with a text-to-text example; else return ``otherwise``."""
-        if self.benchmark is None or self.benchmark.postprocess is None:
+        benchmark = self.benchmark
+        if benchmark is None or (postprocess := benchmark.postprocess) is None:
             return otherwise
-        benchmark: Any = self.benchmark
         example: Mapping[str, Any] | None = self.head_format.written_example(
             lambda: benchmark.word(row.values), has_labels=bool(self.labels)
         )
         if example is None:
             return otherwise
         is_target = text is None
-        return benchmark.postprocess(
-            example["targets"] if is_target else text, example=example, is_target=is_target
-        )
+        return postprocess(example["targets"] if is_target else text, example=example, is_target=is_target)
 
 
 def read_questions(

@@ -184,7 +184,7 @@ class ShardWriter:
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-def block_checksums(content: bytes | memoryview) -> np.ndarray:
+def block_checksums(content: bytes | np.ndarray) -> np.ndarray:
     """Return the crc32c of every 64 KiB, uint32."""
     starts = range(0, len(content), BLOCK)
     return np.array([google_crc32c.value(content[start : start + BLOCK]) for start in starts], np.uint32)

@@ -5,7 +5,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any
 
 from t5x_like.configuration_names import check_recordable, name_of
 from t5x_like.nested_values import one_or_several
@@ -156,7 +155,7 @@ def users_metric(function: MetricFunction) -> MetricFunction:
     Args:
       function: Function of targets and predictions, under any names of its parameters, that returns scores by name.
     """
-    target: Any = function.func if isinstance(function, functools.partial) else function
+    target = function.func if isinstance(function, functools.partial) else function
     name = name_of(target if hasattr(target, "__qualname__") else type(target)).replace(":", ".")
 
     def metric(targets: Sequence, predictions: Sequence) -> Scores:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from t5x_like.io.files import as_path, read_json
 from t5x_like.text.tasks.row_files import ROW_ENDINGS
@@ -72,7 +71,7 @@ class CorpusFiles(Mapping[str, tuple[str, ...]]):
 
 
 def _of_manifest(corpus: str) -> dict[str, list[str]]:
-    manifest: Any = read_json(as_path(corpus) / _MANIFEST, dict)
+    manifest = read_json(as_path(corpus) / _MANIFEST, dict)
     shards = manifest.get("shards")
     if not fits(shards, list[dict]) or not all({"file", "split"} <= set(shard) for shard in shards):
         raise ValueError(f"{corpus}/{_MANIFEST} is not the manifest of a corpus: it lists no shards")

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 import google_crc32c
 
@@ -53,7 +52,7 @@ def _array_record(file: str) -> Iterator[bytes]:
     if "://" in file:
         raise ValueError("ArrayRecord files are read from local folders alone; build the corpus as jsonl.zst")
     try:
-        reader: Any = array_record_module.ArrayRecordReader(file)
+        reader = array_record_module.ArrayRecordReader(file)
         if not reader.ok():  # it has no records then
             raise ValueError("damaged: the ArrayRecord file is cut short or something else")
         num_records = reader.num_records()

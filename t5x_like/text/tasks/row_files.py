@@ -268,7 +268,7 @@ def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawR
 
     with contextlib.ExitStack() as opened:
         if piped is None:
-            stream: Any = opened.enter_context(as_path(file).open("rb"))
+            stream = opened.enter_context(as_path(file).open("rb"))
         else:  # both formats are read from their end
             stream = opened.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(piped, stream)

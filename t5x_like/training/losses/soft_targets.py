@@ -4,7 +4,7 @@ Hinton et al. 2015, https://arxiv.org/abs/1503.02531; DistilBERT, Sanh et al. 20
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ def kept_outputs(
 def predictions_of(outputs: Mapping[str, jax.Array]) -> Predictions:
     """Return the predictions of ``kept_outputs``, with ``TopLogits`` in place of logits."""
     heads = {name.removeprefix(_HEAD): each for name, each in outputs.items() if name.startswith(_HEAD)}
-    top: Any = {name: each for name, each in outputs.items() if not name.startswith(_HEAD)}
+    top = {name: each for name, each in outputs.items() if not name.startswith(_HEAD)}
     return Predictions(logits=TopLogits(**top) if top else None, heads=heads)  # pyright: ignore[reportArgumentType]
 
 
