@@ -17,6 +17,7 @@ from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.model.lazy_array import put_on_devices
+from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.weights import WeightSource, read_weights
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.further_formats import FurtherFormat
@@ -134,7 +135,12 @@ def _tokenizer_of(directory: PathLike, vocabulary: str, num_sentinels: int) -> T
     return open_tokenizer(vocabulary or directory, num_sentinels)
 
 
-def _read(directory: PathLike, config: ElmoConfig, like: parameters.Parameters, place: Any) -> Any:
+def _read(
+    directory: PathLike,
+    config: ElmoConfig,
+    like: parameters.Parameters,
+    place: Any,
+) -> Parameters:
     """Read the weights of ``like`` from the directory's HDF5 file."""
     try:
         import h5py  # an extra
@@ -149,7 +155,7 @@ def _read(directory: PathLike, config: ElmoConfig, like: parameters.Parameters, 
         with h5py.File(str(files[0]), "r") as file:
             shapes: dict[str, tuple[int, ...]] = {}
 
-            def note(name: str, item: Any) -> None:
+            def note(name: str, item: object) -> None:
                 if isinstance(item, h5py.Dataset):
                     shapes[name] = tuple(item.shape)
 

@@ -13,7 +13,7 @@ from t5x_like.checkpoints.steps import absolute
 from t5x_like.config_class import config_class
 from t5x_like.configuration_names import config_function
 from t5x_like.io.paths import find_file
-from t5x_like.model.parameters import Parameters
+from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.pretrained.frozen_weights import fresh_params, missing_source
 from t5x_like.pretrained.open_checkpoint import open_unread
 from t5x_like.text.tasks.task_set import LabelSpace
@@ -95,7 +95,7 @@ class PretrainedInputs(Start):
         with open_unread(self.features.start_from, step=self.features.step) as pretrained:
             check_same_vocabulary("the model of the features", pretrained, loader)
 
-    def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
+    def check_weights(self, model: ModelConfig, tokenizer: Tokenizer | None) -> list[str]:
         """Read word vectors as a run does, and return how many words they have."""
         if self.word_vectors is None or tokenizer is None:
             return []

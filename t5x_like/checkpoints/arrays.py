@@ -116,5 +116,5 @@ def _sharding(leaf: object) -> Sharding:
     return getattr(leaf, "sharding", None) or SingleDeviceSharding(jax.local_devices()[0])
 
 
-def _empty(leaf: Any) -> jax.Array:
+def _empty(leaf: jax.Array | jax.ShapeDtypeStruct) -> jax.Array:
     return jnp.zeros(leaf.shape, leaf.dtype, device=_sharding(leaf))

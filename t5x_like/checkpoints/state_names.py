@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import numpy as np
@@ -11,13 +11,20 @@ from jaxtyping import PyTree
 _MOST_LINES = 20
 
 
+class ArrayDescription(TypedDict):
+    """Shape and dtype of an array, in JSON."""
+
+    shape: list[int]
+    dtype: str
+
+
 def name_leaves(tree: PyTree) -> dict[str, Any]:
     """Return the leaves of any pytree by path: dict keys, tuple fields and list indices joined by ``/``."""
     paths_and_leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths_and_leaves}
 
 
-def nest(leaves: Mapping[str, object]) -> dict[str, Any]:
+def nest(leaves: Mapping[str, object]) -> dict[str, PyTree]:
     """Return named leaves as plain nested dicts."""
     tree: dict[str, Any] = {}
     for name, leaf in leaves.items():
@@ -39,13 +46,13 @@ def refill(like: PyTree, leaves: Mapping[str, object]) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in name_leaves(like)])
 
 
-def describe(leaves: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def describe(leaves: dict[str, Any]) -> dict[str, ArrayDescription]:
     """Return shape and dtype of each leaf, as JSON.
 
     Raises:
       ValueError: A leaf is no plain array.
     """
-    described = {}
+    described: dict[str, ArrayDescription] = {}
     for name, leaf in leaves.items():
         dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if not isinstance(dtype, np.dtype) or dtype.hasobject:
@@ -56,7 +63,7 @@ def describe(leaves: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return described
 
 
-def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]]) -> list[str]:
+def differences(saved: Mapping[str, ArrayDescription], wanted: Mapping[str, ArrayDescription]) -> list[str]:
     """Return one line for each array that is missing, unexpected, or has another shape or dtype.
 
     Args:
@@ -78,7 +85,9 @@ def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, An
     return lines + [f"{name} {_words(saved[name])} is not wanted" for name in unexpected]
 
 
-def refuse_differences(saved: dict[str, Any], wanted: dict[str, Any], *, where: str) -> None:
+def refuse_differences(
+    saved: Mapping[str, ArrayDescription], wanted: Mapping[str, ArrayDescription], *, where: str
+) -> None:
     """Raise ValueError with all differences, if there are any.
 
     Args:
@@ -93,9 +102,9 @@ def refuse_differences(saved: dict[str, Any], wanted: dict[str, Any], *, where: 
         raise ValueError(f"{where} doesn't fit this model and optimizer:{listed}")
 
 
-def _shape(described: dict[str, Any]) -> str:
+def _shape(described: ArrayDescription) -> str:
     return str(tuple(described["shape"]))
 
 
-def _words(described: dict[str, object]) -> str:
+def _words(described: ArrayDescription) -> str:
     return f"{described['dtype']}{_shape(described)}"

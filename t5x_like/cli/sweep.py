@@ -36,6 +36,7 @@ from t5x_like.sweep.run_pool import (
     Criterion,
     RunPool,
     RunStage,
+    Status,
     SweepRun,
     is_finished,
     outcome_of,
@@ -125,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(f"{outcome.status:<8}  {name}" for name, outcome in outcomes.items()))
         return 0
 
-    def ended(one: SweepRun, status: Any) -> None:
+    def ended(one: SweepRun, status: Status) -> None:
         outcomes[one.point.name] = outcome_of(one, status, criterion)
         _write(arguments, compared, outcomes)
 

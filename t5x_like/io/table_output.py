@@ -156,7 +156,7 @@ class TableOutput:
         return content.getvalue()
 
 
-def _join_parquet(parts: Sequence[Any], whole: Any) -> None:
+def _join_parquet(parts: Sequence[epath.Path], whole: epath.Path) -> None:
     import pyarrow
     import pyarrow.parquet
 

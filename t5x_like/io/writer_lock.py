@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 from t5x_like.io.files import as_path, read_json, write_json
 
@@ -47,7 +47,15 @@ def exclusive_writer(folder: str, what: str, *, signed: bool = False) -> Iterato
         yield
 
 
-def current_writer(folder: str) -> dict[str, Any] | None:
+class WriterSignature(TypedDict):
+    """Process that writes to a folder, and the time at which it was last seen."""
+
+    host: str
+    pid: int
+    renewed: float
+
+
+def current_writer(folder: str) -> WriterSignature | None:
     """Return ``host`` and ``pid`` of the process that writes to a folder and has signed; ``None`` if there is none."""
     signature = _read(folder)
     if signature is None:
@@ -93,7 +101,7 @@ def _refusal(folder: str, what: str) -> str:
     return f"another process{who} is writing the {what} {folder}; wait for it or stop it"
 
 
-def _read(folder: str) -> dict[str, Any] | None:
+def _read(folder: str) -> WriterSignature | None:
     try:
         signature = read_json(as_path(folder) / _SIGNATURE)
         return {

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 from jax.sharding import AbstractMesh, PartitionSpec
+from jaxtyping import PyTree
 
 from t5x_like.nested_values import one_or_several
 from t5x_like.partitioning.rules import BATCH_MESH_AXES, CONTEXT_MESH_AXIS, spec_for
@@ -150,7 +151,7 @@ def _constrain(activations: jax.Array, *rest: object) -> jax.Array:
     return jax.lax.with_sharding_constraint(activations, PartitionSpec(BATCH_MESH_AXES, *rest))
 
 
-def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -> Tree:
+def map_tokens(function: Callable[..., Tree], shared: PyTree, *tokens: jax.Array) -> Tree:
     """Return ``function(shared, *tokens)``, run on every group of devices for its own rows and tokens; inside jit.
 
     ``shared`` is gathered along the batch's axes once, and its gradient is summed over them and ``context`` once.
@@ -168,7 +169,7 @@ def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -
         return function(shared, *tokens)
     axes = (*BATCH_MESH_AXES, CONTEXT_MESH_AXIS) if parts > 1 else BATCH_MESH_AXES
 
-    def on_own_tokens(shared: Any, *tokens: jax.Array) -> Any:
+    def on_own_tokens(shared: PyTree, *tokens: jax.Array) -> PyTree:
         # Varying from here on: the sum over devices is then the transpose of this line, outside of all loops.
         varying = jax.tree.map(lambda leaf: jax.lax.pcast(leaf, axes, to="varying"), shared)
         return function(varying, *tokens)
@@ -183,8 +184,13 @@ def map_tokens(function: Callable[..., Tree], shared: Any, *tokens: jax.Array) -
 
 
 def map_heads(
-    function: Callable[..., Any], arrays: tuple[Any, ...], dims: Any, out_dims: Any, *, sizes: Sequence[int]
-) -> Any:
+    function: Callable[..., PyTree],
+    arrays: tuple[PyTree, ...],
+    dims: PyTree,
+    out_dims: PyTree,
+    *,
+    sizes: Sequence[int],
+) -> PyTree:
     """Return ``function(*arrays)``, run on every device for its own rows and heads; inside jit.
 
     For what the compiler can't split, such as kernels. Gradients of what devices share are summed over them. Without a

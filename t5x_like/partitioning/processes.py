@@ -5,8 +5,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from t5x_like.partitioning.process_watch import ProcessWatch
 from t5x_like.partitioning.rendezvous import wait_for_all_processes
@@ -124,7 +125,7 @@ def _connect(process: _Process) -> None:
     sys.excepthook = _end_after_error
 
 
-def _exchange_signs(index: int) -> Any:
+def _exchange_signs(index: int) -> Callable[[str], dict[int, str] | None]:
     """Return the function that ``ProcessWatch`` asks for."""
     from jax._src.distributed import global_state  # JAX has no public way to its key-value store
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -103,7 +103,7 @@ def batch_shardings(batch: PyTree, mesh: Mesh) -> PyTree:
         return jax.tree.map(lambda _: batch_sharding(mesh), batch)
     parts = mesh.shape[CONTEXT_MESH_AXIS]
 
-    def sharding(field: DataField, stream: Any) -> NamedSharding:
+    def sharding(field: DataField, stream: jax.Array | jax.ShapeDtypeStruct) -> NamedSharding:
         axis = token_axis(field.level)
         if parts == 1 or axis is None or stream.shape[axis] % parts:
             return batch_sharding(mesh)

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
@@ -91,11 +92,11 @@ def plan_decoding(
     rows = batch_sharding(mesh)
     prompts = jax.ShapeDtypeStruct((num_rows, prompt_length), jnp.int32, sharding=rows)
 
-    def prefill(params: Parameters, prompts: jax.Array, mask: jax.Array) -> Any:
+    def prefill(params: Parameters, prompts: jax.Array, mask: jax.Array) -> PyTree:
         model = parameters.merge(graphdef, params)
         return model.prefill(prompts, mask, max_new_tokens=max_new_tokens, start_id=0)
 
-    def choose_token(params: Parameters, tokens: jax.Array, cache: Any) -> object:
+    def choose_token(params: Parameters, tokens: jax.Array, cache: PyTree) -> object:
         logits, cache = parameters.merge(graphdef, params).decode_step(tokens, cache)
         return argmax(logits), cache
 

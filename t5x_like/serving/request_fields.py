@@ -69,7 +69,7 @@ class RequestField:
     high: float = math.inf
     choices: tuple[Any, ...] = ()
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, object]:
         """Return its JSON schema."""
         token = {"type": "integer", "minimum": 0}
         tokens = {"type": "array", "items": token, "minItems": 1}
@@ -233,12 +233,12 @@ def _read(name: str, field: RequestField, value: Any) -> Any:
     return value
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     """Return False also for halves of UTF-16 pairs, which JSON can hold and no tokenizer reads."""
     return fits(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def _is_tokens(value: Any) -> bool:
+def _is_tokens(value: object) -> bool:
     return fits(value, list[int]) and bool(value) and min(value) >= 0
 
 

@@ -17,7 +17,7 @@ Cell: TypeAlias = str | list[Any] | dict[str, Any] | None  # numbers and dates a
 _MAX_SHOWN = 40
 
 
-def as_text(value: Any, errors: str = "strict") -> str:
+def as_text(value: object, errors: str = "strict") -> str:
     """Return a value as text, which TensorFlow and seqio give as bytes.
 
     Args:

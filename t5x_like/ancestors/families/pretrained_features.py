@@ -135,7 +135,7 @@ def _hidden_states(model: nnx.Module, batch: Batch) -> Float[Array, "N B L F"]:
 def _hidden_shape(config: ModelConfig) -> tuple[int, int]:
     """Return the number of a model's hidden states and their width."""
 
-    def run(key: Key[Array, ""], tokens: Any) -> Float[Array, "N B L F"]:
+    def run(key: Key[Array, ""], tokens: jax.Array) -> Float[Array, "N B L F"]:
         return _hidden_states(config.build(key), Batch(encoder_input_tokens=tokens))
 
     tokens = jax.ShapeDtypeStruct((1, 2), jnp.int32)

@@ -1,12 +1,13 @@
 """Language models of recurrent layers, whose state continues from batch to batch (Merity et al. 2018)."""
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from t5x_like.ancestors.layers.rnn_cell import RNNState
 from t5x_like.ancestors.layers.rnn_stack import RNNOutput, RNNStack, RNNStackConfig
@@ -240,8 +241,8 @@ class RNNLanguageModel(PromptContinuation, nnx.Module):
             rows = jnp.swapaxes(parts, 0, 1).reshape(num_rows, -1, parts.shape[-1])[:, -num_tokens:]
             return jnp.take_along_axis(rows, ((indices + num_after) % num_tokens)[..., None], axis=1)
 
-        def reading_with(model: "RNNLanguageModel") -> Any:
-            def read(states: RNNCache, piece: Any) -> tuple[RNNCache, Any]:
+        def reading_with(model: "RNNLanguageModel") -> Callable[[RNNCache, PyTree], tuple[RNNCache, PyTree]]:
+            def read(states: RNNCache, piece: PyTree) -> tuple[RNNCache, PyTree]:
                 (own_tokens, own_ids), key = piece
                 embedded, reads = model.read(own_tokens, own_ids, states, dropout_key=key)
                 return reads.states, (embedded, reads.output, reads.layers)

@@ -1,12 +1,12 @@
 """Recurrent layers over rows of segments, one after the other and in both directions."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from t5x_like.ancestors.layers.rnn_cell import LSTMConfig, RNNCellConfig, RNNState, clip
 from t5x_like.config_class import config_class
@@ -166,7 +166,7 @@ class RNNLayer(nnx.Module):
         hidden_key = fold(dropout_key, _HIDDEN_SITE)
         factors = self._locked_factors(len(x), hidden_key)
 
-        def read(state: RNNState, token: Any) -> tuple[RNNState, Array]:
+        def read(state: RNNState, token: PyTree) -> tuple[RNNState, Array]:
             position, input_sums, segment = token
             if segment is not None:
                 state = _where(segment.start, jax.tree.map(jnp.zeros_like, state), state)

@@ -1,6 +1,6 @@
 """Word vectors of a file as the word embeddings that a model's training begins with."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -48,7 +48,7 @@ class MatchedVectors(NamedTuple):
     note: str
 
 
-def match_vectors(config: parameters.ModelConfig, file: PathLike, vocabulary: Any) -> MatchedVectors:
+def match_vectors(config: parameters.ModelConfig, file: PathLike, vocabulary: object) -> MatchedVectors:
     """Read the vectors of a vocabulary's words.
 
     Args:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class WordText:
     lines: np.ndarray
 
 
-def words_of(vocabulary: Any) -> dict[int, str]:
+def words_of(vocabulary: object) -> dict[int, str]:
     """Return the words of a vocabulary by id, without special pieces and sentinels.
 
     Args:

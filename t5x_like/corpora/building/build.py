@@ -101,7 +101,7 @@ def build_corpus(
     return BuildResult(manifest, was_finished=False)
 
 
-def _requested(planned: BuildPlan, files: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
+def _requested(planned: BuildPlan, files: Sequence[str], sizes: Sequence[int]) -> dict[str, object]:
     """Return all settings that determine the output."""
     inputs = dict(zip(files, sizes, strict=True))
     return {

@@ -8,7 +8,6 @@ import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import Any
 
 from t5x_like.corpora.building.blocks import BlockWriter
 from t5x_like.corpora.building.build_plan import BuildPlan
@@ -122,7 +121,7 @@ class _Cleaner:
         self._buffers.clear()
         self.waiting_chars = 0
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, object]:
         """Return the task's counts."""
         counts = {"pages": self._pages, "chars": self._chars, "lengths": self._lengths}
         return {"tally": self._tally.to_json(), **counts}

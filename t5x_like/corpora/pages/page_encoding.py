@@ -4,7 +4,7 @@ import codecs
 import functools
 import re
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import missing_library
@@ -151,7 +151,7 @@ def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
     yield "utf-8"
 
 
-def need_resiliparse() -> Any:
+def need_resiliparse() -> ModuleType:
     """Import resiliparse's module for encodings.
 
     Raises:

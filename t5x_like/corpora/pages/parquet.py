@@ -1,7 +1,7 @@
 """Pages from parquet files: one for each row, read in small batches of rows."""
 
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.page_fields import Fields, page_of
@@ -53,7 +53,7 @@ def read_parquet(
 
 def _rows(
     stream: IO[bytes], log: FileLog, fields: Fields, limits: DecompressionLimits
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     import pyarrow.parquet
 
     table = pyarrow.parquet.ParquetFile(stream)
