@@ -150,15 +150,17 @@ def main() -> None:
     if arguments.logits_chunk_length is not None:
         flags += ["--logits_chunk_length", str(arguments.logits_chunk_length)]
     for measure in arguments.measure:
-        for name, found in result["models"].items():
+        for name, actual in result["models"].items():
             command = [sys.executable, "-m", "benchmarks.accelerator", *flags]
-            found[measure] = last_line([*command, "--models", name, "--measure", measure])
-            if arguments.pytorch and measure in PYTORCH and found[measure]:
-                theirs = PYTORCH[measure](arguments.pytorch, CASES[name], found[measure], arguments.steps)
-                rates = [each.get("tokens_per_second") for each in (found[measure], theirs)]
-                found[f"pytorch_{measure}"] = theirs
-                found[f"{measure}_speedup"] = rates[0] / rates[1] if all(rates) else None
-            print(name, json.dumps(found, indent=2), flush=True)
+            actual[measure] = last_line([*command, "--models", name, "--measure", measure])
+            if arguments.pytorch and measure in PYTORCH and actual[measure]:
+                in_pytorch = PYTORCH[measure](
+                    arguments.pytorch, CASES[name], actual[measure], arguments.steps
+                )
+                rates = [each.get("tokens_per_second") for each in (actual[measure], in_pytorch)]
+                actual[f"pytorch_{measure}"] = in_pytorch
+                actual[f"{measure}_speedup"] = rates[0] / rates[1] if all(rates) else None
+            print(name, json.dumps(actual, indent=2), flush=True)
             if arguments.output:
                 write_json(arguments.output, result)
 
@@ -171,26 +173,28 @@ def last_line(command: Sequence[str]) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def pytorch_train(python: str, case: Case, ours: dict[str, Any], steps: int) -> dict[str, Any]:
+def pytorch_train(python: str, case: Case, measured: dict[str, Any], steps: int) -> dict[str, Any]:
     """Time the train step of the same model in PyTorch, with as many rows as fit, at most ours."""
-    rows = ours.get("rows", case.rows)
+    rows = measured.get("rows", case.rows)
     lengths = {"inputs_length": case.inputs_length, "targets_length": case.targets_length}
     while True:
-        found = _in_pytorch(python, case, {"steps": steps, "rows": rows, **lengths})
-        if "OutOfMemoryError" not in found.get("error", "") or rows == 1:
-            return {"rows": rows, **found}
+        in_pytorch = _in_pytorch(python, case, {"steps": steps, "rows": rows, **lengths})
+        if "OutOfMemoryError" not in in_pytorch.get("error", "") or rows == 1:
+            return {"rows": rows, **in_pytorch}
         rows //= 2
 
 
-def pytorch_decode(python: str, case: Case, ours: dict[str, Any], _: int) -> dict[str, Any]:
+def pytorch_decode(python: str, case: Case, measured: dict[str, Any], _: int) -> dict[str, Any]:
     """Time greedy generation by the same model in PyTorch."""
     length = _prompt_length(case)
     lengths = {"inputs_length": length if case.inputs_length else 0, "targets_length": length}
     request = {"measure": ["greedy"], "steps": _DECODE_CALLS, "rows": _DECODE_ROWS, "new_tokens": _NEW_TOKENS}
-    found = _in_pytorch(python, case, {**request, **lengths, "weights": ours.get("weights", "float32")})
-    if "greedy_seconds" in found:
-        found["tokens_per_second"] = _DECODE_ROWS * _NEW_TOKENS / found["greedy_seconds"]
-    return found
+    in_pytorch = _in_pytorch(
+        python, case, {**request, **lengths, "weights": measured.get("weights", "float32")}
+    )
+    if "greedy_seconds" in in_pytorch:
+        in_pytorch["tokens_per_second"] = _DECODE_ROWS * _NEW_TOKENS / in_pytorch["greedy_seconds"]
+    return in_pytorch
 
 
 def _in_pytorch(python: str, case: Case, request: dict[str, Any]) -> dict[str, Any]:
@@ -251,13 +255,13 @@ def agreement(case: Case, loss: LossConfig, _: int) -> dict[str, Any]:
 
     with jax.default_matmul_precision("highest"):
         reference = gradients(attention_implementation="plain", compute_dtype="float32")
-    found: dict[str, Any] = {kind: {} for kind in batches}
+    results: dict[str, Any] = {kind: {} for kind in batches}
     for implementation in ("plain", config.attention_implementation):
         for kind, mine in gradients(attention_implementation=implementation).items():
             differences = [one - other for one, other in zip(mine, reference[kind], strict=True)]
             size = optax.global_norm(reference[kind])
-            found[kind][implementation] = float(optax.global_norm(differences) / size)
-    return found
+            results[kind][implementation] = float(optax.global_norm(differences) / size)
+    return results
 
 
 def _split(batch: Batch, *, packed: bool) -> Batch:

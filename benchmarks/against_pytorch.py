@@ -128,33 +128,37 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         write_inputs(case, Path(folder))
         own = [sys.executable, "-m", "benchmarks.against_pytorch", "--one", folder, "--models", name]
         own += ["--steps", str(arguments.steps), "--measure", *measures]
-        ours, theirs = [], []
+        in_jax, in_pytorch = [], []
         for _ in range(arguments.rounds):
-            ours.append(last_line(own))
+            in_jax.append(last_line(own))
             if arguments.pytorch:
-                theirs.append(
+                in_pytorch.append(
                     pytorch(case, Path(folder), measures, python=arguments.pytorch, num_calls=arguments.steps)
                 )
-        found: dict[str, Any] = {
-            "parameters": ours[0]["parameters"],
+        results: dict[str, Any] = {
+            "parameters": in_jax[0]["parameters"],
             "inputs_length": case.inputs_length,
             "targets_length": case.targets_length,
             "prompt_length": case.prompt_length,
             "optimizer": case.optimizer,
-            "seconds": {each: _median(ours, each) for each in measures},
+            "seconds": {each: _median(in_jax, each) for each in measures},
         }
         if not arguments.pytorch:
-            return found
-        found["pytorch"] = {key: theirs[0][key] for key in ("torch", "transformers", "threads", "attention")}
-        found["pytorch"]["seconds"] = {each: _median(theirs, each) for each in measures}
-        found["speedup"] = {
+            return results
+        results["pytorch"] = {
+            key: in_pytorch[0][key] for key in ("torch", "transformers", "threads", "attention")
+        }
+        results["pytorch"]["seconds"] = {each: _median(in_pytorch, each) for each in measures}
+        results["speedup"] = {
             each: round(
-                statistics.median(their[each] / our[each] for our, their in zip(ours, theirs, strict=True)),
+                statistics.median(
+                    their[each] / our[each] for our, their in zip(in_jax, in_pytorch, strict=True)
+                ),
                 2,
             )
             for each in measures
         }
-        return found | {"agreement": agreement(Path(folder), ours[0], theirs[0])}
+        return results | {"agreement": agreement(Path(folder), in_jax[0], in_pytorch[0])}
 
 
 def write_inputs(case: Case, folder: Path) -> None:
@@ -188,32 +192,32 @@ def pytorch(
         "profile": profile,
         "optimizer": case.optimizer,
     }
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     for file in ("train", "generate"):
-        asked = [each for each in measures if (each in ("train", "forward")) == (file == "train")]
-        if asked:
+        selected = [each for each in measures if (each in ("train", "forward")) == (file == "train")]
+        if selected:
             tokens, outputs = str(folder / f"{file}.npz"), str(folder / f"pytorch_{file}.npz")
-            request = base | {"measure": asked, "tokens": tokens, "outputs": outputs}
+            request = base | {"measure": selected, "tokens": tokens, "outputs": outputs}
             answer = last_line([python, "-m", "benchmarks.pytorch_step", json.dumps(request)])
             operations |= answer.pop("operations", {})
-            found |= answer
+            results |= answer
     renamed = {"train": "seconds_per_step"}
-    seconds = {each: found[renamed.get(each, f"{each}_seconds")] for each in measures}
-    return found | seconds | {"operations": operations}
+    seconds = {each: results[renamed.get(each, f"{each}_seconds")] for each in measures}
+    return results | seconds | {"operations": operations}
 
 
 def measure(case: Case, folder: Path, measures: list[str], num_calls: int) -> dict[str, Any]:
     """Return our figures of one round, and keep the outputs."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     outputs = {}
     for name in measures:
         program = our_program(case, folder, name)
-        found |= {"parameters": program.num_parameters, name: time_calls(program.run, num_calls)}
+        results |= {"parameters": program.num_parameters, name: time_calls(program.run, num_calls)}
         if name != "train":
             outputs[name] = np.asarray(program.run())
     np.savez(folder / "ours.npz", **outputs)
-    return found
+    return results
 
 
 class Program(NamedTuple):
@@ -290,19 +294,19 @@ def _batch(case: Case, folder: Path) -> Any:
     return rows._replace(**streams)
 
 
-def agreement(folder: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+def agreement(folder: Path, in_jax: dict[str, Any], in_pytorch: dict[str, Any]) -> dict[str, Any]:
     """Return how far the outputs of both are apart."""
     own = np.load(folder / "ours.npz")
-    found: dict[str, Any] = {"parameters": ours["parameters"] == theirs["parameters"]}
+    results: dict[str, Any] = {"parameters": in_jax["parameters"] == in_pytorch["parameters"]}
     if "forward" in own:
         reference = np.load(folder / "pytorch_train.npz")["forward"]
-        found["largest_difference_of_logits"] = float(
+        results["largest_difference_of_logits"] = float(
             np.abs(own["forward"][..., : reference.shape[-1]] - reference).max()
         )
     if "greedy" in own:
         reference = np.load(folder / "pytorch_generate.npz")["greedy"][:, -_NEW_TOKENS:]
-        found["equal_greedy_ids"] = float((own["greedy"] == reference).mean())
-    return found
+        results["equal_greedy_ids"] = float((own["greedy"] == reference).mean())
+    return results
 
 
 def _median(rounds: list[dict[str, Any]], name: str) -> float:

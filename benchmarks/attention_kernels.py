@@ -167,7 +167,7 @@ def compile_layer(name: str, layer: Layer, chip: str) -> dict[str, float]:
 
 def scheduled(folder: Path) -> list[dict[str, Any]]:
     """Return the cycles of each kernel in a dump of the compiler, and those that each unit is busy at least."""
-    found = []
+    results = []
     for path in sorted(folder.glob("*schedule-analysis_final_bundles.txt")):
         text = path.read_text()
         cycles = re.search(r"total scheduled bundles:\s+(\d+)", text)
@@ -183,8 +183,8 @@ def scheduled(folder: Path) -> list[dict[str, Any]]:
         rows = [[int(number) for number in line.split()] for line in lines[start + 3 :] if line[:1].isdigit()]
         busy = [sum(column) / most for column, most in zip(zip(*rows, strict=True), capacity, strict=True)]
         by_unit = {name: round(each) for name, each in zip(names, busy, strict=True)}
-        found.append({"cycles": int(cycles[1]), "units": by_unit})
-    return found
+        results.append({"cycles": int(cycles[1]), "units": by_unit})
+    return results
 
 
 def measure(name: str, layer: str, chip: str) -> dict[str, Any]:
@@ -196,13 +196,13 @@ def measure(name: str, layer: str, chip: str) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **flags})
         if done.returncode:
             return {"error": done.stderr.strip().splitlines()[-1:]}
-        found = json.loads(done.stdout.strip().splitlines()[-1])
+        result = json.loads(done.stdout.strip().splitlines()[-1])
         kernels = scheduled(Path(folder))
         if not kernels:
-            return found
+            return result
         matrix_unit_cycles = sum(kernel["units"]["MXU"] for kernel in kernels)
         cycles = sum(kernel["cycles"] for kernel in kernels)
-        return {**found, "cycles": cycles, "matrix_unit_cycles": matrix_unit_cycles, "kernels": kernels}
+        return {**result, "cycles": cycles, "matrix_unit_cycles": matrix_unit_cycles, "kernels": kernels}
 
 
 def main() -> None:

@@ -186,12 +186,12 @@ def num_small_with_one_importer(modules: Iterable[SourceFile], structure: CodeSt
 def _about_modules(
     files: dict[str, SourceFile], structure: CodeStructure, names: Iterable[str]
 ) -> dict[str, float]:
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     for name in names:
         module = f"{PACKAGE}.training.{name}"
-        found[f"lines of training/{name}.py"] = files[module].num_lines
-        found[f"own modules imported by training/{name}.py"] = len(structure.imports[module])
-    return found
+        results[f"lines of training/{name}.py"] = files[module].num_lines
+        results[f"own modules imported by training/{name}.py"] = len(structure.imports[module])
+    return results
 
 
 def _source_files(root: Path) -> dict[str, SourceFile]:

@@ -112,8 +112,8 @@ def measure(root: Path) -> CodeStructure:
         type_checking_blocks=type_checking,
         num_isinstance=num_isinstance,
         num_task_and_head_tests=num_type_tests,
-        files_by_name={n: found for n, found in files.items() if len(found) > 1 and n != "__init__.py"},
-        classes_by_name={n: sorted(found) for n, found in classes.items() if len(found) > 1},
+        files_by_name={n: result for n, result in files.items() if len(result) > 1 and n != "__init__.py"},
+        classes_by_name={n: sorted(result) for n, result in classes.items() if len(result) > 1},
     )
 
 
@@ -122,7 +122,7 @@ def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     def visit(module: str) -> None:
         order[module] = lowest[module] = len(order)
@@ -138,13 +138,13 @@ def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
             while component[-1] != module:
                 component.append(stack.pop())
             if len(component) > 1:
-                found.append(sorted(component))
+                results.append(sorted(component))
 
     sys.setrecursionlimit(10_000)
     for module in sorted(imports):
         if module not in order:
             visit(module)
-    return found
+    return results
 
 
 def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
@@ -154,13 +154,13 @@ def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
       ``path:line: match`` for each place.
     """
     pattern = re.compile(rf"\b(?:{'|'.join(phrases)})\b".replace(" ", r"\s+(?:#\s*)?"), re.IGNORECASE)
-    found = []
+    results = []
     for path in _prose_files(root):
         text = path.read_text(encoding="utf-8")
         for match in pattern.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(f"{path.relative_to(root)}:{line}: {' '.join(match[0].split())}")
-    return found
+            results.append(f"{path.relative_to(root)}:{line}: {' '.join(match[0].split())}")
+    return results
 
 
 def docstrings(root: Path) -> Iterator[tuple[Path, int, str]]:

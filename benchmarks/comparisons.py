@@ -36,20 +36,22 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="where runs are written")
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"comparisons": {}}
+    results: dict[str, Any] = {"comparisons": {}}
     if Path(arguments.output).exists():
-        found = read_json(arguments.output)
+        results = read_json(arguments.output)
     for name in arguments.names:
-        if found["comparisons"].get(name, {}).get("seeds", 0) >= arguments.seeds:
+        if results["comparisons"].get(name, {}).get("seeds", 0) >= arguments.seeds:
             continue
         facts, start = about(), time.monotonic()
         output = arguments.runs / name
         changes = [f"--set={change}" for change in arguments.set]
         run("sweep", RECIPES[name], f"--seeds={arguments.seeds}", f"--output={output}", *changes)
         minutes = round((time.monotonic() - start) / 60, 1)
-        found["comparisons"][name] = entry(read_json(output / "results.json")) | {"minutes": minutes} | facts
-        found["comparisons"] = dict(sorted(found["comparisons"].items()))
-        write_json(arguments.output, found)
+        results["comparisons"][name] = (
+            entry(read_json(output / "results.json")) | {"minutes": minutes} | facts
+        )
+        results["comparisons"] = dict(sorted(results["comparisons"].items()))
+        write_json(arguments.output, results)
 
 
 def entry(results: dict[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def kinds_of(classifier: Path, texts: Sequence[str]) -> list[str]:
         inputs_length=read_recorded(classifier, "train").inputs_length,
         batch_size=50,
     )
-    return [found.prediction for found in predict(of_run, texts)]
+    return [result.prediction for result in predict(of_run, texts)]
 
 
 def measure(texts: Sequence[str], kinds: Sequence[str], known: set[str]) -> dict[str, Any]:

@@ -110,15 +110,15 @@ def measure(config: T5Config, folder: Path, max_shard_bytes: int) -> dict[str, A
 def sizes_of(config: T5Config) -> dict[str, float]:
     """Return float32 sizes in GiB: all weights, their largest tensor, our largest (all layers of one kernel)."""
     shapes = parameters.abstract(config)[1]
-    ours = [4 * math.prod(leaf.shape) / 2**30 for leaf in jax.tree.leaves(shapes)]
-    theirs = [
+    weights_gib = [4 * math.prod(leaf.shape) / 2**30 for leaf in jax.tree.leaves(shapes)]
+    file_gib = [
         4 * math.prod(shape) / 2**30
         for shape in published_shapes(T5.hugging_face_weights(config), shapes).values()
     ]
     return {
-        "weights_gib": round(sum(ours), 3),
-        "largest_tensor_gib": round(max(theirs), 3),
-        "largest_stack_gib": round(max(ours), 3),
+        "weights_gib": round(sum(weights_gib), 3),
+        "largest_tensor_gib": round(max(file_gib), 3),
+        "largest_stack_gib": round(max(weights_gib), 3),
     }
 
 

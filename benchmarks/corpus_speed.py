@@ -53,7 +53,7 @@ class Measurement:
     """Our rule and the reference, each a function of a page's text."""
 
     what: str
-    ours: Callable[[], Callable[[str], Any]]
+    implementation: Callable[[], Callable[[str], Any]]
     reference: Callable[[], Callable[[str], Any]]
     agree: bool = True  # whether they must
 
@@ -126,13 +126,13 @@ def described(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def measure(measurement: Measurement, texts: Sequence[str], seconds: float) -> dict[str, Any]:
-    ours, reference = measurement.ours(), measurement.reference()
+    actual, reference = measurement.implementation(), measurement.reference()
     compared = 0
     for text in itertools.islice(texts, 200):  # and both are warm now
-        if ours(text) != reference(text) and measurement.agree:
-            raise SystemExit(f"ours and the reference differ: {ours(text)!r}, {reference(text)!r}")
+        if actual(text) != reference(text) and measurement.agree:
+            raise SystemExit(f"the package and the reference differ: {actual(text)!r}, {reference(text)!r}")
         compared += measurement.agree
-    rate, yardstick = rate_of(ours, texts, seconds), rate_of(reference, texts, seconds)
+    rate, yardstick = rate_of(actual, texts, seconds), rate_of(reference, texts, seconds)
     return {
         "what": measurement.what,
         "megabytes_per_second": round(rate, 2),
@@ -186,9 +186,9 @@ def our_english(fast: bool) -> Callable[[str], Any]:
 
 
 def whole_rules() -> dict[str, Callable[[str], Any]]:
-    """Return functions that clean a page and detect its language: the reference, ours, and ours with fastText."""
-    ours = {name: in_turn(our_cleaning(), our_english(name == "fast")) for name in ("exact", "fast")}
-    return {"reference": plain_path(), **ours}
+    """Return functions that clean a page and detect its language: those of the reference and of the package."""
+    actual = {name: in_turn(our_cleaning(), our_english(name == "fast")) for name in ("exact", "fast")}
+    return {"reference": plain_path(), **actual}
 
 
 def our_bad_words() -> Callable[[str], Any]:
@@ -203,23 +203,25 @@ def our_bad_words() -> Callable[[str], Any]:
 MEASUREMENTS = {
     "cleaning": Measurement(
         what="line and page rules of C4, with the sentences they ask for",
-        ours=our_cleaning,
+        implementation=our_cleaning,
         reference=plain_cleaning,
     ),
     "sentences": Measurement(
-        what="all sentences of all lines, counted", ours=our_count, reference=plain_count
+        what="all sentences of all lines, counted", implementation=our_count, reference=plain_count
     ),
     "english": Measurement(
-        what="what langdetect says is English", ours=lambda: our_english(False), reference=plain_english
+        what="what langdetect says is English",
+        implementation=lambda: our_english(False),
+        reference=plain_english,
     ),
     "fast_english": Measurement(
         what="what fastText says is English, compared with langdetect",
-        ours=lambda: our_english(True),
+        implementation=lambda: our_english(True),
         reference=plain_english,
         agree=False,
     ),
     "bad_words": Measurement(
-        what="English bad words, 377 terms", ours=our_bad_words, reference=plain_bad_words
+        what="English bad words, 377 terms", implementation=our_bad_words, reference=plain_bad_words
     ),
 }
 

@@ -112,9 +112,9 @@ def _figures(run: Run, megabytes: float, plain: float) -> dict[str, Any]:
 def write_wet_files(pages: Sequence[str], folder: str) -> int:
     """Write the pages as WET files, a gzip member each, as Common Crawl's; return the bytes of their text."""
     size = 0
-    for number in range(min(NUM_FILES, len(pages))):
-        with open(f"{folder}/{number:05d}.warc.wet.gz", "wb") as file:
-            for place in range(number, len(pages), NUM_FILES):
+    for index in range(min(NUM_FILES, len(pages))):
+        with open(f"{folder}/{index:05d}.warc.wet.gz", "wb") as file:
+            for place in range(index, len(pages), NUM_FILES):
                 body = pages[place].encode()
                 size += len(body)
                 head = (

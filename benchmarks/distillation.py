@@ -67,8 +67,8 @@ def main() -> None:
 def distil(runs: Path, seed: int, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Train teacher and students of a seed, and return the score of each stage."""
     teacher, student = runs / "teacher", runs / "student"
-    given = arguments.start_from
-    stages = {"teacher": train("glue/minilm_sst2", teacher, given, seed, arguments)}
+    start_from = arguments.start_from
+    stages = {"teacher": train("glue/minilm_sst2", teacher, start_from, seed, arguments)}
     if not student.exists():
         run("convert", "--from", teacher, "--to", student, "--every", 2)
     stages["student before training"] = evaluate(student, arguments)

@@ -154,7 +154,7 @@ def verdict(read: Callable[[Path], object], home: Path, file: str) -> str:
 
 def fuzz(
     name: str,
-    given: Format,
+    file_format: Format,
     *,
     inputs: int,
     format_seconds: float,
@@ -166,7 +166,7 @@ def fuzz(
 
     Args:
       name: Name of the format.
-      given: The format.
+      file_format: The format.
       inputs: Damaged files to read, at most.
       format_seconds: Time after which no more are read.
       seed: Decides the damage, with the name.
@@ -174,37 +174,37 @@ def fuzz(
       kept: Directory for failing files; ``None`` keeps none.
     """
     chance = random.Random(f"{name} {seed}")
-    for content, others in given.seeds:
-        for file, each in {**others, given.file: content}.items():
+    for content, others in file_format.seeds:
+        for file, each in {**others, file_format.file: content}.items():
             (home / file).write_bytes(each)
-        if (whole := verdict(given.read, home, given.file)) != "read":
+        if (whole := verdict(file_format.read, home, file_format.file)) != "read":
             raise RuntimeError(f"a whole file of the format {name} can't be read: {whole}")
     counts = {"inputs": 0, "read": 0, "refused": 0, "slowest_seconds": 0.0}
     failures: dict[str, str] = {}
     begun = time.perf_counter()
-    for number in range(inputs):
+    for index in range(inputs):
         if time.perf_counter() - begun > format_seconds:
             break
         counts["inputs"] += 1
-        content, others = given.seeds[number % len(given.seeds)]
+        content, others = file_format.seeds[index % len(file_format.seeds)]
         damaged = mutated(content, chance)
-        for file, each in {**others, given.file: damaged}.items():
+        for file, each in {**others, file_format.file: damaged}.items():
             (home / file).write_bytes(each)
-        faulthandler.dump_traceback_later(20 * given.max_seconds, exit=True)
+        faulthandler.dump_traceback_later(20 * file_format.max_seconds, exit=True)
         start = time.perf_counter()
-        found = verdict(given.read, home, given.file)
+        result = verdict(file_format.read, home, file_format.file)
         seconds = time.perf_counter() - start
         faulthandler.cancel_dump_traceback_later()
         counts["slowest_seconds"] = max(counts["slowest_seconds"], round(seconds, 3))
-        if seconds > given.max_seconds:
-            found = f"it took {seconds:.1f} s"
-        if found in ("read", "refused"):
-            counts[found] += 1
+        if seconds > file_format.max_seconds:
+            result = f"it took {seconds:.1f} s"
+        if result in ("read", "refused"):
+            counts[result] += 1
         else:
-            failures[f"{name}-{number}"] = found
+            failures[f"{name}-{index}"] = result
             if kept is not None:
                 kept.mkdir(parents=True, exist_ok=True)
-                (kept / f"{name}-{number}").write_bytes(damaged)
+                (kept / f"{name}-{index}").write_bytes(damaged)
     rate = round(counts["inputs"] / (time.perf_counter() - begun), 1)
     return {**counts, "failed": len(failures), "inputs_per_second": rate, "failures": failures}
 
@@ -234,33 +234,33 @@ def main() -> int:
         _limit_memory(arguments.max_memory)
         if arguments.file:
             home = _empty(folder)
-            (given,) = chosen.values()
-            for name, content in given.seeds[0][1].items():
+            (file_format,) = chosen.values()
+            for name, content in file_format.seeds[0][1].items():
                 (home / name).write_bytes(content)
-            shutil.copyfile(arguments.file, home / given.file)
-            given.read(home)
+            shutil.copyfile(arguments.file, home / file_format.file)
+            file_format.read(home)
             return 0
         seconds = arguments.format_seconds or math.inf
         inputs = arguments.inputs or (2000 if seconds == math.inf else sys.maxsize)
         kept = arguments.output and arguments.output / "failures"
         begun, results = time.perf_counter(), {}
         with _QuietPanics():
-            for name, given in chosen.items():
+            for name, file_format in chosen.items():
                 results[name] = fuzz(
-                    name, given, inputs=-(-inputs // len(chosen)), format_seconds=seconds, seed=arguments.seed,
+                    name, file_format, inputs=-(-inputs // len(chosen)), format_seconds=seconds, seed=arguments.seed,
                     home=_empty(folder), kept=kept,
                 )  # fmt: skip
                 print("{failed} of {inputs} failed".format(**results[name]), f"({name})", file=sys.stderr)
     seconds = time.perf_counter() - begun
     failed = sum(each["failed"] for each in results.values())
     inputs = sum(each["inputs"] for each in results.values())
-    found = {"inputs": inputs, "failed": failed, "seconds": round(seconds, 1), "seed": arguments.seed}
-    found |= {
+    result = {"inputs": inputs, "failed": failed, "seconds": round(seconds, 1), "seed": arguments.seed}
+    result |= {
         "inputs_per_second": round(inputs / seconds, 1),
         "about": about(num_cores=1),
         "formats": results,
     }
-    text = json.dumps(found, indent=2)
+    text = json.dumps(result, indent=2)
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "results.json").write_text(text + "\n")

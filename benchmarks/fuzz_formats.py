@@ -178,11 +178,11 @@ def _read_gin(home: Path) -> None:
 
 
 def _records(scratch: Path) -> list[bytes]:
-    found = []
+    results = []
     for index, each in enumerate(_recipe_texts()):
         write_experiment(scratch / f"run{index}", each.value)
-        found.append((scratch / f"run{index}" / "experiment.json").read_bytes())
-    return found
+        results.append((scratch / f"run{index}" / "experiment.json").read_bytes())
+    return results
 
 
 def _configs() -> list[bytes]:
@@ -197,12 +197,12 @@ def _read_config(home: Path) -> None:
 
 
 def _run_models(scratch: Path) -> list[bytes]:
-    found = []
+    results = []
     for index, config in enumerate((_llama(), *(each.value.model for each in _recipe_texts()))):
         if hasattr(config, "vocab_size"):  # not a checkpoint's
             write_model_config(scratch / f"model{index}", config)
-            found.append((scratch / f"model{index}" / "model.json").read_bytes())
-    return found
+            results.append((scratch / f"model{index}" / "model.json").read_bytes())
+    return results
 
 
 def _llama() -> LlamaConfig:
@@ -218,11 +218,11 @@ def _llama() -> LlamaConfig:
 
 
 def _adapters() -> list[tuple[bytes, dict[str, bytes]]]:
-    found = []
+    results = []
     for home in sorted((FIXTURES / "peft").glob("llama_*")):
         files = {file.name: file.read_bytes() for file in home.glob("adapter_*")}
-        found.append((files.pop("adapter_config.json"), files))
-    return found
+        results.append((files.pop("adapter_config.json"), files))
+    return results
 
 
 def _read_adapter(home: Path) -> None:
@@ -270,19 +270,19 @@ def _read_gguf(home: Path) -> None:
 def _table(separator: str = "\t") -> bytes:
     rows = [
         ("text", "label", "part"),
-        *((f"a text {number}", str(number % 2), "plant") for number in range(9)),
+        *((f"a text {index}", str(index % 2), "plant") for index in range(9)),
     ]
     return "".join(separator.join(row) + "\n" for row in rows).encode()
 
 
 def _lines() -> bytes:
-    rows = [{"text": f"a text {number}", "label": number % 2, "part": "plant"} for number in range(9)]
+    rows = [{"text": f"a text {index}", "label": index % 2, "part": "plant"} for index in range(9)]
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def _parquet(scratch: Path) -> bytes:
     rows = {
-        "text": [f"a text {number}" for number in range(9)],
+        "text": [f"a text {index}" for index in range(9)],
         "label": [0, 1] * 4 + [0],
         "part": ["plant"] * 9,
     }
@@ -346,8 +346,8 @@ def _records_of(kind: str) -> bytes:
     html = b"<html><body><p>One &amp; two.<p>Three.</body></html>"
     if kind == "response":
         text = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + html
-    found = _record("warcinfo", "", b"software: x\r\n")
-    return found + _record(kind, "http://a.org/", text) + _record(kind, "http://a.org/b", text)
+    record = _record("warcinfo", "", b"software: x\r\n")
+    return record + _record(kind, "http://a.org/", text) + _record(kind, "http://a.org/b", text)
 
 
 def _record(kind: str, url: str, content: bytes) -> bytes:

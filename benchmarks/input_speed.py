@@ -161,10 +161,10 @@ def rate_of(loader: Any, arguments: argparse.Namespace) -> float:
 def memory_over(loader: Any, num_batches: int) -> dict[str, float]:
     """Return resident MiB early, late, and at the peak."""
     samples = {}
-    for number in range(1, num_batches + 1):
+    for index in range(1, num_batches + 1):
         next(loader)
-        if number in (num_batches // 10, num_batches // 2, num_batches):
-            samples[f"resident_mib_after_{number}"] = round(resident_mib(), 1)
+        if index in (num_batches // 10, num_batches // 2, num_batches):
+            samples[f"resident_mib_after_{index}"] = round(resident_mib(), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return samples | {"peak_mib": round(peak, 1)}
 

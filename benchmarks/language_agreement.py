@@ -97,7 +97,7 @@ def pieces_of(language: str, texts: Sequence[str], size: int) -> list[Piece]:
 def compare(pieces: Sequence[Piece]) -> dict[str, Any]:
     slow, slow_rate = guess(LangDetect(), pieces)
     fast, fast_rate = guess(FastText(), pieces)
-    english = [is_english(found, CERTAIN) for found in slow]
+    english = [is_english(result, CERTAIN) for result in slow]
     row: dict[str, Any] = {
         "pieces": len(pieces),
         "langdetect_a_second": slow_rate,
@@ -105,11 +105,11 @@ def compare(pieces: Sequence[Piece]) -> dict[str, Any]:
     }
     row["same_language"] = share([code(a) == code(b) for a, b in zip(slow, fast, strict=True)])
     row["right"] = {
-        name: share([code(found) == piece.language for found, piece in zip(guesses, pieces, strict=True)])
+        name: share([code(result) == piece.language for result, piece in zip(guesses, pieces, strict=True)])
         for name, guesses in (("langdetect", slow), ("fasttext", fast))
     }
     for threshold in THRESHOLDS:
-        too = [is_english(found, threshold) for found in fast]
+        too = [is_english(result, threshold) for result in fast]
         both = sum(a and b for a, b in zip(english, too, strict=True))
         row[f"english at {threshold}"] = {
             "same_verdict": share([a == b for a, b in zip(english, too, strict=True)]),
@@ -125,16 +125,16 @@ def guess(
     """Return the most probable language of each text, and texts per CPU second."""
     identifier.predict("Load the tables.")
     start = time.process_time()
-    found = [(identifier.predict(piece.text) or [None])[0] for piece in pieces]
-    return found, round(len(pieces) / (time.process_time() - start))
+    results = [(identifier.predict(piece.text) or [None])[0] for piece in pieces]
+    return results, round(len(pieces) / (time.process_time() - start))
 
 
-def is_english(found: LanguagePrediction | None, threshold: float) -> bool:
-    return found is not None and found.language == "en" and found.probability >= threshold
+def is_english(result: LanguagePrediction | None, threshold: float) -> bool:
+    return result is not None and result.language == "en" and result.probability >= threshold
 
 
-def code(found: LanguagePrediction | None) -> str | None:
-    return found.language.split("-")[0] if found else None
+def code(result: LanguagePrediction | None) -> str | None:
+    return result.language.split("-")[0] if result else None
 
 
 def share(verdicts: Sequence[bool]) -> float:

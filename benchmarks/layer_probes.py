@@ -45,15 +45,15 @@ def main() -> None:
     arguments = parser.parse_args()
     checkpoint = open_checkpoint(arguments.checkpoint, needs_tokenizer=True)
     tokenizer, read = checkpoint.tokenizer, reader(checkpoint)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for task, load in {"parts of speech": tagged_words, "kinds of things": definitions}.items():
         train, test = (load(tokenizer, split, arguments.rows) for split in ("train", "validation"))
-        found[task] = probe(read, train, test)
+        result[task] = probe(read, train, test)
     results: dict[str, Any] = read_json(arguments.output) if Path(arguments.output).exists() else {}
     name = arguments.name or type(checkpoint.config).__name__
-    results[name] = {"rows": arguments.rows, "step": checkpoint.step, **found, **about()}
+    results[name] = {"rows": arguments.rows, "step": checkpoint.step, **result, **about()}
     write_json(arguments.output, dict(sorted(results.items())))
-    for task, entry in found.items():
+    for task, entry in result.items():
         print(task, entry)
 
 
@@ -134,10 +134,10 @@ def probe(read: Reader, train: Examples, test: Examples) -> dict[str, Any]:
 
 def vectors(read: Reader, rows: Sequence[Sequence[int]], places: Sequence[Sequence[int]]) -> np.ndarray:
     """Return what a probe reads of each layer, [N, examples, D]: hidden states at places, or the mean of a row."""
-    found = []
+    results = []
     for hidden, chosen in zip(read(rows), places, strict=True):
-        found.append(hidden[:, list(chosen)] if chosen else hidden.mean(axis=1, keepdims=True))
-    return np.concatenate(found, axis=1)
+        results.append(hidden[:, list(chosen)] if chosen else hidden.mean(axis=1, keepdims=True))
+    return np.concatenate(results, axis=1)
 
 
 if __name__ == "__main__":

@@ -53,19 +53,19 @@ def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: Loa
     - a discriminator: the entropy of the share of replaced tokens, special tokens left out because they never are.
     """
     words = measured["unigram_entropy"]
-    found = {"tokens": (measured["cross_entropy"], 2 * words if name == "span_masking" else words)}
+    results = {"tokens": (measured["cross_entropy"], 2 * words if name == "span_masking" else words)}
     if name in OF_ANSWERS:
-        found["answers"] = (measured["cross_entropy"], entropy_of_answers(validation))
+        results["answers"] = (measured["cross_entropy"], entropy_of_answers(validation))
     if "sequence_cross_entropy" in measured:
-        found["sequences"] = (measured["sequence_cross_entropy"], math.log(2))
+        results["sequences"] = (measured["sequence_cross_entropy"], math.log(2))
     if "discriminator_loss" in measured:
         replaced = measured["replaced_share"] * measured["target_tokens"]
         real, ordinary = count_tokens(validation)
         share = entropy(np.array([replaced, ordinary - replaced])) * ordinary / real
-        found["discriminator"] = (measured["discriminator_loss"], share)
+        results["discriminator"] = (measured["discriminator_loss"], share)
     return {
         of: {"cross_entropy": round(reached, 4), "baseline": round(baseline, 4)}
-        for of, (reached, baseline) in found.items()
+        for of, (reached, baseline) in results.items()
     }
 
 
@@ -86,7 +86,7 @@ def count_tokens(validation: LoaderConfig) -> tuple[int, int]:
     """Return all real tokens of the split, and those without classification and separation tokens."""
     loader, real, special = build_loader(validation), 0, 0
     ids = ids_of(loader.vocabulary)
-    marks = [number for number in (ids.cls, ids.sep) if number is not None]
+    marks = [token_id for token_id in (ids.cls, ids.sep) if token_id is not None]
     for batch in loader:
         is_real = batch.encoder_segment_ids > 0
         real += int(np.count_nonzero(is_real))

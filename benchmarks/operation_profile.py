@@ -65,16 +65,16 @@ def main() -> None:
 
 def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the profiles of one model's programs, ours and theirs."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         write_inputs(CASES[name], Path(folder))
         own = [sys.executable, "-m", "benchmarks.operation_profile", "--one", folder, "--models", name]
         own += ["--steps", str(arguments.steps)]
         for measure in arguments.measure:
-            found[f"{name}, {measure}"] = last_line([*own, "--measure", measure])
+            results[f"{name}, {measure}"] = last_line([*own, "--measure", measure])
         if not arguments.pytorch:
-            return found
-        theirs = pytorch(
+            return results
+        in_pytorch = pytorch(
             CASES[name],
             Path(folder),
             arguments.measure,
@@ -83,15 +83,15 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             profile=True,
         )
     for measure in arguments.measure:
-        ours = found[f"{name}, {measure}"]
-        kinds = their_kinds(theirs["operations"][measure], theirs[measure])
-        products = ours["weights"] + ours["attention"]
-        ours |= {
-            "pytorch": {"seconds": round(theirs[measure], 4), **kinds},
-            "speedup": round(theirs[measure] / ours["seconds"], 2),
-            "products_alone": round(theirs[measure] / products, 2),
+        in_jax = results[f"{name}, {measure}"]
+        kinds = their_kinds(in_pytorch["operations"][measure], in_pytorch[measure])
+        products = in_jax["weights"] + in_jax["attention"]
+        in_jax |= {
+            "pytorch": {"seconds": round(in_pytorch[measure], 4), **kinds},
+            "speedup": round(in_pytorch[measure] / in_jax["seconds"], 2),
+            "products_alone": round(in_pytorch[measure] / products, 2),
         }
-    return found
+    return results
 
 
 def profile(case: Case, folder: Path, measure: str, num_calls: int) -> dict[str, float]:
@@ -119,7 +119,7 @@ def kinds_of_operations(hlo: str) -> dict[str, str]:
         named = re.match(r"(?:ENTRY )?%?([\w.-]+) ", computation)
         if named:
             bodies[named[1]] = computation
-    found = {}
+    results = {}
     for name, opcode, line in re.findall(r"\n\s+(?:ROOT )?%([\w.-]+) = [^=]*? ([a-z][\w-]*)(\(.*)", hlo):
         if opcode in ("while", "call", "conditional", "parameter", "constant", "tuple", "get-tuple-element"):
             continue
@@ -128,8 +128,8 @@ def kinds_of_operations(hlo: str) -> dict[str, str]:
         products = [part for part in text.splitlines() if " dot(" in part]
         # Only queries, keys, values and their gradients have batch dimensions.
         of_attention = any("lhs_batch_dims={0" in part for part in products)
-        found[name] = "attention" if of_attention else "weights" if products else "rest"
-    return found
+        results[name] = "attention" if of_attention else "weights" if products else "rest"
+    return results
 
 
 def their_kinds(operations: dict[str, float], seconds: float) -> dict[str, float]:

@@ -257,14 +257,14 @@ def main() -> None:
     for name, program in PROGRAM_SETS[arguments.programs].items():
         if not name.startswith(arguments.only) or (name in results and not arguments.only):
             continue
-        found = compile_program(program)
+        result = compile_program(program)
         results[name] = {
             "settings": program._asdict(),
             **about(),
-            "plan": found,
+            "plan": result,
         }
         write_json(path, results)
-        print(name, found.get("error") or f"compiled in {found['compile_seconds']} s", flush=True)
+        print(name, result.get("error") or f"compiled in {result['compile_seconds']} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -103,8 +103,8 @@ def main() -> None:
         "greedy": lambda: generate(1),
         "beam_4": lambda: generate(4),
     }
-    asked, weights = request.get("measure", ["train"]), request.get("weights")
-    found: dict[str, Any] = {
+    requested, weights = request.get("measure", ["train"]), request.get("weights")
+    results: dict[str, Any] = {
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
@@ -128,32 +128,32 @@ def main() -> None:
             torch.cuda.synchronize()
         return result
 
-    for name in asked:
+    for name in requested:
         if name == "train":
             continue
         model.eval()
         model.to(getattr(torch, weights or "float32"))
         with torch.no_grad():
             outputs[name] = measures[name]().cpu().numpy()
-            found[f"{name}_seconds"] = _median_seconds(partial(call_and_wait, name), request["steps"])
+            results[f"{name}_seconds"] = _median_seconds(partial(call_and_wait, name), request["steps"])
             profile(name, measures[name])
-    if "train" in asked:
+    if "train" in requested:
         model.train()
         median = _median_seconds(step, request["steps"], num_warming=2)
         profile("train", step)
         count = request["rows"] * (request["inputs_length"] + request["targets_length"])
-        found |= {
+        results |= {
             "seconds_per_step": median,
             "tokens_per_second": count / median,
             "first_loss": losses[0],
         }
     if operations:
-        found["operations"] = operations
+        results["operations"] = operations
     if device == "cuda":
-        found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
+        results["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
     if "outputs" in request:
         importlib.import_module("numpy").savez(request["outputs"], **outputs)
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 def _median_seconds(function: Callable[[], Any], num_calls: int, *, num_warming: int = 1) -> float:

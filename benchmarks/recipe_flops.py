@@ -41,20 +41,20 @@ def main() -> None:
     parser.add_argument("--recipes", nargs="+", default=RECIPES, choices=RECIPES, metavar="RECIPE")
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"recipes": {}}
+    results: dict[str, Any] = {"recipes": {}}
     if Path(arguments.output).exists():
-        found = read_json(arguments.output)
-    found |= about() | {"chip": _CHIP, "utilization": UTILIZATION}
+        results = read_json(arguments.output)
+    results |= about() | {"chip": _CHIP, "utilization": UTILIZATION}
     for name in arguments.recipes:
-        known = found["recipes"].get(name, {})
+        known = results["recipes"].get(name, {})
         if all(known.get(key) == value for key, value in size_of(built(name)).items()):
             continue
         # Each in a process of its own: recipes call their tasks alike.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found["recipes"][name] = pool.apply(counted, (name,))
-        found["recipes"] = dict(sorted(found["recipes"].items()))
-        print(f"{name}: {found['recipes'][name]}", flush=True)
-        write_json(arguments.output, found)
+            results["recipes"][name] = pool.apply(counted, (name,))
+        results["recipes"] = dict(sorted(results["recipes"].items()))
+        print(f"{name}: {results['recipes'][name]}", flush=True)
+        write_json(arguments.output, results)
 
 
 def built(name: str) -> Experiment:
@@ -63,9 +63,9 @@ def built(name: str) -> Experiment:
     file = str(path)
     shipped = {f"{split.upper()}_FILES": f"data/king_james/{split}.txt" for split in ("train", "validation")}
     known = shipped | {"CHARACTERS": {"en": 1}}
-    given = {macro: known.get(macro, "somewhere") for macro in required_macros([file], row)}
-    given |= {"VOCABULARY": "bytes"} if "VOCABULARY" in given else {}
-    overrides = [f"{macro}={value!r}" for macro, value in given.items()]
+    macros = {macro: known.get(macro, "somewhere") for macro in required_macros([file], row)}
+    macros |= {"VOCABULARY": "bytes"} if "VOCABULARY" in macros else {}
+    overrides = [f"{macro}={value!r}" for macro, value in macros.items()]
     return load([file], [*row, *overrides, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[Experiment]).value
 
 

@@ -59,11 +59,11 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="where runs are written")
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
-    found: dict[str, Any] = read_json(arguments.output) if Path(arguments.output).exists() else {}
+    result: dict[str, Any] = read_json(arguments.output) if Path(arguments.output).exists() else {}
     for name in arguments.names:
-        if len(found.get(name, {}).get("seconds", ())) < RUNS[name].num_seeds:
-            found[name] = measure(name, arguments.runs) | about()
-            write_json(arguments.output, dict(sorted(found.items())))
+        if len(result.get(name, {}).get("seconds", ())) < RUNS[name].num_seeds:
+            result[name] = measure(name, arguments.runs) | about()
+            write_json(arguments.output, dict(sorted(result.items())))
 
 
 def measure(name: str, runs: Path) -> dict[str, Any]:

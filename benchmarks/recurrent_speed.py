@@ -68,12 +68,12 @@ def main() -> None:
     }
     for name in arguments.cases:
         request = json.dumps([name, arguments.rows, arguments.length, arguments.calls])
-        ours, theirs = [], []
+        in_jax, in_pytorch = [], []
         for _ in range(arguments.rounds):
-            ours.append(_last_line([sys.executable, "-m", "benchmarks.recurrent_speed", "--one", request]))
+            in_jax.append(_last_line([sys.executable, "-m", "benchmarks.recurrent_speed", "--one", request]))
             if arguments.pytorch:
-                theirs.append(_last_line([arguments.pytorch, "-c", _PYTORCH, request]))
-        result["cases"][name] = _summary(ours, theirs)
+                in_pytorch.append(_last_line([arguments.pytorch, "-c", _PYTORCH, request]))
+        result["cases"][name] = _summary(in_jax, in_pytorch)
         print(name, json.dumps(result["cases"][name], indent=2), flush=True)
     if arguments.output:
         write_json(arguments.output, result)
@@ -137,20 +137,22 @@ def time_pytorch(torch: Any, name: str, num_rows: int, length: int, num_calls: i
     }
 
 
-def _summary(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(in_jax: list[dict[str, Any]], in_pytorch: list[dict[str, Any]]) -> dict[str, Any]:
     def medians(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         return rounds[0] | {
             each: round(statistics.median(one[each] for one in rounds), 5) for each in _MEASURES
         }
 
-    found: dict[str, Any] = {"ours": medians(ours)}
-    if theirs:
-        found["pytorch"] = medians(theirs)
-        found["speedup"] = {
-            each: round(statistics.median(b[each] / a[each] for a, b in zip(ours, theirs, strict=True)), 2)
+    results: dict[str, Any] = {"ours": medians(in_jax)}
+    if in_pytorch:
+        results["pytorch"] = medians(in_pytorch)
+        results["speedup"] = {
+            each: round(
+                statistics.median(b[each] / a[each] for a, b in zip(in_jax, in_pytorch, strict=True)), 2
+            )
             for each in _MEASURES
         }
-    return found
+    return results
 
 
 def _median_seconds(call: Callable[[], Any], num_calls: int) -> float:

@@ -32,15 +32,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="where runs are written")
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
-    found: dict[str, Any] = read_json(arguments.output) if Path(arguments.output).exists() else {}
-    found |= {"what": "sacreBLEU of the test sentences, English to German", "copies": bleu_of_copies()}
-    found.setdefault("models", {})
+    report: dict[str, Any] = read_json(arguments.output) if Path(arguments.output).exists() else {}
+    report |= {"what": "sacreBLEU of the test sentences, English to German", "copies": bleu_of_copies()}
+    report.setdefault("models", {})
     for model in arguments.models:
-        if model not in found["models"]:
+        if model not in report["models"]:
             facts = about()
-            found["models"][model] = translate(model, arguments.runs) | facts
-            write_json(arguments.output, found)
-    print(found)
+            report["models"][model] = translate(model, arguments.runs) | facts
+            write_json(arguments.output, report)
+    print(report)
 
 
 def bleu_of_copies() -> float:

@@ -47,7 +47,7 @@ def record(
 
 def files() -> dict[str, tuple[bytes, list[str]]]:
     """Return files by what is wrong with them, with the names of the records that aren't damaged."""
-    u0, u1, u2, u3 = (record(f"u{number}") for number in range(4))
+    u0, u1, u2, u3 = (record(f"u{index}") for index in range(4))
     size = len(_HTTP + _PAGE)
     head, body = u0.split(b"\r\n\r\n", 1)
     unix = head.replace(b"\r\n", b"\n") + b"\n\n" + body.removesuffix(b"\r\n\r\n") + b"\n\n"
@@ -134,10 +134,10 @@ def recovery() -> dict[str, Any]:
 
 def speed(num_records: int, page_bytes: int, repeats: int) -> dict[str, Any]:
     """Return megabytes of decompressed records that each parser reads in a CPU second, of the best repeat."""
-    words = b" ".join(b"word%d" % (number * 7919 % 5003) for number in range(page_bytes // 9))
-    plain = b"".join(record(f"http://a.org/{number}", _HTTP + words) for number in range(num_records))
+    words = b" ".join(b"word%d" % (index * 7919 % 5003) for index in range(page_bytes // 9))
+    plain = b"".join(record(f"http://a.org/{index}", _HTTP + words) for index in range(num_records))
     packed = b"".join(
-        gzip.compress(record(f"http://a.org/{number}", _HTTP + words), 6) for number in range(num_records)
+        gzip.compress(record(f"http://a.org/{index}", _HTTP + words), 6) for index in range(num_records)
     )
     rates: dict[str, Any] = {"records": num_records, "bytes of a record": len(plain) // num_records}
     for kind, data in (("plain", plain), ("gzip", packed)):

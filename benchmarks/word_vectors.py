@@ -125,7 +125,7 @@ def train_gpt2(folder: Path, text: WordText, seeds: Sequence[int]) -> dict[str, 
     order = np.random.default_rng(0).permutation(len(vectors.words))
     write_vectors(folder / "word2vec.txt", vectors)
     write_vectors(folder / "shuffled.txt", WordVectors(vectors.words, vectors.table[order]))
-    found: dict[str, Any] = {"steps": MODEL_STEPS, "runs": {}}
+    results: dict[str, Any] = {"steps": MODEL_STEPS, "runs": {}}
     for kind, seed in itertools.product(("fresh", "shuffled", "word2vec"), seeds):
         macros = [
             f"MODEL_DIR='{folder}/{kind}_{seed}'",
@@ -140,14 +140,14 @@ def train_gpt2(folder: Path, text: WordText, seeds: Sequence[int]) -> dict[str, 
         last = train(load(files, ["OBJECTIVE_NAME='causal_lm'", *macros], roots=[Experiment]).value).last[
             "validation/king_james"
         ]
-        found["runs"][f"{kind}, seed {seed}"] = {
+        results["runs"][f"{kind}, seed {seed}"] = {
             "embeddings": kind,
             "seed": seed,
             "cross_entropy": round(last["cross_entropy"], 3),
             "unigram_entropy": round(last["unigram_entropy"], 3),
         }
-        print(found["runs"][f"{kind}, seed {seed}"], flush=True)
-    return found
+        print(results["runs"][f"{kind}, seed {seed}"], flush=True)
+    return results
 
 
 def questions() -> str:

@@ -13,11 +13,11 @@ CORE = ("model", "optimizers", "partitioning", "inference", "checkpoints", "pret
 
 
 def core_modules() -> list[str]:
-    found = ["t5x_like.batch", "t5x_like.io.files", "t5x_like.training.step", "t5x_like.training.losses"]
+    results = ["t5x_like.batch", "t5x_like.io.files", "t5x_like.training.step", "t5x_like.training.losses"]
     for package in CORE:
         path = f"{t5x_like.__path__[0]}/{package}"
-        found += [module.name for module in pkgutil.walk_packages([path], f"t5x_like.{package}.")]
-    return found
+        results += [module.name for module in pkgutil.walk_packages([path], f"t5x_like.{package}.")]
+    return results
 
 
 def test_the_core_imports_without_tensorflow_seqio_or_gin():

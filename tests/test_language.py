@@ -22,43 +22,45 @@ MAX_QUESTIONS = 3
 
 
 def test_private_words_stay_out():
-    found = find_phrases(ROOT, list(PRIVATE_WORDS))
+    phrases = find_phrases(ROOT, list(PRIVATE_WORDS))
     instead = "\n".join(f"  {words}: {better}" for words, better in PRIVATE_WORDS.items())
-    assert len(found) <= MAX_PRIVATE_WORDS, "\n".join(
-        [f"{len(found)} private words; instead", instead, *found]
+    assert len(phrases) <= MAX_PRIVATE_WORDS, "\n".join(
+        [f"{len(phrases)} private words; instead", instead, *phrases]
     )
 
 
 def test_spelling_is_american():
-    found = find_phrases(ROOT, BRITISH_SPELLINGS)
-    assert len(found) <= MAX_BRITISH_SPELLINGS, "\n".join([f"{len(found)} British spellings", *found])
+    phrases = find_phrases(ROOT, BRITISH_SPELLINGS)
+    assert len(phrases) <= MAX_BRITISH_SPELLINGS, "\n".join([f"{len(phrases)} British spellings", *phrases])
 
 
 def test_docstrings_say_what_a_thing_is_or_does():
-    found = docstrings_that_open_with(ROOT, QUESTION_WORDS)
-    assert len(found) <= MAX_QUESTIONS, "\n".join(
-        [f"{len(found)} docstrings open with a question word", *found]
+    phrases = docstrings_that_open_with(ROOT, QUESTION_WORDS)
+    assert len(phrases) <= MAX_QUESTIONS, "\n".join(
+        [f"{len(phrases)} docstrings open with a question word", *phrases]
     )
 
 
 def test_arguments_and_attributes_have_full_descriptions():
-    found = fragments(ROOT)
-    assert not found, "\n".join([f"{len(found)} descriptions begin in lower case or as a fragment", *found])
+    phrases = fragments(ROOT)
+    assert not phrases, "\n".join(
+        [f"{len(phrases)} descriptions begin in lower case or as a fragment", *phrases]
+    )
 
 
 def test_public_names_have_docstrings():
-    found = without_docstring(public_names(ROOT))
-    assert not found, "\n".join([f"{len(found)} names without docstring", *found])
+    phrases = without_docstring(public_names(ROOT))
+    assert not phrases, "\n".join([f"{len(phrases)} names without docstring", *phrases])
 
 
 def test_public_functions_of_two_or_more_parameters_describe_them():
-    found = without_args(public_names(ROOT))
-    assert not found, "\n".join([f"{len(found)} functions without Args", *found])
+    phrases = without_args(public_names(ROOT))
+    assert not phrases, "\n".join([f"{len(phrases)} functions without Args", *phrases])
 
 
 def test_no_docstring_only_points_to_another():
-    found = pointers_alone(public_names(ROOT))
-    assert not found, "\n".join([f"{len(found)} docstrings only point; an override needs none", *found])
+    phrases = pointers_alone(public_names(ROOT))
+    assert not phrases, "\n".join([f"{len(phrases)} docstrings only point; an override needs none", *phrases])
 
 
 def test_missing_docstrings_and_arguments_are_found(tmp_path):

@@ -55,14 +55,14 @@ def joints(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_messages_below_the_command_line_name_arguments_and_not_flags():
-    found = [
+    results = [
         f"{path.relative_to(ROOT)}:{line}: {', '.join(flags)}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if not {path.relative_to(PACKAGE).parts[0], path.name} & set(READERS_OF_FLAGS)
         for line, text in strings(ast.parse(path.read_text()))
         if (flags := flags_in(text)) and not is_a_command_of_its_own(text)
     ]
-    assert not found, "write name=value, which cli.main shows as a flag:\n" + "\n".join(found)
+    assert not results, "write name=value, which cli.main shows as a flag:\n" + "\n".join(results)
 
 
 def is_a_command_of_its_own(text: str) -> bool:
@@ -71,12 +71,12 @@ def is_a_command_of_its_own(text: str) -> bool:
 
 
 def test_a_message_that_goes_on_after_another_ends_that_one_by_one_full_stop():
-    found = [
+    results = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in sorted(PACKAGE.rglob("*.py"))
         for line, name in joints(ast.parse(path.read_text()))
     ]
-    assert not found, "write {sentence(error)} and no full stop:\n" + "\n".join(found)
+    assert not results, "write {sentence(error)} and no full stop:\n" + "\n".join(results)
 
 
 def test_the_walk_finds_flags_and_joints():

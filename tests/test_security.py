@@ -126,9 +126,9 @@ def test_every_locked_package_has_the_hashes_of_its_files() -> None:
 
 
 def test_the_page_says_how_many_downloads_have_a_checksum() -> None:
-    found = [each for benchmark in catalogue.benchmarks().values() for each in benchmark.source.downloads]
-    checked = [each for each in found if each.sha256]
-    assert f"Of {len(found)} downloads, {len(checked)} have a checksum" in PAGE.read_text()
+    results = [each for benchmark in catalogue.benchmarks().values() for each in benchmark.source.downloads]
+    checked = [each for each in results if each.sha256]
+    assert f"Of {len(results)} downloads, {len(checked)} have a checksum" in PAGE.read_text()
 
 
 def test_every_test_that_the_page_rests_on_is_there() -> None:

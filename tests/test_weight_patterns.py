@@ -25,7 +25,7 @@ ROWS = {
 
 
 def chosen(*patterns: str, rows=ROWS) -> dict:
-    return {path: found for path, found in select(patterns, rows, option="trainable").items() if found}
+    return {path: result for path, result in select(patterns, rows, option="trainable").items() if result}
 
 
 def shapes_of(config):
@@ -89,7 +89,7 @@ def test_every_stack_has_each_of_its_layers_once(config, stack):
     total = 1 if isinstance(config, AlbertConfig) else config.num_layers
     assert sorted(np.concatenate(kernels).tolist()) == list(range(total))
     last = chosen(f"{stack}[-1]/*", rows=rows)
-    assert sum(np.sum(found) for path, found in last.items() if path.endswith("query/kernel")) == 1
+    assert sum(np.sum(result) for path, result in last.items() if path.endswith("query/kernel")) == 1
 
 
 def test_published_choices_can_be_written():
@@ -136,9 +136,9 @@ def test_parts_are_joined_to_the_whole(patterns):
     )
     selection = parameters.select(params, patterns)
     selected, others = parameters.partition(params, selection)
-    found = parameters.flatten(parameters.combine(selected, others, selection))
+    result = parameters.flatten(parameters.combine(selected, others, selection))
     for path, leaf in parameters.flatten(params).items():
-        np.testing.assert_array_equal(found[path], leaf)
+        np.testing.assert_array_equal(result[path], leaf)
     sizes = [
         sum(leaf.size for leaf in parameters.flatten(part).values()) for part in (selected, others, params)
     ]

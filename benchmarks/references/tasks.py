@@ -44,25 +44,25 @@ def check_wording(row: dict[str, Any]) -> None:
     if name not in catalogue.benchmarks():
         raise DifferenceError(f"we have no benchmark {name!r}")
     try:
-        worded = catalogue.benchmark(name).word(row["raw"])
+        formatted = catalogue.benchmark(name).word(row["raw"])
     except ValueError as error:
         if "error" not in row:
             raise DifferenceError(f"we refuse the row: {error}") from error
         if "span2_index" not in str(error):
             raise DifferenceError(f"we refuse the row for another reason: {error}") from error
         return
-    check_equal(worded, row.get("out", "an error"), "wording")
+    check_equal(formatted, row.get("out", "an error"), "wording")
 
 
 def check_ids(row: dict[str, Any]) -> None:
     """Compare the token ids of a worded row: cut to the recorded lengths, with an end of sequence."""
-    worded = catalogue.benchmark(benchmark_name(row)).word(row["raw"])
+    formatted = catalogue.benchmark(benchmark_name(row)).word(row["raw"])
     ids = [
         {
             name: [*_vocabulary().encode(example[name])[: length - 1], _vocabulary().special.eos]
             for name, length in _LENGTHS.items()
         }
-        for example in worded
+        for example in formatted
     ]
     check_equal(ids, row["tokenized"], "token ids")
 

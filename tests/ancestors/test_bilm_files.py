@@ -64,8 +64,8 @@ def test_hidden_states_equal_the_restatement(elmo):
     np.testing.assert_array_equal(
         table[np.asarray(batch.encoder_input_tokens)][mask], OUTPUTS["character_ids"][mask]
     )
-    found = np.asarray(hidden_states(checkpoint.model, batch)["encoder"])
-    np.testing.assert_allclose(found[:, mask], OUTPUTS["hidden"][:, mask], **CLOSE)
+    result = np.asarray(hidden_states(checkpoint.model, batch)["encoder"])
+    np.testing.assert_allclose(result[:, mask], OUTPUTS["hidden"][:, mask], **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_each_limit_matters(elmo, changes):
     checkpoint = open_checkpoint(elmo)
     changed = replace(checkpoint.config, **changes)
     model = parameters.merge(parameters.abstract(changed)[0], checkpoint.params)
-    found = np.asarray(hidden_states(model, batch_of(checkpoint))["encoder"])
+    result = np.asarray(hidden_states(model, batch_of(checkpoint))["encoder"])
     mask = OUTPUTS["mask"]
-    assert np.abs(found[:, mask] - OUTPUTS["hidden"][:, mask]).max() > 0.01
+    assert np.abs(result[:, mask] - OUTPUTS["hidden"][:, mask]).max() > 0.01
 
 
 def test_the_table_writes_what_it_reads(elmo):
@@ -101,8 +101,8 @@ def test_a_run_of_them_embeds_and_keeps_its_words(elmo, tmp_path):
     assert (tmp_path / "run/words.json").exists()
     assert run.config == open_checkpoint(elmo).config
     mask = OUTPUTS["mask"]
-    found = np.asarray(hidden_states(run.model, batch_of(run))["encoder"])
-    np.testing.assert_allclose(found[:, mask], OUTPUTS["hidden"][:, mask], **CLOSE)
+    result = np.asarray(hidden_states(run.model, batch_of(run))["encoder"])
+    np.testing.assert_allclose(result[:, mask], OUTPUTS["hidden"][:, mask], **CLOSE)
     vector = t5x_like.from_pretrained(str(tmp_path / "run")).embed(" ".join(SENTENCES[2]), normalized=False)
     np.testing.assert_allclose(vector, OUTPUTS["hidden"][-1, 2, :6].mean(axis=0), **CLOSE)
 

@@ -37,9 +37,11 @@ FORWARD, BACKWARD = (RNG.normal(size=(2, LENGTH, VOCAB)).astype(np.float32) for 
 
 
 def totals_of(predictions: Predictions, config: LossConfig = PLAIN):
-    given = batch()
-    weights, normalizers = losses.normalize(given, config)
-    return losses.total(predictions, given, config, weights=weights, normalizers=normalizers, num_tasks=1)
+    totals_batch = batch()
+    weights, normalizers = losses.normalize(totals_batch, config)
+    return losses.total(
+        predictions, totals_batch, config, weights=weights, normalizers=normalizers, num_tasks=1
+    )
 
 
 def costs(logits: np.ndarray) -> np.ndarray:
@@ -54,11 +56,11 @@ AFTER = np.array([[1, 1, 1, 0, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1, 0]], boo
 
 
 def test_the_loss_is_the_mean_of_both_directions():
-    found, totals = totals_of(
+    result, totals = totals_of(
         Predictions(logits=BidirectionalLogits(jnp.asarray(FORWARD), jnp.asarray(BACKWARD)))
     )
     forward, backward = costs(FORWARD)[BEFORE].mean(), costs(BACKWARD)[AFTER].mean()
-    np.testing.assert_allclose(found, (forward + backward) / 2, rtol=1e-5)
+    np.testing.assert_allclose(result, (forward + backward) / 2, rtol=1e-5)
     summary = summarize(totals)
     assert summary["target_tokens"] == BEFORE.sum() == AFTER.sum()
     np.testing.assert_allclose(summary["cross_entropy"], (forward + backward) / 2, rtol=1e-5)
@@ -86,8 +88,8 @@ def test_the_ends_have_one_direction_alone():
     changed = FORWARD + 5 * RNG.normal(size=FORWARD.shape) * ~BEFORE[..., None]
     other = BACKWARD + 5 * RNG.normal(size=FORWARD.shape) * ~AFTER[..., None]
     kept = totals_of(Predictions(logits=BidirectionalLogits(jnp.asarray(FORWARD), jnp.asarray(BACKWARD))))[0]
-    found = totals_of(Predictions(logits=BidirectionalLogits(jnp.asarray(changed), jnp.asarray(other))))[0]
-    np.testing.assert_allclose(found, kept, rtol=1e-5)
+    totals = totals_of(Predictions(logits=BidirectionalLogits(jnp.asarray(changed), jnp.asarray(other))))[0]
+    np.testing.assert_allclose(totals, kept, rtol=1e-5)
 
 
 def test_samples_are_measured_like_logits():

@@ -129,9 +129,11 @@ def test_a_run_continues_with_the_same_bits(folder):
     train(whole)
     train(halved.with_fields(total_steps=2))
     train(halved)
-    expected, found = (parameters.flatten(open_checkpoint(each.model_dir).params) for each in (whole, halved))
+    expected, result = (
+        parameters.flatten(open_checkpoint(each.model_dir).params) for each in (whole, halved)
+    )
     for path, leaf in expected.items():
-        np.testing.assert_array_equal(leaf, found[path], err_msg=path)
+        np.testing.assert_array_equal(leaf, result[path], err_msg=path)
 
 
 def test_it_embeds_texts(run):
@@ -156,7 +158,7 @@ def test_commands_show_it(run, capsys):
 @pytest.mark.slow
 def test_a_tagger_begins_with_it(run, folder):
     rows = [WORDS[n:] + WORDS[:n] for n in range(6)]
-    tags = {word: "odd" if number % 2 else "even" for number, word in enumerate(WORDS)}
+    tags = {word: "odd" if index % 2 else "even" for index, word in enumerate(WORDS)}
     lines = [f"{' '.join(each)}\t{' '.join(tags[word] for word in each)}" for each in rows]
     (folder / "tags.tsv").write_text("words\ttags\n" + "\n".join(lines) + "\n")
     file = str(folder / "tags.tsv")
@@ -171,7 +173,7 @@ def test_a_tagger_begins_with_it(run, folder):
     lengths = {"mixture": "parity", "batch_size": 8, "inputs_length": 16}
     evaluation = HeadEvaluation(**lengths)
     tagger = replace(MODEL, task="token_classification")
-    given = experiment(
+    run_experiment = experiment(
         folder,
         "tagger",
         model=tagger,
@@ -182,8 +184,8 @@ def test_a_tagger_begins_with_it(run, folder):
         start_from=str(run),
         total_steps=30,
     )
-    assert preflight(given).problems == []
-    train(given)
+    assert preflight(run_experiment).problems == []
+    train(run_experiment)
     scores = t5x_like.evaluate(str(folder / "tagger"))["parity"].scores
     assert scores["tag_accuracy"] > 90
     kept = [parameters.flatten(open_checkpoint(each).params)[TABLE] for each in (run, folder / "tagger")]
@@ -200,12 +202,12 @@ def test_an_adaptive_softmax_is_trained_too(folder):
 
 @pytest.mark.slow
 def test_devices_on_three_axes_learn_as_on_one(folder):
-    found = []
+    results = []
     for name, mesh in (("one_axis", MeshConfig()), ("three_axes", MeshConfig(data=2, fsdp=2, model=2))):
-        given = experiment(folder, "devices", mesh=mesh, total_steps=5)
-        train(given.with_fields(model_dir=str(folder / f"on_{name}")))
-        found.append(logged(folder / f"on_{name}")[-1]["cross_entropy"])
-    assert found[0] == pytest.approx(found[1], rel=1e-4)
+        run_experiment = experiment(folder, "devices", mesh=mesh, total_steps=5)
+        train(run_experiment.with_fields(model_dir=str(folder / f"on_{name}")))
+        results.append(logged(folder / f"on_{name}")[-1]["cross_entropy"])
+    assert results[0] == pytest.approx(results[1], rel=1e-4)
 
 
 def test_what_can_not_work_is_refused_before_training(folder):
@@ -232,8 +234,8 @@ def test_what_can_not_work_is_refused_before_training(folder):
             "has the objective BidirectionalLM, and the model is a BertConfig for 'masked_lm'",
         ),
     ):
-        given = experiment(folder, f"refused_{name}", **changes)
+        run_experiment = experiment(folder, f"refused_{name}", **changes)
         with pytest.raises(ValueError, match=message):
-            train(given)
-        assert any(message in problem for problem in preflight(given).problems)
+            train(run_experiment)
+        assert any(message in problem for problem in preflight(run_experiment).problems)
         assert not (folder / f"refused_{name}/config.json").exists()

@@ -129,9 +129,9 @@ def classification(folder: Path, vocabulary: str = "mine", **changes: Any) -> Ex
 
 @pytest.mark.slow
 def test_features_are_the_translators_outputs_and_only_the_rest_is_trained(folder):
-    given = classification(folder)
-    assert preflight(given).problems == []
-    train(given)
+    run_experiment = classification(folder)
+    assert preflight(run_experiment).problems == []
+    train(run_experiment)
     run = folder / "classifier"
     pretrained, classifier = open_checkpoint(folder / "translator"), open_checkpoint(run)
     flat, own = parameters.flatten(classifier.params), parameters.flatten(pretrained.params)
@@ -262,20 +262,20 @@ def test_a_mix_weighs_all_layers_in_each_place_and_its_weights_are_trained(folde
     model = parameters.merge(opened.graphdef, opened.params)
     batch = Batch(encoder_input_tokens=jnp.array([[3, 4, 5]]))
     hidden = hidden_states(model.features.model, batch)["encoder"]
-    found, wanted = model.features(batch), {}
+    result, wanted = model.features(batch), {}
     for place in mix.places:
         layer = model.features.mixes[place]
         weights = np.exp(np.asarray(layer.weights[...]))
         weights /= weights.sum()
         wanted[place] = float(layer.gamma[...]) * np.einsum("n,nbld->bld", weights, np.asarray(hidden))
-    np.testing.assert_allclose(found.inputs, wanted["inputs"], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.outputs, wanted["outputs"], rtol=1e-5, atol=1e-6)
-    assert not np.allclose(found.inputs, found.outputs)
+    np.testing.assert_allclose(result.inputs, wanted["inputs"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result.outputs, wanted["outputs"], rtol=1e-5, atol=1e-6)
+    assert not np.allclose(result.inputs, result.outputs)
     assert model(batch).encoder_output.shape[-1] == CLASSIFIER.parts.outputs_dim + features_dim(opened.config)
     squares = sum(float(jnp.sum(model.features.mixes[place].weights[...] ** 2)) for place in mix.places)
-    np.testing.assert_allclose(found.penalty, 0.5 * squares, rtol=1e-5)
+    np.testing.assert_allclose(result.penalty, 0.5 * squares, rtol=1e-5)
     np.testing.assert_allclose(
-        model(batch).extra_losses[FEATURES_PENALTY].total, 3 * found.penalty, rtol=1e-5
+        model(batch).extra_losses[FEATURES_PENALTY].total, 3 * result.penalty, rtol=1e-5
     )
 
 

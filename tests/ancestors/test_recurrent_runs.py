@@ -89,9 +89,9 @@ def test_a_sequence_to_sequence_model_writes_by_beams_and_greedily(
     one_beam = "--set=GenerationConfig.num_beams=1"
     assert evaluated(run, task, one_beam, "--set=EVALUATION_BATCH_SIZE=8")["examples"] == 6
     greedy = list(read_jsonl(run / "evaluation" / task / "predictions.jsonl"))
-    asked = [f"--input={row['input']}" for row in beams]
+    input_flags = [f"--input={row['input']}" for row in beams]
     for flags, rows in (((), beams), ((one_beam,), greedy)):
-        answers = predicted(run, task, *asked, "--batch_size=8", *flags)
+        answers = predicted(run, task, *input_flags, "--batch_size=8", *flags)
         assert answers == [row["prediction"] for row in rows]
     check_weights(run, capsys, weight="decoder/layers/0/forward")
 

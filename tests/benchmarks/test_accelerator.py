@@ -33,12 +33,12 @@ def test_a_tiny_model_is_measured(tmp_path):
     ]
     command += ["--attention", "blockwise", "--measure", "train", "decode", "agreement"]
     subprocess.run([*command, "--output", str(output)], check=True, cwd=ROOT, capture_output=True)
-    found = json.loads(output.read_text())["models"]["tiny"]
-    assert found["train"]["tokens_per_second"] > 0
-    num_devices = math.prod(found["train"]["mesh"].values())
-    assert found["train"]["model_flops"] == pytest.approx(
-        num_devices * found["train"]["compiled_flops_per_device"], rel=0.05
+    report = json.loads(output.read_text())["models"]["tiny"]
+    assert report["train"]["tokens_per_second"] > 0
+    num_devices = math.prod(report["train"]["mesh"].values())
+    assert report["train"]["model_flops"] == pytest.approx(
+        num_devices * report["train"]["compiled_flops_per_device"], rel=0.05
     )
-    assert found["decode"]["tokens_per_second"] > 0
-    for errors in found["agreement"].values():
+    assert report["decode"]["tokens_per_second"] > 0
+    for errors in report["agreement"].values():
         assert errors["blockwise"] == pytest.approx(errors["plain"], rel=0.1)

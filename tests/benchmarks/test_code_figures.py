@@ -77,8 +77,8 @@ def test_a_checkout_has_all_figures(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = figures(tmp_path)
-    assert found == {
+    result = figures(tmp_path)
+    assert result == {
         "package files": 4,
         "package lines": 3 + 4 + 102 + 5,
         "lines of docstrings": 1,

@@ -5,12 +5,12 @@ from benchmarks.contrastive_prefixes import definitions, measure
 
 
 def test_kinds_and_new_texts_are_counted() -> None:
-    found = measure(
+    result = measure(
         ["a tree", "a king", "a tree", "a fern"], ["plant", "person", "plant", "plant"], {"a king"}
     )
-    assert found["kinds"] == {"plant": 75.0, "person": 25.0}
-    assert found["new_and_distinct"] == 50.0  # one is known, one is there twice
-    assert found["examples"] == ["a tree", "a king", "a tree", "a fern"]
+    assert result["kinds"] == {"plant": 75.0, "person": 25.0}
+    assert result["new_and_distinct"] == 50.0  # one is known, one is there twice
+    assert result["examples"] == ["a tree", "a king", "a tree", "a fern"]
 
 
 def test_definitions_have_six_kinds() -> None:

@@ -32,5 +32,5 @@ def test_pages_that_are_cut_and_written_as_wet_files_are_read_again(tmp_path):
     assert "\n".join(pages).split() == " ".join(TEXTS).split()
     assert max(map(len, pages)) < 200 + 1100  # a line is never cut
     assert write_wet_files(pages, str(tmp_path)) == sum(len(page.encode()) for page in pages)
-    read = [found.page.text for file in tmp_path.iterdir() for found in read_pages(file)]
+    read = [result.page.text for file in tmp_path.iterdir() for result in read_pages(file)]
     assert sorted(read) == sorted("\n".join(filter(None, page.split("\n"))) for page in pages)

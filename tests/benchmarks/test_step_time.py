@@ -32,14 +32,14 @@ def test_a_step_has_three_times_the_flops_of_a_forward_pass_by_hand():
     assert batch.decoder_input_tokens.min() >= 2
     assert batch.loss_weights.all()
     mesh = MeshConfig().build(jax.devices()[:1])
-    found = time_train_step(config, AdamW(), batch, mesh, num_steps=1)
+    result = time_train_step(config, AdamW(), batch, mesh, num_steps=1)
     tokens = 4 * 32
     layer = tokens * (4 * 64 * 64 + 2 * 64 * 128) + 2 * 4 * 32 * 32 * 64
     by_hand = 3 * 2 * (3 * layer + tokens * 64 * 128)
-    assert found["model_flops"] == pytest.approx(by_hand, rel=0.02)
-    assert found["compiled_flops_per_device"] == pytest.approx(by_hand, rel=0.05)
-    assert found["tokens"] == tokens
-    assert found["seconds_per_step"]["median"] > 0
+    assert result["model_flops"] == pytest.approx(by_hand, rel=0.02)
+    assert result["compiled_flops_per_device"] == pytest.approx(by_hand, rel=0.05)
+    assert result["tokens"] == tokens
+    assert result["seconds_per_step"]["median"] > 0
 
 
 @pytest.mark.slow

@@ -51,9 +51,9 @@ def _like(state, mesh=None):
     )
 
 
-def _assert_equal(found, expected):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for left, right in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+def _assert_equal(result, expected):
+    assert jax.tree.structure(result) == jax.tree.structure(expected)
+    for left, right in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
 

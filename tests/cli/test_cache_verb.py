@@ -80,8 +80,8 @@ def test_one_split_in_many_shards(tag: str) -> None:
 def test_mistakes_end_with_2_and_a_message(
     tag: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [argument.replace("TAG", tag) for argument in arguments]
-    assert main(["cache", *given, "--gin_file=recipe.gin", "--output=caches"]) == 2
+    tagged_arguments = [argument.replace("TAG", tag) for argument in arguments]
+    assert main(["cache", *tagged_arguments, "--gin_file=recipe.gin", "--output=caches"]) == 2
     assert message in capsys.readouterr().err
 
 

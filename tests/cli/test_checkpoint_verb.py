@@ -106,9 +106,9 @@ def test_differences_are_sorted_by_size(run, capsys):
         ["2", "of", "4", "arrays", "differ"],
     ]
     assert main(["checkpoint", "diff", str(run), str(run), "--step_a", "100", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["num_equal"] == 2
-    assert found["different"][0] == {
+    report = json.loads(capsys.readouterr().out)
+    assert report["num_equal"] == 2
+    assert report["different"][0] == {
         "name": "params/kernel",
         "kind": "values",
         "a": "float32[4, 3]",
@@ -140,15 +140,15 @@ def test_arrays_of_another_name_shape_or_dtype_come_first(run, tmp_path, capsys)
     with Checkpoints(tmp_path / "other") as checkpoints:
         checkpoints.save(1, other)
     assert main(["checkpoint", "diff", str(run), str(tmp_path / "other"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["different"]
-    assert [(each["name"], each["kind"], each["num_different"]) for each in found] == [
+    report = json.loads(capsys.readouterr().out)["different"]
+    assert [(each["name"], each["kind"], each["num_different"]) for each in report] == [
         ("key", "only in A", 0),
         ("params/bias", "only in B", 0),
         ("params/empty", "only in A", 0),
         ("params/kernel", "shape", 0),
         ("params/scale", "values", 0),
     ]
-    assert (found[-1]["a"], found[-1]["b"]) == ("bfloat16[3]", "float32[3]")
+    assert (report[-1]["a"], report[-1]["b"]) == ("bfloat16[3]", "float32[3]")
 
 
 def test_a_damaged_step_is_not_compared(run, capsys):
@@ -250,8 +250,8 @@ def test_large_arrays_are_compared_piece_by_piece(tmp_path, monkeypatch, capsys)
         with Checkpoints(tmp_path / name) as checkpoints:
             checkpoints.save(1, {"params": {"w": np.append(a[:-1], np.float32(last))}})
     assert main(["checkpoint", "diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["different"]
-    assert (found["num_different"], found["largest_absolute"]) == (1, 1.0)
+    (report,) = json.loads(capsys.readouterr().out)["different"]
+    assert (report["num_different"], report["largest_absolute"]) == (1, 1.0)
 
 
 def test_restoring_finds_the_steps_that_pruning_left(run):

@@ -52,8 +52,8 @@ def test_verbs_inner_verbs_flags_and_choices_are_completed(script: Path) -> None
 def test_the_script_is_clean(script: Path) -> None:
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert shellcheck, "it comes with the extra dev"
-    found = subprocess.run([shellcheck, "-s", "bash", script], capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout
+    result = subprocess.run([shellcheck, "-s", "bash", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
 
 
 def test_zsh_completes_in_a_plain_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,16 +76,18 @@ def test_an_export_may_be_in_half_precision(
 
 def test_a_t5x_checkpoint_becomes_a_run(golden: Path, tmp_path: Path) -> None:
     arrays = np.load(golden / "training" / "t5x_small.npz")
-    theirs = {name.removeprefix("init/"): arrays[name] for name in arrays.files if name.startswith("init/")}
-    tree = {"version": 3, "optimizer": {"target": traverse_util.unflatten_dict(theirs, sep="/")}}
+    reference = {
+        name.removeprefix("init/"): arrays[name] for name in arrays.files if name.startswith("init/")
+    }
+    tree = {"version": 3, "optimizer": {"target": traverse_util.unflatten_dict(reference, sep="/")}}
     folder, run, back = tmp_path / "checkpoint_100", tmp_path / "run", tmp_path / "back"
     folder.mkdir()
     (folder / "checkpoint").write_bytes(serialization.to_bytes(tree))
     assert main(["convert", "--from", str(folder), "--to", str(run)]) == 0
     assert main(["convert", "--from", str(run), "--to", str(back), "--export", "hf"]) == 0
     exported = load_file(back / "model.safetensors")
-    np.testing.assert_array_equal(exported["shared.weight"], theirs["token_embedder/embedding"])
-    kernel = theirs["decoder/layers_1/encoder_decoder_attention/out/kernel"]
+    np.testing.assert_array_equal(exported["shared.weight"], reference["token_embedder/embedding"])
+    kernel = reference["decoder/layers_1/encoder_decoder_attention/out/kernel"]
     np.testing.assert_array_equal(exported["decoder.block.1.layer.1.EncDecAttention.o.weight"], kernel.T)
     assert t5x_like.from_pretrained(tmp_path).config == t5x_like.from_pretrained(back).config
 

@@ -17,10 +17,10 @@ def test_what_a_task_asks_is_found_on_pages(tmp_path: Path, capsys: pytest.Captu
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert rows[1] == {"text": "definition: the capital and largest city of Nepal place"}
     long = next(row["text"] for row in rows if len(row["text"].split()) > 40)
-    asked = " ".join(long.split()[1:-1])
-    found = Contamination(files=str(file)).overlaps(f"On a page it says that {asked} is so.")
-    assert found
-    assert {each.evaluation_set for each in found} == {"wordnet_definitions-validation"}
+    question_words = " ".join(long.split()[1:-1])
+    overlaps = Contamination(files=str(file)).overlaps(f"On a page it says that {question_words} is so.")
+    assert overlaps
+    assert {each.evaluation_set for each in overlaps} == {"wordnet_definitions-validation"}
 
 
 @pytest.mark.parametrize(

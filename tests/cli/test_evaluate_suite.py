@@ -97,7 +97,7 @@ def test_a_submission_is_put_together_from_evaluations_of_a_task_each(gpt2, wnli
     scores = read_json("out/scores.json")
     entry = scores["tasks"]["glue_wnli_v002"]
     write_json("ax/scores.json", scores | {"tasks": {"glue_ax_v002": entry}})
-    rows = [{"idx": number, "answer": number % 3, "prediction": "neutral"} for number in range(1104)]
+    rows = [{"idx": index, "answer": index % 3, "prediction": "neutral"} for index in range(1104)]
     write_jsonl("ax/glue_ax_v002/predictions.jsonl", rows)
     assert main(["submission", "make", "--output=both.zip", "out", "ax"]) == 0
     assert "both.zip: WNLI.tsv, AX.tsv, as the glue server wants them" in capsys.readouterr().out
@@ -114,7 +114,7 @@ def test_a_submission_is_put_together_from_evaluations_of_a_task_each(gpt2, wnli
 
 
 def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
-    rows = [{"idx": number, "answer": number % 2, "prediction": "0"} for number in range(146)]
+    rows = [{"idx": index, "answer": index % 2, "prediction": "0"} for index in range(146)]
     write_submission("good.zip", {"glue_wnli_v002": rows})
     assert main(["submission", "check", "good.zip", "--suite=glue"]) == 0
     printed = capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
     assert printed.endswith("good.zip: incomplete; 1 of the 11 files of glue, no faults in them\n")
     answer = {"answer": 0, "prediction": "0"}
     files = SUITES["glue"].submission
-    answers = {file.task: [{"idx": number, **answer} for number in range(file.rows)] for file in files}
+    answers = {file.task: [{"idx": index, **answer} for index in range(file.rows)] for file in files}
     write_submission("whole.zip", answers)
     assert main(["submission", "check", "whole.zip"]) == 0
     printed = capsys.readouterr().out
@@ -184,10 +184,10 @@ def test_a_recipe_in_gin_says_all_of_it_and_flags_overrule_it(gpt2, wnli, capsys
             "SKIP_MISSING = True\nON_BAD_ROW = 'skip'\n"
         )
     assert evaluate("--recipe=mine.gin", "--limit=8", "--normalization=bytes") == 0
-    found = read_json("out/scores.json")
-    assert found["settings"]["normalization"] == "bytes"
-    assert found["settings"]["on_bad_row"] == "skip"
-    assert found["tasks"]["glue_wnli_v002"]["examples"] == 8
+    scores = read_json("out/scores.json")
+    assert scores["settings"]["normalization"] == "bytes"
+    assert scores["settings"]["on_bad_row"] == "skip"
+    assert scores["tasks"]["glue_wnli_v002"]["examples"] == 8
 
 
 def test_texts_are_measured(gpt2, tmp_path, capsys):
@@ -207,8 +207,8 @@ def test_evaluations_that_are_no_runs_of_the_same_are_reported(tmp_path, capsys)
     for name, shots in (("a", 0), ("b", 4)):
         entry = {"scores": {"accuracy": 50.0 + shots}}
         settings = {"split": "validation", "num_shots": shots}
-        found = {"tasks": {"glue_rte_v002": entry}, "averages": {}, "settings": settings}
-        write_json(tmp_path / name / "scores.json", found)
+        results = {"tasks": {"glue_rte_v002": entry}, "averages": {}, "settings": settings}
+        write_json(tmp_path / name / "scores.json", results)
     assert main(["scores", "average", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     shown = capsys.readouterr().out
     assert "52.00" in shown

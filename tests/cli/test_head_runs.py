@@ -26,7 +26,7 @@ def published(tmp_path, monkeypatch):
     folder = tmp_path / "data/super_glue/WSC"
     folder.mkdir(parents=True)
     place = {"span1_index": 0, "span1_text": "Ann", "span2_index": 4, "span2_text": "he"}
-    rows = [{"text": "Ann saw Bo as he left .", "target": place, "idx": number} for number in range(16)]
+    rows = [{"text": "Ann saw Bo as he left .", "target": place, "idx": index} for index in range(16)]
     for split in ("train", "val"):
         lines = [json.dumps(row | {"label": row["idx"] % 2 == 0}) for row in rows]
         (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
@@ -85,8 +85,11 @@ def test_lines_are_predicted_by_a_runs_head(published, tmp_path, monkeypatch, ca
     flags = [f"--gin.{name}={value!r}" for name, value in (macros | sizes).items()]
     assert main(["train", "--gin_file=own.gin", *flags]) == 0
     capsys.readouterr()
-    asked = ["--input=Ann saw Bo", "--input=he left .", "--input=saw Bo"]
-    assert main(["predict", "--checkpoint=run", "--task=own", *asked, "--gin.PREDICTION_BATCH_SIZE=8"]) == 0
+    input_flags = ["--input=Ann saw Bo", "--input=he left .", "--input=saw Bo"]
+    assert (
+        main(["predict", "--checkpoint=run", "--task=own", *input_flags, "--gin.PREDICTION_BATCH_SIZE=8"])
+        == 0
+    )
     assert capsys.readouterr().out.split() == ["yes", "no", "yes"]
     wnli = ["predict", "--checkpoint=run", "--task=super_glue_wsc_v102_simple_eval"]
     assert main([*wnli, "--input=Ann saw Bo"]) == 2

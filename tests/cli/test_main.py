@@ -118,8 +118,8 @@ def test_a_full_disk_is_a_message(
 
 
 def test_overrides_are_taken_out_in_every_spelling_and_in_order() -> None:
-    given = ["--gin.A='x=y'", "--gin_file=f", "--set", "D=x=y", "--gin.b.C", "3", "--set=E=", "--dry_run"]
-    overrides, plain = split_overrides(given)
+    arguments = ["--gin.A='x=y'", "--gin_file=f", "--set", "D=x=y", "--gin.b.C", "3", "--set=E=", "--dry_run"]
+    overrides, plain = split_overrides(arguments)
     assert overrides == [
         "A='x=y'",
         Setting("D", "x=y", "--set D=x=y"),

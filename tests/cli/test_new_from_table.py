@@ -109,7 +109,7 @@ def test_a_pair_of_texts_with_its_own_validation_file(
         (reviews(), ["--checkpoint", "absent"], "--checkpoint=absent: absent holds no model"),
         ([[each, "good", user] for each, _, user in reviews()], [], "has one label, 'good', in all 60 rows"),
         (
-            [[each, f"label {number}", "u"] for number, (each, _, _) in enumerate(reviews())],
+            [[each, f"label {index}", "u"] for index, (each, _, _) in enumerate(reviews())],
             ["--task", "classify"],
             "has 60 labels in 60 rows",
         ),

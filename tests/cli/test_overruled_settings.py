@@ -62,10 +62,10 @@ def evaluation_of(run: str, *flags: str) -> Any:
 
 def generations(run: str, *flags: str) -> list[GenerationConfig]:
     """Return the decoding of both commands."""
-    asked, evaluated = (
+    predicted, evaluated = (
         [flag.format(owner=owner) for flag in flags] for owner in ("RunPrediction", "TaskEvaluation")
     )
-    prediction = predict.run_prediction(parsed(predict, run, *asked))
+    prediction = predict.run_prediction(parsed(predict, run, *predicted))
     return [evaluation_of(run, *evaluated).generation, prediction.generation]
 
 

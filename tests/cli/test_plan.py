@@ -176,10 +176,10 @@ def test_generation_by_a_model_that_only_reads_is_refused(capsys: pytest.Capture
 @pytest.mark.slow
 def test_a_search_ranks_what_it_compiled_and_names_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, *GPT, "--search", "--max_programs", "2")
-    found = plan["search"]
-    assert len(found["plans"]) == 2
-    assert found["plans"][0]["memory"]["peak_bytes"] <= found["plans"][1]["memory"]["peak_bytes"]
-    assert any("model=8" in setting for setting in found["not_compiled"])
+    result = plan["search"]
+    assert len(result["plans"]) == 2
+    assert result["plans"][0]["memory"]["peak_bytes"] <= result["plans"][1]["memory"]["peak_bytes"]
+    assert any("model=8" in setting for setting in result["not_compiled"])
 
 
 def test_an_unknown_topology_is_refused_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,8 +242,10 @@ def test_the_search_tries_the_expert_axis_where_fsdp_does_not_divide_the_experts
     ).value
     model = SwitchTransformerConfig(**size, num_experts=num_experts)
     tasks = experiment.data.resolve().train
-    found = {sizes[MESH_AXES.index("expert")] for sizes in meshes(replace(experiment, model=model), tasks, 8)}
-    assert found == {1} | with_axis
+    results = {
+        sizes[MESH_AXES.index("expert")] for sizes in meshes(replace(experiment, model=model), tasks, 8)
+    }
+    assert results == {1} | with_axis
 
 
 def test_heads_and_vocabulary_that_the_mesh_does_not_divide_are_refused(

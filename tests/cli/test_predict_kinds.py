@@ -104,7 +104,7 @@ def read_table(name: str) -> list[dict[str, Any]]:
 
 def test_all_formats_have_the_same_predictions_with_or_without_a_label(model: FineTunedModel) -> None:
     kind = kind_of(model)
-    rows = [KINDS[kind](number) for number in range(40, 45)]
+    rows = [KINDS[kind](index) for index in range(40, 45)]
     label = list(rows[0])[-1]
     unlabeled = [{name: row[name] for name in row if name != label} for row in rows]
     assert main(["predict", model.run, "--input", write_table("a.jsonl", rows), "--output", "b.jsonl"]) == 0
@@ -119,17 +119,17 @@ def test_all_formats_have_the_same_predictions_with_or_without_a_label(model: Fi
         table = write_table(f"unlabeled.{ending}", unlabeled)
         assert main(["predict", model.run, "--input", table, "--output", f"predicted.{ending}"]) == 0
         for row, right in zip(read_table(f"predicted.{ending}"), expected, strict=True):
-            found, wanted = row["prediction"], right["prediction"]
+            result, wanted = row["prediction"], right["prediction"]
             if ending in ("csv", "tsv"):
                 wanted = " ".join(wanted) if isinstance(wanted, list) else str(wanted)
-            assert found == wanted
+            assert result == wanted
 
 
 def test_scores_of_all_answers_are_given_where_there_are_any(
     model: FineTunedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = kind_of(model)
-    table = write_table("scored.jsonl", [KINDS[kind](number) for number in range(40, 43)])
+    table = write_table("scored.jsonl", [KINDS[kind](index) for index in range(40, 43)])
     code = main(["predict", model.run, "--input", table, "--output", "scores.jsonl", "--scores"])
     if kind in WITHOUT_PROBABILITIES:
         assert code == 2
@@ -150,7 +150,7 @@ def test_scores_of_all_answers_are_given_where_there_are_any(
 
 
 def test_an_ensemble_of_a_run_with_itself_predicts_the_same(model: FineTunedModel) -> None:
-    table = write_table("twice.jsonl", [KINDS[kind_of(model)](number) for number in range(40, 43)])
+    table = write_table("twice.jsonl", [KINDS[kind_of(model)](index) for index in range(40, 43)])
     command = ["predict", model.run, "--input", table]
     assert main([*command, "--output", "alone.jsonl"]) == 0
     assert main([*command, "--output", "both.jsonl", "--ensemble", model.run]) == 0
@@ -164,7 +164,7 @@ def test_a_killed_command_loses_and_doubles_no_row_of_a_parquet_table(
     model: FineTunedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("t5x_like.evaluation.table_predictions._BATCHES_AT_ONCE", 1)
-    rows = [KINDS[kind_of(model)](number) | {"id": number} for number in range(1, 41)]
+    rows = [KINDS[kind_of(model)](index) | {"id": index} for index in range(1, 41)]
     table = write_table("whole.parquet", rows)
     command = ["predict", model.run, "--input", table]
     assert main([*command, "--output", "whole_out.parquet"]) == 0

@@ -103,7 +103,7 @@ def predicted(model: Path | str, table: Path | str, output: str, *flags: str) ->
 
 def write_texts(column: str) -> tuple[str, str]:
     """Write a table of texts with line breaks and quotes, as CSV and as JSONL."""
-    rows = [{"id": number, column: text} for number, text in enumerate(TEXTS)]
+    rows = [{"id": index, column: text} for index, text in enumerate(TEXTS)]
     with open("texts.csv", "w", newline="") as file:
         csv.writer(file).writerows([["id", column], *(row.values() for row in rows)])
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -151,10 +151,10 @@ def test_beams_end_at_the_last_position_of_a_decoder(continuing: Path) -> None:
     write_jsonl("texts.jsonl", ({"text": text} for text in texts))
     flags = "--set=GenerationConfig.num_beams=2", f"--max_new_tokens={most}", *BATCH
     together = predicted(run, "texts.jsonl", "together.jsonl", *flags)
-    for number, text in enumerate(texts):
+    for index, text in enumerate(texts):
         write_jsonl("text.jsonl", [{"text": text}])
-        (alone,) = predicted(run, "text.jsonl", f"alone_{number}.jsonl", *flags)
-        assert together[number] == alone
+        (alone,) = predicted(run, "text.jsonl", f"alone_{index}.jsonl", *flags)
+        assert together[index] == alone
 
 
 def test_a_gguf_file_writes_into_tables() -> None:

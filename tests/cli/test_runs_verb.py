@@ -68,10 +68,10 @@ def test_all_runs_below_a_directory_are_listed(runs, capsys):
         ["converted", "converted", "–", "–", "–"],
         ["grid/b", "stopped", "20 / 20", "1.5", "spelling/exact_match 60"],
     ]
-    found = listed(runs, capsys)
-    assert [each["name"] for each in found] == ["a", "converted", "grid/b"]
-    assert found[0]["scores"] == {"validation/spelling/loss": 3.0, "spelling/exact_match": 40.0}
-    assert (found[0]["step"], found[0]["total_steps"], found[0]["writer"]) == (20, 20, None)
+    result = listed(runs, capsys)
+    assert [each["name"] for each in result] == ["a", "converted", "grid/b"]
+    assert result[0]["scores"] == {"validation/spelling/loss": 3.0, "spelling/exact_match": 40.0}
+    assert (result[0]["step"], result[0]["total_steps"], result[0]["writer"]) == (20, 20, None)
 
 
 def test_runs_are_sorted_by_steps_loss_date_or_score(runs, capsys):

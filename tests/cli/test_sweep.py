@@ -144,11 +144,11 @@ def test_a_sweep_over_real_runs_is_done_once_and_finds_the_best(recipe: str, tmp
         "accuracy",
     ]
     assert main(command) == 0
-    found = json.loads((out / "results.json").read_text())
-    assert [one["status"] for one in found["runs"]] == ["finished", "finished"]
-    assert [one["step"] for one in found["runs"]] == [2, 2]
-    scores = [one["scores"]["wordnet_definitions/accuracy"] for one in found["runs"]]
-    assert found["best"]["mean"] == max(scores)
+    report = json.loads((out / "results.json").read_text())
+    assert [one["status"] for one in report["runs"]] == ["finished", "finished"]
+    assert [one["step"] for one in report["runs"]] == [2, 2]
+    scores = [one["scores"]["wordnet_definitions/accuracy"] for one in report["runs"]]
+    assert report["best"]["mean"] == max(scores)
     assert "the best: LEARNING_RATE=" in capsys.readouterr().out
     log = (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns
     assert main(command) == 0
@@ -180,8 +180,8 @@ def test_an_ensemble_of_settings_is_scored_by_their_averaged_predictions(
     runs = [f"{out}/runs/{name},SEED=1" for name in ("slow", "fast")]
     assert scores["checkpoint"] == " + ".join(runs)
     assert scores["tasks"]["wordnet_definitions"]["limit"] == 8
-    found = {one["name"]: one for one in json.loads((out / "results.json").read_text())["runs"]}
+    report = {one["name"]: one for one in json.loads((out / "results.json").read_text())["runs"]}
     measured = scores["tasks"]["wordnet_definitions"]["scores"]["accuracy"]
-    assert found["both,SEED=1"]["score"] == measured
+    assert report["both,SEED=1"]["score"] == measured
     assert main(command) == 0
     assert "6 runs, 6 finished before" in capsys.readouterr().out

@@ -197,11 +197,11 @@ def test_a_run_whose_tasks_a_module_registers_needs_that_module_again(
     assert "import my_loud_tasks\n" in (folder / "loud" / "config.gin").read_text()
     forget()
     capsys.readouterr()
-    asked = ["--checkpoint=loud", "--module=my_loud_tasks"]
-    assert main(["predict", *asked, "--task=loud", "--input=cat"]) == 0
+    flags = ["--checkpoint=loud", "--module=my_loud_tasks"]
+    assert main(["predict", *flags, "--task=loud", "--input=cat"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
     forget()
-    assert main(["evaluate", *asked]) == 0
+    assert main(["evaluate", *flags]) == 0
     assert "loud" in capsys.readouterr().out
 
 

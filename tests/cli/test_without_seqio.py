@@ -36,7 +36,7 @@ os._exit(0)  # threads of JAX and of checkpoints
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("without_seqio")
-    rows = "".join(f"{word} {number},{word}\n" for number in range(8) for word in ("animal", "plant"))
+    rows = "".join(f"{word} {index},{word}\n" for index in range(8) for word in ("animal", "plant"))
     (folder / "rows.csv").write_text(f"text,label\n{rows}")
     return folder
 

@@ -11,20 +11,20 @@ SHIPPED = shipped_directory("data")
 
 
 def test_every_definition_occurs_once_and_is_answered_in_the_requested_style():
-    definitions = {f"thing number {number}": category for number, category in enumerate(SENTENCES)}
+    definitions = {f"thing number {index}": category for index, category in enumerate(SENTENCES)}
     conversations = list(converse(definitions.items()))
     assert [[message["role"] for message in messages] for messages in conversations] == [
         ["system", "user", "assistant", "user", "assistant"]
     ] * 3
-    asked = set()
+    questions = set()
     for system, *turns in conversations:
         for question, answer in zip(turns[::2], turns[1::2], strict=True):
             definition = question["content"].partition(": ")[2].removesuffix("?")
             category = definitions[definition]
             wanted = {SHORT: category, FULL: SENTENCES[category]}[system["content"]]
             assert answer["content"] == wanted
-            asked.add(definition)
-    assert asked == set(definitions)
+            questions.add(definition)
+    assert questions == set(definitions)
 
 
 def test_long_definitions_are_left_out_and_an_odd_one_too():

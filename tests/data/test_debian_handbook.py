@@ -22,7 +22,7 @@ def sentences_of(number: int) -> tuple[str, str]:
 def package(tmp_path, debian_package):
     files = {}
     for name in range(20):
-        pairs = [sentences_of(100 * name + number) for number in range(12)]
+        pairs = [sentences_of(100 * name + index) for index in range(12)]
         for place, folder in enumerate(("en-US", "de-DE")):
             files[f"{FOLDER}/{folder}/{name}.html"] = page(*(pair[place] for pair in pairs))
     files[f"{FOLDER}/en-US/odd.html"] = page("Two paragraphs here.", "One paragraph there.")

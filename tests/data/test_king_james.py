@@ -48,7 +48,7 @@ def test_king_james_becomes_one_line_for_each_chapter_without_verse_numbers(
 
 def test_chapters_that_share_a_long_verse_are_never_held_out():
     long_verse = "and it came to pass in those days that he went up to the city"
-    chapters = {f"Ge{number}": [f"verse {number}"] for number in range(20)}
+    chapters = {f"Ge{index}": [f"verse {index}"] for index in range(20)}
     chapters |= {"1Ki1": [long_verse + ":"], "1Chr1": [long_verse.capitalize() + "."]}
     validation = king_james.split_chapters(chapters, num_validation=19)["validation"]
     assert not any("came to pass" in document for document in validation)

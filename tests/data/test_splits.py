@@ -6,7 +6,7 @@ from data.prepare.splits import hold_out, shuffle_by_key, write_tsv
 
 
 def test_the_split_does_not_depend_on_the_order_of_the_rows():
-    words = [f"word{number}" for number in range(50)]
+    words = [f"word{index}" for index in range(50)]
     assert shuffle_by_key(words, str, seed=1) == shuffle_by_key(reversed(words), str, seed=1)
     assert shuffle_by_key(words, str, seed=1) != shuffle_by_key(words, str, seed=2)
 

@@ -6,7 +6,7 @@ from data.prepare import unix_compress
 
 
 def test_unix_compress_is_decompressed_beyond_its_first_code_width(as_unix_compressed):
-    text = " ".join(f"verse {number} of {number * 7919 % 1000}" for number in range(1500)).encode()
+    text = " ".join(f"verse {index} of {index * 7919 % 1000}" for index in range(1500)).encode()
     assert unix_compress.decompress(as_unix_compressed(text)) == text
 
 

@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"^```(?:bash|sh|console)?\n(.*?)^```", re.M | re.S)
 
 def commands_of(text: str) -> list[list[str]]:
     """The arguments of each ``t5x-like`` in shell lines, without redirections and placeholders."""
-    found = []
+    results = []
     for line in re.sub(r"\\\n\s*", " ", text).splitlines():
         if not re.match(r"\s*(?:[A-Z0-9_]+=\S+ )*t5x-like ", line):
             continue
@@ -28,10 +28,10 @@ def commands_of(text: str) -> list[list[str]]:
         ends = [place for place, word in enumerate(arguments) if word in ("|", ">", "<", "&&")]
         arguments = arguments[: min(ends, default=None)]
         flags = ["", *arguments]
-        found.append(
+        results.append(
             [word for flag, word in zip(flags, arguments, strict=False) if word != "…" or flag[:2] == "--"]
         )
-    return found
+    return results
 
 
 def shown() -> dict[str, list[str]]:

@@ -20,8 +20,8 @@ BOLD = re.findall(r"\*\*([^*]+)\*\*", PAGE)
 def weights_of(size: str, **changes: Any) -> dict[str, int]:
     """Number of weights by path; the word table has the published rows, without padding."""
     file = ROOT / "gin/models" / f"{size}.gin"
-    given = [f"{config_class(file).__name__}.{name}={value!r}" for name, value in changes.items()]
-    macros = [*MACROS, "VOCAB_SIZE=%PUBLISHED_VOCAB", *given]
+    settings = [f"{config_class(file).__name__}.{name}={value!r}" for name, value in changes.items()]
+    macros = [*MACROS, "VOCAB_SIZE=%PUBLISHED_VOCAB", *settings]
     config = load([str(file)], macros, roots=[config_class(file)]).value
     flat = parameters.flatten(parameters.abstract(config)[1])
     counts = {name: int(np.prod(leaf.shape)) for name, leaf in flat.items()}

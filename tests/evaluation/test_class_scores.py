@@ -13,7 +13,7 @@ def rows_of(truth, guess):
 def test_scores_of_classes_are_those_of_scikit_learn():
     classes = ["a", "b", "c", "never"]
     truth, guess = list("aabbbccca"), list("abbbcccaa")
-    found = class_scores(classes, rows_of(truth, guess))
+    result = class_scores(classes, rows_of(truth, guess))
     expected: Any = sklearn.metrics.classification_report(
         truth,
         guess,
@@ -26,18 +26,18 @@ def test_scores_of_classes_are_those_of_scikit_learn():
             expected[name][column] for column in ("precision", "recall", "f1-score", "support")
         )
         scores = {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1, "rows": rows}
-        assert found["classes"][name] == pytest.approx(scores)
+        assert result["classes"][name] == pytest.approx(scores)
     matrix = sklearn.metrics.confusion_matrix(truth, guess, labels=classes).tolist()
-    assert found["confusion"] == {"predicted": classes, "counts": matrix}
+    assert result["confusion"] == {"predicted": classes, "counts": matrix}
 
 
 def test_other_texts_have_a_column_and_rows_without_a_target_none():
-    found = class_scores(["no", "yes"], rows_of(["no", "yes", None], ["no", "maybe", "yes"]))
-    assert found["confusion"] == {
+    result = class_scores(["no", "yes"], rows_of(["no", "yes", None], ["no", "maybe", "yes"]))
+    assert result["confusion"] == {
         "predicted": ["no", "yes", "none of these"],
         "counts": [[1, 0, 0], [0, 0, 1]],
     }
-    assert found["classes"]["yes"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "rows": 1}
+    assert result["classes"]["yes"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "rows": 1}
 
 
 def test_each_word_of_a_tagged_sentence_counts():
@@ -51,13 +51,13 @@ def test_open_answers_and_withheld_labels_have_no_scores_of_classes(classes, tar
 
 
 def test_many_classes_have_scores_and_no_matrix():
-    names = [str(number) for number in range(101)]
-    found = class_scores(names, rows_of(["7"], ["7"]))
-    assert found["classes"]["7"]["f1"] == 100.0
-    assert "confusion" not in found
+    names = [str(index) for index in range(101)]
+    result = class_scores(names, rows_of(["7"], ["7"]))
+    assert result["classes"]["7"]["f1"] == 100.0
+    assert "confusion" not in result
 
 
 def test_words_without_a_label_are_left_out():
     tagged = [{"target": ["a", None, "b"], "prediction": ["a", "a", "a"]}]
-    found = class_scores(["a", "b"], tagged)
-    assert found["confusion"] == {"predicted": ["a", "b"], "counts": [[1, 0], [1, 0]]}
+    result = class_scores(["a", "b"], tagged)
+    assert result["confusion"] == {"predicted": ["a", "b"], "counts": [[1, 0], [1, 0]]}

@@ -48,7 +48,7 @@ def make_task(tmp_path):
     def make(num_rows=5):
         name = f"evaluated_rows_{next(_numbers)}"
         chooser = random.Random(0)
-        rows = [(f"row {number} " + "x" * chooser.randint(0, 12), number % 3) for number in range(num_rows)]
+        rows = [(f"row {index} " + "x" * chooser.randint(0, 12), index % 3) for index in range(num_rows)]
         for split in ("train", "validation"):
             lines = "".join(f"{text}\t{label}\n" for text, label in rows)
             (tmp_path / f"{name}.{split}.tsv").write_text("text\tlabel\n" + lines)
@@ -107,7 +107,7 @@ def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
     for config, begin in ((T5, []), (GPT2, [0])):
         model = TextModel.as_trained(config, MeshConfig().build(), tokenizer)
         prompter = Prompter(task="x", style=PromptStyle())
-        prompts = [prompter.prompt(number, text) for number, text in enumerate(("hello", "x" * 50))]
+        prompts = [prompter.prompt(index, text) for index, text in enumerate(("hello", "x" * 50))]
         short, long = model.encode_prompts(prompter, prompts, length=32 + len(begin))
         assert short.ids.tolist() == [*begin, *tokenizer.encode("hello"), 1]
         assert long.ids.tolist() == [*begin, *[ord("x") + 3] * 31, 1]
@@ -161,10 +161,10 @@ def test_every_row_is_answered_in_order_and_scores_are_written(
     write_results(results, str(tmp_path), checkpoint="run", step=3, config=config, params=params)
     rows = list(read_jsonl(tmp_path / task / "predictions.jsonl"))
     assert [row["number"] for row in rows] == list(range(11))
-    assert [row["target"] for row in rows] == [("no", "yes", "maybe")[number % 3] for number in range(11)]
-    found = read_scores(tmp_path)
-    entry = found["tasks"][task]
-    assert (found["checkpoint"], found["step"], found["model"]) == ("run", 3, type(config).__name__[:-6])
+    assert [row["target"] for row in rows] == [("no", "yes", "maybe")[index % 3] for index in range(11)]
+    scores = read_scores(tmp_path)
+    entry = scores["tasks"][task]
+    assert (scores["checkpoint"], scores["step"], scores["model"]) == ("run", 3, type(config).__name__[:-6])
     assert (entry["split"], entry["method"], entry["examples"]) == ("validation", method, 11)
     assert entry["scores"] == results[task].scores
     assert entry["baseline"]["accuracy"] == pytest.approx(400 / 11)

@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if target == "run":
             scale = {"tasks.0.head.mean": HEAD.mean, "tasks.0.head.deviation": HEAD.deviation}
             write_json(folder / target / "config.json", {"tasks.0.name": TASK, **scale})
-    rows = [{"text": text, "label": 49_000 + 500 * number} for number, text in enumerate(TEXTS)]
+    rows = [{"text": text, "label": 49_000 + 500 * index} for index, text in enumerate(TEXTS)]
     write_jsonl(folder / "rows.jsonl", rows)
     registry.register([_task(folder, TASK, HEAD)])
     return folder

@@ -27,11 +27,9 @@ def task(tmp_path, request):
     """Return a task of four unbalanced classes; one row of each split has no label."""
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     for split in ("train", "validation"):
-        labels = [LABELS[number % 8] if number % 8 < 3 else "other" for number in range(NUM_ROWS)]
+        labels = [LABELS[index % 8] if index % 8 < 3 else "other" for index in range(NUM_ROWS)]
         labels[BAD_ROW] = ""
-        rows = [
-            f"{'abcdefgh'[number % 8]} {'abc'[number % 3]},{label}" for number, label in enumerate(labels)
-        ]
+        rows = [f"{'abcdefgh'[index % 8]} {'abc'[index % 3]},{label}" for index, label in enumerate(labels)]
         (tmp_path / f"{split}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
 
     def make(**changes):

@@ -59,8 +59,8 @@ def question(text, start):
 def perfect_scores(questions, *, null=1.0):
     """What a head would say that knows the labels; ``null`` for no answer."""
     scores = []
-    for number in range(len(questions.examples)):
-        example = questions.examples.example(number)
+    for index in range(len(questions.examples)):
+        example = questions.examples.example(index)
         ends = np.zeros((questions.lengths.inputs, 2), np.float32)
         ends[0] = null / 2
         if example.span != (0, 0):
@@ -124,14 +124,16 @@ def test_the_best_threshold_is_that_of_trying_all():
     ]
 
     def scores(threshold):
-        given = [row["n_best"][1]["text"] if row["null_score_diff"] <= threshold else "" for row in rows]
-        return squad_or_none([row["target"] for row in rows], given)
+        predictions = [
+            row["n_best"][1]["text"] if row["null_score_diff"] <= threshold else "" for row in rows
+        ]
+        return squad_or_none([row["target"] for row in rows], predictions)
 
     tried = [scores(threshold) for threshold in np.arange(-6, 6, 0.5)]
-    found = best_thresholds([*rows, {"target": None}])
+    result = best_thresholds([*rows, {"target": None}])
     for name in ("em", "f1"):
-        assert found[name] == pytest.approx(max(each[name] for each in tried))
-        assert scores(found[f"{name}_threshold"])[name] == pytest.approx(found[name])
+        assert result[name] == pytest.approx(max(each[name] for each in tried))
+        assert scores(result[f"{name}_threshold"])[name] == pytest.approx(result[name])
     assert best_thresholds([{"target": 1}]) == {}
 
 
@@ -141,8 +143,8 @@ def test_the_best_answers_are_kept_each_text_once(tokenizer):
     scores = np.full((32, 2), -9.0, np.float32)
     scores[4:8, 0] = scores[4:8, 1] = 3.0, 1.0, 2.0, 0.0
     answers, details = head_predictions(questions, [scores], SpanSearch(n_best=3, max_answer_length=2))
-    (found,) = (each["n_best"] for each in questions.rows(answers, details))
-    assert [(each["text"], each["score"]) for each in found] == [("a", 6.0), ("a b", 4.0), ("b a", 3.0)]
+    (result,) = (each["n_best"] for each in questions.rows(answers, details))
+    assert [(each["text"], each["score"]) for each in result] == [("a", 6.0), ("a b", 4.0), ("b a", 3.0)]
     assert answers == ["a"]
     assert "null_score_diff" not in details[0]
 
@@ -176,11 +178,11 @@ def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
     scores = np.zeros((9, 2), np.float32)
     scores[:, 1] = 1.0  # all outside, but for the first tokens of "ab" and "def"
     scores[[1, 4], 0] = 2.0
-    ((found,), _) = head_predictions(questions, [scores])
-    assert found == [0, 1, 0, 1, 1]
+    ((result,), _) = head_predictions(questions, [scores])
+    assert result == [0, 1, 0, 1, 1]
     assert questions.examples.num_cut == 1
-    assert questions.rows([found])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
-    assert questions.score([found])["tag_accuracy"] == 80.0
+    assert questions.rows([result])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
+    assert questions.score([result])["tag_accuracy"] == 80.0
 
 
 def gap(query, entities, answers, number):

@@ -21,17 +21,17 @@ def _multirc(folder: Path) -> Path:
     """Write twelve questions with two to five answers each."""
     answers = [
         [
-            {"text": f"answer {number}", "idx": 10 * question + number, "label": number % 2}
-            for number in range(2 + question % 4)
+            {"text": f"answer {index}", "idx": 10 * question + index, "label": index % 2}
+            for index in range(2 + question % 4)
         ]
         for question in range(12)
     ]
     questions = [
-        {"question": f"Q{number}?", "answers": each, "idx": number} for number, each in enumerate(answers)
+        {"question": f"Q{index}?", "answers": each, "idx": index} for index, each in enumerate(answers)
     ]
     lines = [
-        {"passage": {"text": "A text.", "questions": questions[4 * number : 4 * number + 4]}, "idx": number}
-        for number in range(3)
+        {"passage": {"text": "A text.", "questions": questions[4 * index : 4 * index + 4]}, "idx": index}
+        for index in range(3)
     ]
     write_jsonl(folder / "rows.jsonl", lines)
     return folder / "rows.jsonl"
@@ -44,10 +44,10 @@ def _record(folder: Path) -> Path:
     lines = [
         {
             "passage": {"text": "Ann met Bo.", "entities": entities},
-            "qas": [{"query": f"@placeholder {number}", "answers": answers, "idx": number}],
-            "idx": number,
+            "qas": [{"query": f"@placeholder {index}", "answers": answers, "idx": index}],
+            "idx": index,
         }
-        for number in range(12)
+        for index in range(12)
     ]
     write_jsonl(folder / "rows.jsonl", lines)
     return folder / "rows.jsonl"
@@ -59,10 +59,10 @@ def _dialogues(folder: Path) -> Path:
         {
             "dialogue": [
                 {"belief_state": [], "system_acts": [], "transcript": f"turn {turn}"}
-                for turn in range(2 + number % 4)
+                for turn in range(2 + index % 4)
             ]
         }
-        for number in range(12)
+        for index in range(12)
     ]
     write_json(folder / "rows.json", dialogues)
     return folder / "rows.json"

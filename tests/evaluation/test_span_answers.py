@@ -13,14 +13,14 @@ def test_the_best_spans_are_those_of_all_in_their_order(size, seed):
     starts, ends = rng.integers(0, 4, (2, 9)).astype(np.float32)
     may_start, may_end = rng.integers(0, 2, (2, 9)) > 0
     may_start[3] = may_end[4] = True
-    found = n_best_spans(starts, ends, may_start, may_end, size=size, max_answer_length=4)
+    result = n_best_spans(starts, ends, may_start, may_end, size=size, max_answer_length=4)
     expected = sorted(
         (-(starts[i] + ends[j]), i, j)
         for i in range(9)
         for j in range(i, min(i + 4, 9))
         if may_start[i] and may_end[j]
     )
-    assert [(-span.score, span.first, span.last) for span in found] == expected[:size]
+    assert [(-span.score, span.first, span.last) for span in result] == expected[:size]
 
 
 def test_bought_has_most_context_in_the_last_span():

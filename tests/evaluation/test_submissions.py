@@ -185,7 +185,7 @@ def test_a_table_that_the_server_would_refuse_is_refused_with_the_reason(tmp_pat
     if error is None:
         assert checked.errors == ()
     else:
-        assert any(error in found for found in checked.errors), checked.errors
+        assert any(error in result for result in checked.errors), checked.errors
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_a_table_that_the_server_would_refuse_is_refused_with_the_reason(tmp_pat
     ],
 )
 def test_a_json_file_that_the_server_would_refuse_is_refused_with_the_reason(line, error):
-    found = check_files({"BoolQ.jsonl": line.encode()}).errors
-    assert any(error in each for each in found), found
+    result = check_files({"BoolQ.jsonl": line.encode()}).errors
+    assert any(error in each for each in result), result
 
 
 def test_strangers_and_files_that_are_not_zip_are_reported(tmp_path):
@@ -217,9 +217,9 @@ def test_strangers_and_files_that_are_not_zip_are_reported(tmp_path):
         check_submission(tmp_path / "a.zip")
 
 
-CB = [{"idx": number, "premise": "It is."} for number in range(250)]
-STSB = [{"idx": number} for number in range(1379)]
-RECORD = [{"idx": {"passage": 0, "query": number}} for number in range(10_000)]
+CB = [{"idx": index, "premise": "It is."} for index in range(250)]
+STSB = [{"idx": index} for index in range(1379)]
+RECORD = [{"idx": {"passage": 0, "query": index}} for index in range(10_000)]
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,15 @@ def fuzz(output: Path, *flags: str, timeout: float) -> dict:
 
 
 def test_readers_read_or_refuse_by_the_files_name(tmp_path: Path) -> None:
-    found = fuzz(tmp_path, f"--inputs={SHORT}", timeout=300)
+    result = fuzz(tmp_path, f"--inputs={SHORT}", timeout=300)
     failures = {
-        name: text[-600:] for each in found["formats"].values() for name, text in each["failures"].items()
+        name: text[-600:] for each in result["formats"].values() for name, text in each["failures"].items()
     }
     assert failures == {}
-    assert found["inputs"] >= SHORT
+    assert result["inputs"] >= SHORT
     assert all(
         each["refused"] and each["read"] + each["refused"] == each["inputs"]
-        for each in found["formats"].values()
+        for each in result["formats"].values()
     )
 
 
@@ -41,6 +41,6 @@ def test_readers_read_or_refuse_many_more(tmp_path: Path) -> None:
 
 def test_the_same_seed_damages_a_file_in_the_same_way() -> None:
     whole = b'{"a": [1, 2, {"b": "c"}], "d": null}'
-    first, second = ([mutated(whole, random.Random(number)) for number in range(200)] for _ in range(2))
+    first, second = ([mutated(whole, random.Random(index)) for index in range(200)] for _ in range(2))
     assert first == second
     assert len(set(first)) > 100

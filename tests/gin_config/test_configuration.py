@@ -51,13 +51,13 @@ def gin_itself() -> Iterator[Callable[[str], Bakery]]:
 def test_scopes_macros_and_references_mean_what_they_mean_to_gin(
     load_text: LoadText, gin_itself: Callable[[str], Bakery]
 ) -> None:
-    ours = load_text(SCOPES_AND_MACROS).value
-    assert ours == gin_itself(SCOPES_AND_MACROS)
-    assert ours.loaves == (
+    actual = load_text(SCOPES_AND_MACROS).value
+    assert actual == gin_itself(SCOPES_AND_MACROS)
+    assert actual.loaves == (
         Loaf(name="white", grams=400, seeds=("none",)),
         Loaf(name="rye", grams=750, seeds=("none",)),
     )
-    assert type(ours) is Bakery
+    assert type(actual) is Bakery
 
 
 def test_a_knob_is_evaluated_in_the_scope_of_its_name_as_in_gin(

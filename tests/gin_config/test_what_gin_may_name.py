@@ -165,8 +165,8 @@ def test_few_functions_are_configuration() -> None:
         "training.start.starts",
     ):
         importlib.import_module(f"t5x_like.{module}")
-    ours = {each.__name__ for each in configuration_names._config_functions}
-    assert ours == {
+    functions = {each.__name__ for each in configuration_names._config_functions}
+    assert functions == {
         "benchmark_task",
         "benchmark_tasks",
         "corpus_tasks",

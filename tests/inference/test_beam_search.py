@@ -69,7 +69,7 @@ def test_enough_beams_find_the_best_of_all_sequences(penalty):
     )
     for row in range(2):
         best = every_sequence(model, row, 3, penalty)[:3]
-        assert [tuple(found) for found in as_lists(beams, row)] == [tokens for tokens, _ in best]
+        assert [tuple(result) for result in as_lists(beams, row)] == [tokens for tokens, _ in best]
         np.testing.assert_allclose(beams.scores[row], [score for _, score in best], rtol=1e-5)
 
 
@@ -191,7 +191,7 @@ def test_the_best_candidates_are_found_without_sorting_the_vocabulary():
 def test_inputs_that_are_done_may_leave_the_batch(num_last):
     model = HistoryTable(seed=6, num_rows=6, vocab_size=9, sharpness=2.0)
 
-    def found(**more) -> Beams:
+    def result(**more) -> Beams:
         return beam_search(
             model.step,
             model.reorder,
@@ -204,7 +204,7 @@ def test_inputs_that_are_done_may_leave_the_batch(num_last):
             **more,
         )
 
-    whole, few = found(), found(keep_inputs=model.keep_inputs, num_last_inputs=num_last)
+    whole, few = result(), result(keep_inputs=model.keep_inputs, num_last_inputs=num_last)
     assert len({len(as_lists(whole, row)[0]) for row in range(6)}) > 2
     np.testing.assert_array_equal(few.tokens, whole.tokens)
     np.testing.assert_allclose(few.scores, whole.scores, rtol=1e-6)

@@ -82,10 +82,10 @@ def test_what_is_written_greedily_is_scored_as_greedy(which: str, num_beams: int
     (written,) = generator(graphdef, which)(params, [PROMPT], config, end_ids=(), **settings)
     requests = [LikelihoodRequest(PROMPT, written), LikelihoodRequest(PROMPT, [*written[:-1], 1])]
     batch = scoring_batch(requests, is_decoder=which == "decoder", start_id=0, **settings)
-    found = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
+    result = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
     if num_beams == 1:
-        assert found.is_greedy.tolist()[:2] == [True, False]
-    assert found.log_likelihoods[0] > found.log_likelihoods[1]
+        assert result.is_greedy.tolist()[:2] == [True, False]
+    assert result.log_likelihoods[0] > result.log_likelihoods[1]
 
 
 @pytest.mark.parametrize("which", CONFIGS)
@@ -99,12 +99,12 @@ def test_a_likelihood_is_the_sum_over_the_targets_alone_of_the_real_vocabulary(w
         batch_size=8,
         limit=16,
     )
-    found = Scorer(graphdef, MeshConfig().build(), vocab_size=20)(params, batch)
+    result = Scorer(graphdef, MeshConfig().build(), vocab_size=20)(params, batch)
     logits = np.asarray(model(jax.tree.map(jnp.asarray, batch)).logits, np.float64)[0, :, :20]
     log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     first = 2 if which == "decoder" else 0  # after the prompt's last token, or the start
     expected = log_probs[first, 8] + log_probs[first + 1, 9]
-    np.testing.assert_allclose(found.log_likelihoods[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(result.log_likelihoods[0], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("which", CONFIGS)

@@ -23,10 +23,10 @@ def model():
 
 
 def test_greedy_takes_the_most_likely_token_and_pads_after_the_end(model):
-    found = draw(model, pad_token_id=6)
+    result = draw(model, pad_token_id=6)
     for row in range(6):
         read, total = [START], 0.0
-        for token in np.asarray(found.tokens)[row]:
+        for token in np.asarray(result.tokens)[row]:
             if EOS in read:
                 assert token == 6
                 continue
@@ -34,8 +34,8 @@ def test_greedy_takes_the_most_likely_token_and_pads_after_the_end(model):
             assert token == log_probs.argmax()
             read.append(int(token))
             total += log_probs.max()
-        assert float(found.log_probs[row]) == pytest.approx(total, rel=1e-5)
-    assert np.any(np.asarray(found.tokens) == EOS)
+        assert float(result.log_probs[row]) == pytest.approx(total, rel=1e-5)
+    assert np.any(np.asarray(result.tokens) == EOS)
 
 
 def test_greedy_is_temperature_zero_and_no_key(model):
@@ -88,8 +88,8 @@ def test_truncation_is_hugging_faces(golden):
 def test_everything_works_under_jit_and_stops_when_all_rows_have_ended(model):
     model.tables = model.tables.at[:, :, EOS].add(5.0)
     # A million steps would take minutes; these rows end within a few.
-    found = jax.jit(lambda key: draw(model, key=key, max_new_tokens=1_000_000))(jax.random.key(0))
-    assert int((found.tokens != 0).sum(-1).max()) < 50
+    result = jax.jit(lambda key: draw(model, key=key, max_new_tokens=1_000_000))(jax.random.key(0))
+    assert int((result.tokens != 0).sum(-1).max()) < 50
 
 
 def test_several_tokens_may_end_a_sequence(model):

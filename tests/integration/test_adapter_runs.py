@@ -55,11 +55,13 @@ def logits(directory):
 def test_only_adapter_and_head_train_and_are_saved(tuned, published):
     run, finished = tuned
     with pytest.warns(UserWarning, match="freshly drawn"):
-        theirs = weights(published, head="sequence_classification", num_labels=2, draw_heads=True)
+        base_weights = weights(published, head="sequence_classification", num_labels=2, draw_heads=True)
     own = weights(run)
     new = {path for path in own if "/lora/" in path or path.startswith(("heads/scores/", "heads/pooler/"))}
-    assert own.keys() - theirs.keys() == {path for path in own if "/lora/" in path}
-    assert {path for path in own if path not in theirs or not np.array_equal(own[path], theirs[path])} == new
+    assert own.keys() - base_weights.keys() == {path for path in own if "/lora/" in path}
+    assert {
+        path for path in own if path not in base_weights or not np.array_equal(own[path], base_weights[path])
+    } == new
     saved = read_json(run / "40" / "leaves.json")
     assert {name.removeprefix("params/") for name in saved if name.startswith("params/")} == new
     assert finished.last["train"]["loss"] < 0.6
@@ -78,9 +80,9 @@ def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_p
 
 def test_it_is_evaluated_and_asked(tuned, task, tmp_path):
     run, finished = tuned
-    asked = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)
+    evaluation = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)
     settings = RunEvaluation(
-        checkpoint=str(run), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=(task,)
+        checkpoint=str(run), evaluations=(evaluation,), output_dir=str(tmp_path / "out"), tasks=(task,)
     )
     scores = evaluate_run(settings)[task.name].scores
     assert scores["accuracy"] == finished.last[f"evaluation/{task.name}"]["accuracy"]
@@ -219,8 +221,8 @@ def test_an_encoder_decoder_tunes_an_adapter_writes_with_it_and_resumes(adapter,
     tiny_run.run(directory, model_dir=str(directory / f"{name}_halves"), total_steps=3, **options)
     halves = tiny_run.run(directory, model_dir=str(directory / f"{name}_halves"), total_steps=6, **options)
     assert halves.last["train"]["loss"] == whole.last["train"]["loss"]
-    own, theirs = weights(directory / f"{name}_whole"), weights(base)
-    changed = [path for path in theirs if not np.array_equal(own[path], theirs[path])]
+    own, base_weights = weights(directory / f"{name}_whole"), weights(base)
+    changed = [path for path in base_weights if not np.array_equal(own[path], base_weights[path])]
     assert all("norm" in path or "/before/" in path for path in changed)
     pretrained = t5x_like.from_pretrained(directory / f"{name}_whole")
     assert isinstance(pretrained.generate("capital: ten 3", max_new_tokens=3, num_beams=2), str)

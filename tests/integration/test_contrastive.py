@@ -52,7 +52,7 @@ def test_the_loss_is_that_of_each_texts_own_answer_among_all_answers() -> None:
 
 
 def task(folder: Path, **changes: Any) -> TextTask:
-    rows = [f"{word}\t{word.upper()} {number}\t{1 + number % 2}" for number in range(4) for word in WORDS]
+    rows = [f"{word}\t{word.upper()} {index}\t{1 + index % 2}" for index in range(4) for word in WORDS]
     (folder / "pairs.tsv").write_text("query\tanswer\tpoints\n" + "\n".join(rows) + "\n")
     settings = {
         "name": folder.name,

@@ -193,8 +193,8 @@ def test_gpt_learns_with_added_tokens_and_its_auxiliary_loss(tuned):
 
 def test_a_run_answers_lines_by_its_head(tuned):
     run, _ = tuned
-    asked = RunPrediction(checkpoint=str(run), task="gpts_letters", inputs_length=16, batch_size=8)
-    assert [each.prediction for each in predict(asked, ["a b e", "c d h"])] == ["vowel", "none"]
+    prediction = RunPrediction(checkpoint=str(run), task="gpts_letters", inputs_length=16, batch_size=8)
+    assert [each.prediction for each in predict(prediction, ["a b e", "c d h"])] == ["vowel", "none"]
 
 
 def test_a_suite_reads_a_runs_tasks_with_their_framing(tuned, tmp_path):
@@ -209,7 +209,8 @@ def test_embeddings_of_added_tokens_are_drawn_and_the_others_kept(published):
     config = replace(GPT, mlp_dim=64)
     opened = {seed: open_initial(published, config=config, mesh=None, seed=seed) for seed in (0, 1)}
     tables = [
-        np.asarray(parameters.flatten(found.params)["embedding/tokens/table"]) for found, _ in opened.values()
+        np.asarray(parameters.flatten(result.params)["embedding/tokens/table"])
+        for result, _ in opened.values()
     ]
     num_known = len(PIECES)
     np.testing.assert_array_equal(tables[0][:num_known], tables[1][:num_known])
@@ -225,8 +226,8 @@ def test_embeddings_of_added_tokens_are_drawn_and_the_others_kept(published):
 def test_positions_that_a_checkpoint_lacks_begin_as_copies(published):
     known = GPT.max_position_embeddings
     config = replace(GPT, mlp_dim=64, max_position_embeddings=2 * known + 1)
-    found, notes = open_initial(published, config=config, mesh=None)
-    table = np.asarray(parameters.flatten(found.params)["embedding/positions/table"])
+    result, notes = open_initial(published, config=config, mesh=None)
+    table = np.asarray(parameters.flatten(result.params)["embedding/positions/table"])
     assert table.shape[0] == 2 * known + 1
     assert np.array_equal(table[known : 2 * known], table[:known])
     assert np.array_equal(table[2 * known], table[0])
@@ -260,11 +261,11 @@ def test_gpts_choices_are_its_double_heads(tmp_path):
     fields = json.loads((tmp_path / "hf/config.json").read_text())
     assert fields["architectures"] == ["GPT2DoubleHeadsModel"]
     assert (fields["summary_type"], fields["summary_proj_to_labels"]) == ("cls_index", True)
-    found, notes = open_initial(tmp_path / "hf", config=config, mesh=None)
+    result, notes = open_initial(tmp_path / "hf", config=config, mesh=None)
     assert notes == []
     for path, leaf in parameters.flatten(params).items():
         if path != "embedding/tokens/table":  # whose padding is not stored
-            np.testing.assert_array_equal(parameters.flatten(found.params)[path], leaf, err_msg=path)
+            np.testing.assert_array_equal(parameters.flatten(result.params)[path], leaf, err_msg=path)
     fields["summary_type"] = "first"
     (tmp_path / "hf/config.json").write_text(json.dumps(fields))
     with pytest.raises(ValueError, match="summary_type is 'first'; only 'cls_index' is supported"):

@@ -84,8 +84,8 @@ def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, whole
     train(parts.with_fields(total_steps=5))
     assert train(parts).step == 10
     kept = ("loss", "soft_sequence_loss", "encoder_cosine_loss", "gradient_norm")
-    for ours, theirs in zip(lines(teacher / "parts"), logged, strict=True):
-        assert {name: ours[name] for name in kept} == {name: theirs[name] for name in kept}
+    for line, logged_line in zip(lines(teacher / "parts"), logged, strict=True):
+        assert {name: line[name] for name in kept} == {name: logged_line[name] for name in kept}
     a, b = (parameters.flatten(open_checkpoint(teacher / name).params) for name in ("parts", "whole"))
     for path, leaf in a.items():
         np.testing.assert_array_equal(leaf, b[path])

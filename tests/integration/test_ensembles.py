@@ -34,13 +34,13 @@ def models(config: Any) -> list[Any]:
 def test_tokens_have_the_mean_of_the_members_probabilities_or_logits(mean):
     members = models(MODEL)
     batch = Batch(*(None if rows is None else jnp.asarray(rows) for rows in random_batch(0)))
-    found = Ensemble(members, mean=mean)(batch).logits
+    result = Ensemble(members, mean=mean)(batch).logits
     logits = [np.asarray(member(batch).logits, np.float64) for member in members]
     if mean == "logits":
-        np.testing.assert_allclose(found, np.mean(logits, axis=0), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(result, np.mean(logits, axis=0), rtol=1e-5, atol=1e-5)
         return
     shares = [np.exp(each) / np.exp(each).sum(-1, keepdims=True) for each in logits]
-    np.testing.assert_allclose(np.exp(found), np.mean(shares, axis=0), atol=1e-6)
+    np.testing.assert_allclose(np.exp(result), np.mean(shares, axis=0), atol=1e-6)
 
 
 DECODER = GPT2Config(
@@ -98,9 +98,9 @@ def test_scores_of_places_are_averaged_among_the_real_ones():
     draw, real = np.random.default_rng(0), np.array([[True, True, True, False]])
     scores = [draw.normal(size=(1, 4, 2)).astype(np.float32) for _ in range(2)]
     where = jnp.asarray(real)[..., None]
-    found = np.asarray(mean_scores(list(map(jnp.asarray, scores)), "probabilities", axis=1, where=where))
+    result = np.asarray(mean_scores(list(map(jnp.asarray, scores)), "probabilities", axis=1, where=where))
     shares = [np.exp(each[:, :3]) / np.exp(each[:, :3]).sum(1, keepdims=True) for each in scores]
-    np.testing.assert_allclose(np.exp(found[:, :3]), np.mean(shares, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(np.exp(result[:, :3]), np.mean(shares, axis=0), rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +118,12 @@ def runs(directory):
 @pytest.mark.slow
 def test_an_ensemble_is_evaluated_and_asked(runs, directory, tmp_path, capsys):
     tasks = tiny_run.experiment(directory, model_dir="", total_steps=1).data.tasks
-    asked = TaskEvaluation(
+    task_evaluation = TaskEvaluation(
         mixture="capitals", inputs_length=32, targets_length=4, method="rank", batch_size=16
     )
     evaluation = RunEvaluation(
         checkpoint=runs[0],
-        evaluations=(asked,),
+        evaluations=(task_evaluation,),
         output_dir=str(tmp_path / "out"),
         tasks=tasks,
         ensemble=(runs[1],),
@@ -158,9 +158,9 @@ def test_runs_of_another_model_are_refused(runs, directory, tmp_path):
 def test_classes_that_do_not_exclude_each_other_have_the_mean_of_their_sigmoids():
     scores = [np.array([[2.0, -1.0, 300.0]], np.float32), np.array([[-1.0, 0.5, 200.0]], np.float32)]
     stacked = [jnp.asarray(each) for each in scores]
-    found = np.asarray(mean_of_sigmoids(stacked, "probabilities"))
+    result = np.asarray(mean_of_sigmoids(stacked, "probabilities"))
     shares = 1.0 / (1.0 + np.exp(-np.stack(scores).astype(np.float64)))
-    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-found)), shares.mean(0), rtol=1e-6)
-    assert np.isfinite(found).all()
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-result)), shares.mean(0), rtol=1e-6)
+    assert np.isfinite(result).all()
     np.testing.assert_allclose(mean_of_sigmoids(stacked, "logits"), [[0.5, -0.25, 250.0]])
     np.testing.assert_allclose(mean_of_sigmoids(stacked[:1], "probabilities"), scores[0], rtol=1e-6)

@@ -40,7 +40,7 @@ def run(name: str, folder: Path, *flags: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.slow
 def test_t5_trains_on_a_text_file(tmp_path):
-    lines = [f"the {number} kings of the land went up to the city" for number in range(300)]
+    lines = [f"the {index} kings of the land went up to the city" for index in range(300)]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
     flags = ("--text=text.txt", "--validation=text.txt", "--model_dir=run", "--steps=3")
     done = run("train_t5.py", tmp_path, *flags)
@@ -68,8 +68,8 @@ def test_the_t5_example_is_the_quickstarts_recipe():
         return {name: value for name, value in fields.items() if not name.endswith(".mixture")}
 
     assert named(own) == named(loaded.value)
-    theirs = next(task for task in loaded.value.data.tasks if task.name == "king_james")
-    assert own.data.tasks[0].objective == theirs.objective
+    quickstart_task = next(task for task in loaded.value.data.tasks if task.name == "king_james")
+    assert own.data.tasks[0].objective == quickstart_task.objective
 
 
 @pytest.mark.slow

@@ -189,9 +189,7 @@ def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
     engine.save(str(tmp_path / "xlnet/tokenizer.json"))
     named = {"cls_token": "<cls>", "sep_token": "<sep>", "pad_token": "<pad>", "unk_token": "<unk>"}
     (tmp_path / "xlnet/tokenizer_config.json").write_text(json.dumps(named))
-    rows = [
-        f"{first}{' b' * (number % 3)} {last}" for number in range(8) for first in "ac" for last in "efgh"
-    ]
+    rows = [f"{first}{' b' * (index % 3)} {last}" for index in range(8) for first in "ac" for last in "efgh"]
     lines = [f"{row}\t{'vowel' if 'a' in row else 'none'}" for row in rows]
     (tmp_path / "letters.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
     task = TextTask(
@@ -208,8 +206,10 @@ def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
 
 
 def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
-    asked = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
-    run = RunEvaluation(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
+    evaluation = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
+    run = RunEvaluation(
+        checkpoint=str(tuned[0]), evaluations=(evaluation,), output_dir=str(tmp_path), tasks=tasks
+    )
     assert evaluate_run(run)["two_labels"].scores == {"accuracy": 100.0}
     assert len((tmp_path / "two_labels/predictions.jsonl").read_text().splitlines()) == 20
 
@@ -252,13 +252,16 @@ def test_texts_longer_than_the_models_positions_are_refused(tuned, tasks, publis
     run = experiment(tasks, "two_labels", published, tmp_path / "run", validations=())
     with pytest.raises(ValueError, match=message):
         train(run.with_fields(train=replace(run.data.train, inputs_length=17)))
-    asked = HeadEvaluation(mixture="two_labels", inputs_length=17, batch_size=8)
+    evaluation = HeadEvaluation(mixture="two_labels", inputs_length=17, batch_size=8)
     with pytest.raises(ValueError, match=message):
-        train(run.with_fields(evaluations=(asked,)))
+        train(run.with_fields(evaluations=(evaluation,)))
     with pytest.raises(ValueError, match=message):
         evaluate_run(
             RunEvaluation(
-                checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=tasks
+                checkpoint=str(tuned[0]),
+                evaluations=(evaluation,),
+                output_dir=str(tmp_path / "out"),
+                tasks=tasks,
             )
         )
     assert not list(tmp_path.iterdir())

@@ -138,10 +138,10 @@ def weights(directory, **options):
 def test_only_the_head_trains_and_only_the_head_is_saved(tuned, published):
     run, finished = tuned
     with pytest.warns(UserWarning, match="freshly drawn"):
-        theirs = weights(published, head="sequence_classification", num_labels=2, draw_heads=True)
+        base_weights = weights(published, head="sequence_classification", num_labels=2, draw_heads=True)
     own = weights(run)
-    assert own.keys() == theirs.keys()
-    changed = {path for path in own if not np.array_equal(own[path], theirs[path])}
+    assert own.keys() == base_weights.keys()
+    changed = {path for path in own if not np.array_equal(own[path], base_weights[path])}
     heads = {path for path in own if path.startswith("heads/")}
     assert changed == heads
     assert finished.completed
@@ -164,9 +164,9 @@ def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_p
 
 def test_it_is_evaluated_asked_and_exported(tuned, task, tmp_path, capsys):
     run, finished = tuned
-    asked = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)
+    head_evaluation = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)
     evaluation = RunEvaluation(
-        checkpoint=str(run), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=(task,)
+        checkpoint=str(run), evaluations=(head_evaluation,), output_dir=str(tmp_path / "out"), tasks=(task,)
     )
     scores = evaluate_run(evaluation)
     twice = evaluate_run(replace(evaluation, ensemble=(str(run),)))
@@ -192,8 +192,8 @@ def test_all_weights_train_on_from_it(tuned, task, tmp_path):
     )
     assert finished.completed
     assert not (tmp_path / "run" / "frozen.json").exists()
-    own, theirs = weights(tmp_path / "run"), weights(tuned[0])
-    assert not any(np.array_equal(own[path], theirs[path]) for path in own if path.endswith("kernel"))
+    own, base_weights = weights(tmp_path / "run"), weights(tuned[0])
+    assert not any(np.array_equal(own[path], base_weights[path]) for path in own if path.endswith("kernel"))
 
 
 def test_a_base_that_is_gone_or_changed_is_refused_by_name(tuned, task, published, tmp_path):
@@ -226,8 +226,8 @@ def test_a_run_of_ours_is_remembered_with_its_step(tuned, task, tmp_path):
     train(run)
     record = read_json(tmp_path / "run" / "frozen.json")
     assert (record["start_from"], record["step"]) == (str(tuned[0]), 40)
-    own, theirs = weights(tmp_path / "run"), weights(tuned[0])
-    assert [path for path in own if not np.array_equal(own[path], theirs[path])] == [f"{HEAD}/bias"]
+    own, base_weights = weights(tmp_path / "run"), weights(tuned[0])
+    assert [path for path in own if not np.array_equal(own[path], base_weights[path])] == [f"{HEAD}/bias"]
 
 
 def test_another_choice_of_weights_is_another_run(tuned, task, published):

@@ -110,14 +110,14 @@ def test_both_directions_are_learned_and_written(tuned):
 
 def test_a_run_answers_lines(tuned):
     run, _ = tuned
-    asked = RunPrediction(
+    prediction = RunPrediction(
         checkpoint=str(run),
         task="back",
         inputs_length=7,
         batch_size=8,
         generation=GenerationConfig(max_new_tokens=4),
     )
-    assert [each.prediction for each in predict(asked, ["e f", "h h"])] == ["a b", "d d"]
+    assert [each.prediction for each in predict(prediction, ["e f", "h h"])] == ["a b", "d d"]
 
 
 def test_a_runs_own_evaluation_reads_sources_of_the_rows_length(tuned, tmp_path):

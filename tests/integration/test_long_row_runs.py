@@ -39,10 +39,10 @@ def test_a_run_on_parts_of_rows_is_the_run_on_whole_ones(directory):
     whole, parts = (
         list(read_jsonl(f"{directory}/{name}/metrics.jsonl")) for name in ("long_whole", "long_parts")
     )
-    for found, expected in zip(parts, whole, strict=True):
-        assert (found["step"], found["split"]) == (expected["step"], expected["split"])
+    for result, expected in zip(parts, whole, strict=True):
+        assert (result["step"], result["split"]) == (expected["step"], expected["split"])
         for name in ("loss", "accuracy"):
-            assert found.get(name, 0.0) == pytest.approx(expected.get(name, 0.0), rel=1e-5)
+            assert result.get(name, 0.0) == pytest.approx(expected.get(name, 0.0), rel=1e-5)
     # After every second step a validation, and answers that were generated.
     splits = [line["split"].partition("/")[0] for line in parts]
     assert splits == 2 * ["train", "train", "validation", "evaluation"]

@@ -73,11 +73,11 @@ def test_all_methods_in_one_run_that_stops_and_continues_with_the_same_bits(dire
     assert losses(parts) == losses(whole)
     assert all(np.isfinite(losses(whole)).ravel())
     for average in (False, True):
-        ours, theirs = (
+        actual, reference = (
             parameters.flatten(open_checkpoint(run, average=average).params) for run in (parts, whole)
         )
-        for path, leaf in ours.items():
-            np.testing.assert_array_equal(leaf, theirs[path], err_msg=path)
+        for path, leaf in actual.items():
+            np.testing.assert_array_equal(leaf, reference[path], err_msg=path)
 
 
 @pytest.mark.slow

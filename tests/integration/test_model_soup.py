@@ -47,12 +47,12 @@ def runs(tmp_path_factory, published, task) -> tuple[Path, Path, Path]:
 @pytest.mark.slow
 def test_a_run_that_lowers_the_score_is_left_out(runs, tmp_path, capsys):
     good, opposite, larger = runs
-    found = {Path(each.run).name: each for each in greedy_soup([opposite, good, larger])}
-    assert list(found) == ["good", "larger", "opposite"]
-    assert found["good"].score > 60
-    assert found["opposite"].score == pytest.approx(100 - found["good"].score)
-    assert found["opposite"].soup_score == pytest.approx(found["opposite"].score)
-    assert [each.is_kept for each in found.values()] == [True, True, False]
+    results = {Path(each.run).name: each for each in greedy_soup([opposite, good, larger])}
+    assert list(results) == ["good", "larger", "opposite"]
+    assert results["good"].score > 60
+    assert results["opposite"].score == pytest.approx(100 - results["good"].score)
+    assert results["opposite"].soup_score == pytest.approx(results["opposite"].score)
+    assert [each.is_kept for each in results.values()] == [True, True, False]
     flags = ["--average", "1", "--greedy", "--from", *map(str, (opposite, good, larger))]
     assert main(["convert", *flags, "--to", str(tmp_path / "soup")]) == 0
     assert f"{opposite}: " in capsys.readouterr().out

@@ -63,12 +63,12 @@ def test_processes_write_one_log_and_one_evaluation(directory):
     assert sorted(set(lines)) == sorted(lines)
     assert (STEPS, "evaluation/capitals") in lines
     [evaluation] = (home / "evaluations").iterdir()
-    ours, alone = (
+    actual, alone = (
         list(read_jsonl(folder / "evaluations" / evaluation.name / "capitals" / "predictions.jsonl"))
         for folder in (home, directory / "alone_2_fsdp=2_evaluate")
     )
-    assert len({row["number"] for row in ours}) == len(ours) == len(alone) > 0
-    assert [row["prediction"] for row in ours] == [row["prediction"] for row in alone]
+    assert len({row["number"] for row in actual}) == len(actual) == len(alone) > 0
+    assert [row["prediction"] for row in actual] == [row["prediction"] for row in alone]
 
 
 @pytest.mark.slow

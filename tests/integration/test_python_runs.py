@@ -82,9 +82,9 @@ def test_evaluate_scores_by_command_and_in_python(capsys):
     scores = read_json("run/evaluation/scores.json")
     assert scores["tasks"]["python_spelling"]["split"] == "test"
     assert main(["evaluate", "--checkpoint", "run", "--split", "validation", "--output_dir", "other"]) == 0
-    found = t5x_like.evaluate("run", split="validation", output_dir="third")["python_spelling"]
-    assert found.scores == read_json("other/scores.json")["tasks"]["python_spelling"]["scores"]
-    assert len(found.rows) == len(WORDS)
+    result = t5x_like.evaluate("run", split="validation", output_dir="third")["python_spelling"]
+    assert result.scores == read_json("other/scores.json")["tasks"]["python_spelling"]["scores"]
+    assert len(result.rows) == len(WORDS)
 
 
 def test_report_shows_it(folder):

@@ -27,10 +27,10 @@ def _page(number):
 def _write_crawl(folder):
     for file in range(2):
         with gzip.open(folder / f"{file}.warc.wet.gz", "wb") as out:
-            for number in range(file, 60, 2):
-                text = f"Home | About | Contact\n{_page(number)}\nThe same words close every page here.\n".encode()
+            for token_id in range(file, 60, 2):
+                text = f"Home | About | Contact\n{_page(token_id)}\nThe same words close every page here.\n".encode()
                 out.write(
-                    f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://town{number}.example/\r\n"
+                    f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://town{token_id}.example/\r\n"
                     "WARC-Date: 2019-04-20T00:00:00Z\r\nContent-Type: text/plain\r\n"
                     f"Content-Length: {len(text)}\r\n\r\n".encode()
                     + text

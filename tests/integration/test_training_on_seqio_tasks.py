@@ -17,7 +17,7 @@ from t5x_like.training.train import train
 from tests.integration.tiny_run import MODEL, experiment
 
 SIZE = 384  # embeddings of all but one model, so that they share one compiled program
-WORDS = [f"w{number}" for number in range(SIZE - 8)]
+WORDS = [f"w{index}" for index in range(SIZE - 8)]
 
 
 def sentencepiece(tmp_path):
@@ -48,7 +48,7 @@ VOCABULARIES = {
 
 
 def rows(name):
-    words = [f"w{number}" for number in range(20)]
+    words = [f"w{index}" for index in range(20)]
     texts = {"inputs": [" ".join(words[k : k + 4]) for k in range(16)], "targets": words[:16]}
     if name != "PassThroughVocabulary":
         return tf.data.Dataset.from_tensor_slices(texts)
@@ -87,12 +87,12 @@ def register(name, vocabulary):
 
 
 def test_every_vocabulary_of_seqio_is_covered():
-    found = {
+    results = {
         name
         for name, value in vars(seqio.vocabularies).items()
         if isinstance(value, type) and issubclass(value, seqio.Vocabulary) and value is not seqio.Vocabulary
     }
-    assert found == set(VOCABULARIES)
+    assert results == set(VOCABULARIES)
 
 
 # Learned, computed, and none. FullCodepointVocabulary has over a million embeddings.

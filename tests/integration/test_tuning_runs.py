@@ -45,15 +45,15 @@ def test_a_moving_average_is_evaluated_saved_and_continued(averaged):
     run, finished = averaged
     steps = [weights(run, step=step) for step in (1, 2, 3, 4)]
     first = weights(run, step=1, average=True)
-    for path, found in weights(run, average=True).items():
+    for path, result in weights(run, average=True).items():
         value = np.asarray(first[path])
         for step in steps[1:]:
             value = np.float32(0.5) * value + np.float32(0.5) * np.asarray(step[path])
-        np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-7)
-    ours, theirs = (
+        np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-7)
+    actual, reference = (
         finished.last[f"validation/counting_and_capitals{suffix}"]["loss"] for suffix in ("", "@average")
     )
-    assert ours != theirs
+    assert actual != reference
 
 
 @pytest.mark.slow

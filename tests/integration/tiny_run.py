@@ -49,7 +49,7 @@ def write_data(directory: Path) -> None:
     """A corpus of counting, and a table of words and their capitals."""
     lines = [" ".join(WORDS[(start + step) % 10] for step in range(12)) for start in range(200)]
     (directory / "corpus.txt").write_text("\n".join(lines) + "\n")
-    rows = [f"{word} {number}\t{word.upper()[:1]}" for number in range(8) for word in WORDS]
+    rows = [f"{word} {index}\t{word.upper()[:1]}" for index in range(8) for word in WORDS]
     (directory / "capitals.tsv").write_text("word\tcapital\n" + "\n".join(rows) + "\n")
 
 

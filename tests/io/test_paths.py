@@ -5,8 +5,8 @@ from t5x_like.io.paths import find_file, find_files
 
 def test_shipped_files_are_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = find_file("data/vocabulary/spiece.model")
-    assert found.endswith("data/vocabulary/spiece.model")
+    file = find_file("data/vocabulary/spiece.model")
+    assert file.endswith("data/vocabulary/spiece.model")
     assert len(find_files("data/king_james/*.txt")) == 2
 
 
@@ -20,8 +20,8 @@ def test_files_of_the_working_directory_come_first(tmp_path, monkeypatch):
 def test_files_are_listed_in_order(tmp_path):
     for name in ("b.txt", "a.txt", "c.tsv"):
         (tmp_path / name).touch()
-    found = find_files([str(tmp_path / "c.tsv"), str(tmp_path / "*.txt")])
-    assert [path.rpartition("/")[2] for path in found] == ["c.tsv", "a.txt", "b.txt"]
+    files = find_files([str(tmp_path / "c.tsv"), str(tmp_path / "*.txt")])
+    assert [path.rpartition("/")[2] for path in files] == ["c.tsv", "a.txt", "b.txt"]
 
 
 def test_missing_files_are_reported_with_the_working_directory(tmp_path, monkeypatch):

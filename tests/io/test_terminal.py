@@ -14,8 +14,8 @@ from t5x_like.io.progress import Progress
 from t5x_like.io.terminal import TerminalStream, colored_output, escape_on_terminals, escaped
 
 ROWS = "text,label\r\n" + "".join(
-    f"row {number} \x1b]0;title\x07 \x1b[31mred,{label}\r\n"
-    for number, label in enumerate(["plain", "\x1b[31mred"] * 4)
+    f"row {index} \x1b]0;title\x07 \x1b[31mred,{label}\r\n"
+    for index, label in enumerate(["plain", "\x1b[31mred"] * 4)
 )
 RECIPE = """
 from __gin__ import dynamic_registration

@@ -14,7 +14,7 @@ from t5x_like.io.files import json_value
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks import catalogue
 
-COLA = [{"sentence": f"Sätze {number}.", "label": number % 2, "idx": number} for number in range(40)]
+COLA = [{"sentence": f"Sätze {index}.", "label": index % 2, "idx": index} for index in range(40)]
 
 
 def rows(data: Path, task: str, *, skip: bool = False) -> int:

@@ -43,14 +43,14 @@ def test_zero_workers_use_this_process() -> None:
 def test_results_come_as_done_or_in_the_order_of_items() -> None:
     work = [1.0, 0.0, 0.01, 0.02, 0.03]
     with pool_of(_rest) as pool:
-        assert [given for given, _ in pool.as_done(work)][-1] == 1.0
-        assert [given for given, _ in pool.in_order(work)] == work
+        assert [item for item, _ in pool.as_done(work)][-1] == 1.0
+        assert [item for item, _ in pool.in_order(work)] == work
         assert len({process for _, process in pool.in_order([0.1] * 6)}) == 2
 
 
 def test_large_items_and_results_do_not_block() -> None:
     """They don't fit into a pipe, so both sides have to read while the other writes."""
-    work = [bytes([number]) * 3_000_000 for number in range(8)]
+    work = [bytes([index]) * 3_000_000 for index in range(8)]
     with pool_of(bytes.upper) as pool:
         assert [result for _, result in pool.in_order(work)] == [each.upper() for each in work]
 
@@ -72,8 +72,8 @@ def test_a_killed_process_is_reported_with_the_flag_to_lower() -> None:
 def test_closing_in_the_midst_of_work_ends_at_once() -> None:
     started = time.monotonic()
     with pool_of(_rest) as pool:
-        given = pool.as_done([0.0, 60.0, 60.0, 60.0])
-        assert next(given)[0] == 0.0
+        results = pool.as_done([0.0, 60.0, 60.0, 60.0])
+        assert next(results)[0] == 0.0
     assert time.monotonic() - started < 30
     assert all(process.poll() is not None for process in pool._processes)
     assert not any(thread.is_alive() for thread in pool._threads)
@@ -234,7 +234,7 @@ def test_reports_of_a_function_reach_the_pool_before_the_result(num_workers: int
         for item, result in pool.as_done(range(5)):
             assert (item, "half done") in reports
             assert result == 2 * item
-    assert sorted(reports) == [(number, "half done") for number in range(5)]
+    assert sorted(reports) == [(index, "half done") for index in range(5)]
 
 
 def test_reports_without_a_listener_are_ignored() -> None:

@@ -42,9 +42,9 @@ def test_a_lock_is_released_when_its_writer_is_killed(tmp_path, signed):
 def test_the_current_writer_is_named_until_it_ends(tmp_path):
     assert current_writer(str(tmp_path)) is None
     with exclusive_writer(str(tmp_path), "run", signed=True):
-        found = current_writer(str(tmp_path))
-        assert found is not None
-        assert (found["host"], found["pid"]) == (socket.gethostname(), os.getpid())
+        result = current_writer(str(tmp_path))
+        assert result is not None
+        assert (result["host"], result["pid"]) == (socket.gethostname(), os.getpid())
     assert current_writer(str(tmp_path)) is None
     write_json(tmp_path / "writer.json", {"host": "elsewhere", "pid": 7, "renewed": time.time()})
     assert current_writer(str(tmp_path)) is None  # nobody holds the lock

@@ -108,7 +108,7 @@ def child(run: subprocess.Popen, index: int) -> int:
     """Return the process id of a run's process: the child of a child of the launcher."""
 
     def children(pid: int) -> list[int]:
-        return [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(result) for result in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     for script in children(run.pid):
         if f"T5X_LIKE_PROCESS_ID={index}\0" in Path(f"/proc/{script}/environ").read_text():
@@ -158,19 +158,19 @@ def test_a_stopped_process_is_named_and_ended(folder, whole):
     assert not Path(f"/proc/{stopped[0]}").exists()
 
 
-@pytest.mark.parametrize("asked", ["the launcher", "process 3"])
-def test_sigterm_saves_and_the_run_continues_to_the_bit(folder, whole, asked):
+@pytest.mark.parametrize("receiver", ["the launcher", "process 3"])
+def test_sigterm_saves_and_the_run_continues_to_the_bit(folder, whole, receiver):
     def ask(run: subprocess.Popen) -> None:
-        os.kill(run.pid if asked == "the launcher" else child(run, 3), signal.SIGTERM)
+        os.kill(run.pid if receiver == "the launcher" else child(run, 3), signal.SIGTERM)
 
-    code, said = interrupt(folder, asked, ask)
+    code, said = interrupt(folder, receiver, ask)
     assert code == 130, said
     assert len(re.findall(r"stopped at step \d+ as asked", said)) == 1
     assert "ended with exit code" not in said
-    last = max(losses(folder / asked))
-    assert (folder / asked / str(last) / "manifest.json").is_file()
-    finish(start(folder, asked))
-    assert losses(folder / asked) == whole
+    last = max(losses(folder / receiver))
+    assert (folder / receiver / str(last) / "manifest.json").is_file()
+    finish(start(folder, receiver))
+    assert losses(folder / receiver) == whole
 
 
 def test_a_mistake_ends_all_without_a_traceback(folder):
@@ -210,6 +210,6 @@ def test_every_scheduler_runs_the_real_thing(folder, whole, place, tmp_path):
     assert run.returncode == 0, run.stderr
     if place == "gke":
         stand_ins.run_pods(run.stdout, ROOT, here)
-    found = losses(folder / place)
-    assert found.keys() == whole.keys()
-    np.testing.assert_allclose(list(found.values()), list(whole.values()), rtol=1e-5)
+    result = losses(folder / place)
+    assert result.keys() == whole.keys()
+    np.testing.assert_allclose(list(result.values()), list(whole.values()), rtol=1e-5)

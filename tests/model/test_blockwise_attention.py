@@ -55,10 +55,12 @@ def gradient_of(config, batch, *, mesh=None):
     return loss, [leaf for leaf in jax.tree.leaves(gradients) if leaf.dtype != jax.dtypes.float0]
 
 
-def assert_same(found, expected):
-    np.testing.assert_allclose(found[0], expected[0], rtol=2e-6)
+def assert_same(result, expected):
+    np.testing.assert_allclose(result[0], expected[0], rtol=2e-6)
     jax.tree.map(
-        lambda one, other: np.testing.assert_allclose(one, other, atol=2e-5, rtol=2e-5), found[1], expected[1]
+        lambda one, other: np.testing.assert_allclose(one, other, atol=2e-5, rtol=2e-5),
+        result[1],
+        expected[1],
     )
 
 
@@ -94,8 +96,8 @@ def test_bfloat16_differs_by_its_rounding_only():
     batch = batch_for(config, 0)
     exact, plain, blocks = (gradient_of(each, batch) for each in (TINY["llama"], config, blockwise(config)))
 
-    def distance(found):
-        squares = jax.tree.map(lambda one, other: np.sum((one - other) ** 2), found[1], exact[1])
+    def distance(result):
+        squares = jax.tree.map(lambda one, other: np.sum((one - other) ** 2), result[1], exact[1])
         return np.sqrt(sum(jax.tree.leaves(squares)))
 
     assert distance(blocks) < 1.2 * distance(plain)
@@ -174,8 +176,8 @@ def assert_mask_by_blocks(case: str, *, length: int, num_keys: int, mesh=None) -
     gradient = jax.jit(jax.value_and_grad(total, has_aux=True), static_argnums=1)
     (_, expected), expected_gradients = gradient(parts, "plain")
     with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
-        (_, found), gradients = gradient(parts, "blockwise")
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+        (_, result), gradients = gradient(parts, "blockwise")
+    np.testing.assert_allclose(result, expected, atol=2e-5)
     for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(expected_gradients), strict=True):
         largest = max(1.0, np.abs(other).max())  # of sums, small entries round as large ones do
         np.testing.assert_allclose(one, other, atol=2e-5 * largest, rtol=2e-5)

@@ -45,8 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def recorded(*arrays: jax.Array, implementation: str, **arguments: Any) -> jax.Array:
         assert implementation == "cudnn"
-        given = {name: value for name, value in arguments.items() if value is not None}
-        seen.append(given | {"shape": arrays[0].shape})
+        present = {name: value for name, value in arguments.items() if value is not None}
+        seen.append(present | {"shape": arrays[0].shape})
         return attend(*arrays, implementation="xla", **arguments)
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", recorded)
@@ -108,7 +108,7 @@ def test_devices_attend_for_their_own_rows_and_heads(
 
     mask = jax.tree.map(lambda part: repeated(part) if isinstance(part, jax.Array) else part, MASKS[name])
     assert mask is not None
-    arrays = [repeated(heads(seed, number)) for seed, number in enumerate((4, num_groups, num_groups))]
+    arrays = [repeated(heads(seed, index)) for seed, index in enumerate((4, num_groups, num_groups))]
     arrays.append(jax.random.normal(jax.random.key(3), (1, 4, LENGTH, LENGTH)))
     used = 1 if mask.key_segment_ids is None else (mask.key_segment_ids > 0)[..., None, None]
 

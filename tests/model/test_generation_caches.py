@@ -64,7 +64,7 @@ def test_beams_that_change_places_twice_go_on_as_their_tokens_do(which):
         beams = model.reorder_cache(cache, jnp.zeros((2, 3), jnp.int32))
         paths = jnp.zeros((2, 3, 0), jnp.int32)
         for step, written in enumerate(tokens):
-            found, beams = model.decode_step(written.reshape(-1), beams)
+            result, beams = model.decode_step(written.reshape(-1), beams)
             paths = jnp.concatenate([paths, written[..., None]], axis=-1)
             if step < len(moves):
                 beams = model.reorder_cache(beams, moves[step])
@@ -75,11 +75,11 @@ def test_beams_that_change_places_twice_go_on_as_their_tokens_do(which):
             for step in range(len(tokens)):
                 logits, one = model.decode_step(paths[:, beam, step], one)
             alone.append(logits)
-        return found, jnp.stack(alone, axis=1).reshape(found.shape)
+        return result, jnp.stack(alone, axis=1).reshape(result.shape)
 
-    found, expected = scores()
+    result, expected = scores()
     assert np.abs(expected[0] - expected[1]).max() > 1e-5
-    np.testing.assert_allclose(found, expected, atol=2e-6)
+    np.testing.assert_allclose(result, expected, atol=2e-6)
 
 
 def test_another_number_of_beams_is_refused():
@@ -108,6 +108,6 @@ def test_a_cache_of_some_inputs_scores_them_as_the_whole_one(which):
         some, _ = model.decode_step(of_inputs, model.keep_inputs(cache, inputs, 4))
         return whole.reshape(4, 2, -1)[inputs].reshape(4, -1), some
 
-    expected, found = scores()
+    expected, result = scores()
     assert np.abs(expected[0] - expected[2]).max() > 1e-5
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(result, expected, atol=1e-6)

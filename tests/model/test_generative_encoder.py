@@ -66,8 +66,8 @@ def test_a_batch_of_padded_prompts_is_continued_as_by_a_slow_loop(name):
     model, graphdef, params = built(name)
     generator = Generator(graphdef, MeshConfig().build(), is_decoder=False, start_id=MASK)
     config = GenerationConfig(max_new_tokens=NEW)
-    found = generator(params, PROMPTS, config, end_ids=(), batch_size=8, limit=8)
-    assert found == [by_a_slow_loop(model, prompt, NEW) for prompt in PROMPTS]
+    result = generator(params, PROMPTS, config, end_ids=(), batch_size=8, limit=8)
+    assert result == [by_a_slow_loop(model, prompt, NEW) for prompt in PROMPTS]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_steps_with_a_cache_have_the_scores_of_whole_passes(name):
     tokens, cache = model.start_cache(
         prompts, (prompts > 0).astype(jnp.int32), max_new_tokens=3, mask_id=MASK
     )
-    for number in range(3):
+    for index in range(3):
         logits, cache = model.decode_step(tokens, cache)
         for row in (0, 1):
-            expected = scores_after(model, PROMPTS[row], written[:number])
+            expected = scores_after(model, PROMPTS[row], written[:index])
             np.testing.assert_allclose(logits[row], expected, atol=1e-4)
-        tokens = jnp.full(2, written[number], jnp.int32)
+        tokens = jnp.full(2, written[index], jnp.int32)
 
 
 @pytest.mark.slow
@@ -104,8 +104,8 @@ def test_one_beam_of_a_search_is_greedy_and_more_find_no_less_likely_texts():
 
 def likelihood(model, prompt, target):
     log_probs = [
-        jax.nn.log_softmax(scores_after(model, prompt, target[:number]))[token]
-        for number, token in enumerate(target)
+        jax.nn.log_softmax(scores_after(model, prompt, target[:index]))[token]
+        for index, token in enumerate(target)
     ]
     return float(np.sum(log_probs))
 
@@ -115,9 +115,9 @@ def test_targets_are_scored_in_one_pass_as_token_by_token(name):
     model, graphdef, params = built(name)
     requests = [LikelihoodRequest(PROMPTS[0], [7, 8, 3]), LikelihoodRequest(PROMPTS[1], [30])]
     batch = masked_scoring_batch(requests, mask_id=MASK, batch_size=8, limit=8)
-    found = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
+    result = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
     expected = [likelihood(model, *request) for request in requests]
-    np.testing.assert_allclose(found.log_likelihoods[:2], expected, rtol=1e-4)
+    np.testing.assert_allclose(result.log_likelihoods[:2], expected, rtol=1e-4)
 
 
 def test_bfloat16_writes_without_nan():

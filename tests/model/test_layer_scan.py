@@ -47,8 +47,8 @@ def test_layers_one_after_another_compute_what_a_loop_does(name, options):
 
     def gradient_of(structure):
         def loss(weights):
-            found = predict(parameters.merge(structure, weights), batch, dropout_key=jax.random.key(1))
-            arrays = jax.tree.leaves(found._replace(extra_losses=None))
+            result = predict(parameters.merge(structure, weights), batch, dropout_key=jax.random.key(1))
+            arrays = jax.tree.leaves(result._replace(extra_losses=None))
             return sum(jnp.sum(jnp.sin(each)) for each in arrays if jnp.issubdtype(each.dtype, jnp.floating))
 
         return jax.jit(jax.value_and_grad(loss))
@@ -71,8 +71,13 @@ def test_trained_layers_have_their_gradients_and_frozen_ones_cost_nothing(name, 
     batch = jax.tree.map(jnp.asarray, batch_for(config, 0))
 
     def loss(weights, structure):
-        found = predict(parameters.merge(structure, weights), batch, dropout_key=jax.random.key(1))
-        outputs = [*(found.heads or {}).values(), found.logits, found.encoder_output, found.decoder_output]
+        result = predict(parameters.merge(structure, weights), batch, dropout_key=jax.random.key(1))
+        outputs = [
+            *(result.heads or {}).values(),
+            result.logits,
+            result.encoder_output,
+            result.decoder_output,
+        ]
         return sum(jnp.sum(jnp.sin(each)) for each in outputs if each is not None)
 
     def of_part(trained):

@@ -24,7 +24,7 @@ def test_attention_is_a_softmax_average_of_values(attention_scale):
     )
     bias = jax.random.normal(jax.random.key(3), (1, 2, 5, 7))
     mask = np.arange(7) < np.array([4, 7])[:, None, None, None]
-    found = attention(X, attention.project_keys_values(SEEN), mask=jnp.asarray(mask), bias=bias)
+    result = attention(X, attention.project_keys_values(SEEN), mask=jnp.asarray(mask), bias=bias)
 
     kernels = {name: np.asarray(getattr(attention, name).kernel[...]) for name in ("query", "key", "value")}
     split = {"query": X, "key": SEEN, "value": SEEN}
@@ -37,13 +37,13 @@ def test_attention_is_a_softmax_average_of_values(attention_scale):
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     joined = np.einsum("bhlm,bmhk->blhk", weights, heads["value"]).reshape(2, 5, 6)
-    np.testing.assert_allclose(found, joined @ np.asarray(attention.out.kernel[...]), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result, joined @ np.asarray(attention.out.kernel[...]), rtol=0, atol=1e-5)
 
 
 def test_a_query_that_may_look_nowhere_gets_a_number():
     attention = Attention(AttentionConfig(num_heads=2, head_dim=3), 8, key=jax.random.key(2))
-    found = attention(X, attention.project_keys_values(SEEN), mask=jnp.zeros((1, 1, 1, 7), bool))
-    assert np.isfinite(found).all()
+    result = attention(X, attention.project_keys_values(SEEN), mask=jnp.zeros((1, 1, 1, 7), bool))
+    assert np.isfinite(result).all()
 
 
 @pytest.mark.parametrize(("activation", "gated"), [("relu", False), ("gelu_tanh", True)])
@@ -103,10 +103,10 @@ def test_both_masks_must_allow():
 def test_exact_gelu_and_its_derivative_are_those_of_jax():
     x = jnp.linspace(-6.0, 6.0, 401)
     for order in range(3):
-        ours, theirs = exact_gelu, lambda x: jax.nn.gelu(x, approximate=False)
+        actual, reference = exact_gelu, lambda x: jax.nn.gelu(x, approximate=False)
         for _ in range(order):
-            ours, theirs = jax.grad(ours), jax.grad(theirs)
-        np.testing.assert_allclose(jax.vmap(ours)(x), jax.vmap(theirs)(x), atol=2e-6)
+            actual, reference = jax.grad(actual), jax.grad(reference)
+        np.testing.assert_allclose(jax.vmap(actual)(x), jax.vmap(reference)(x), atol=2e-6)
 
 
 def test_exact_gelu_of_bfloat16_is_rounded_once():
@@ -126,10 +126,10 @@ def test_rows_of_a_table_get_the_sum_of_their_tokens_gradients(num_rows):
     def weighed(params):
         return jnp.sum(parameters.merge(graphdef, params)(ids, jnp.dtype("float32")) * gradient)
 
-    (found,) = jax.tree.leaves(jax.grad(weighed)(params))
+    (result,) = jax.tree.leaves(jax.grad(weighed)(params))
     wanted = np.zeros((num_rows, 4), np.float32)
     np.add.at(wanted, np.asarray(ids), np.asarray(gradient))
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    np.testing.assert_allclose(result, wanted, atol=1e-6)
     outside = embedding(jnp.array([[num_rows, -1]]), jnp.dtype("float32"))
     assert bool(jnp.all(jnp.isnan(outside)))
 
@@ -149,7 +149,7 @@ def test_positions_and_absent_types_get_the_sum_over_the_batch(length):
     def weighed(params):
         return jnp.sum(parameters.merge(graphdef, params)(tokens, dtype=jnp.dtype("float32")) * gradient)
 
-    found = parameters.merge(graphdef, jax.grad(weighed)(params))
+    result = parameters.merge(graphdef, jax.grad(weighed)(params))
     _, pull_back = jax.vjp(
         lambda params: parameters.merge(graphdef, params)(tokens, dtype=jnp.dtype("float32")), params
     )
@@ -160,6 +160,6 @@ def test_positions_and_absent_types_get_the_sum_over_the_batch(length):
     ]
     positions = np.zeros((6, 4), np.float32)
     positions[1 : 1 + length] = gradient.sum(axis=0)
-    np.testing.assert_allclose(found.positions.table[...], positions, atol=1e-6)
+    np.testing.assert_allclose(result.positions.table[...], positions, atol=1e-6)
     types = np.stack([gradient.sum(axis=(0, 1)), np.zeros(4, np.float32)])
-    np.testing.assert_allclose(found.token_types.table[...], types, atol=1e-6)
+    np.testing.assert_allclose(result.token_types.table[...], types, atol=1e-6)

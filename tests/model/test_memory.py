@@ -61,10 +61,10 @@ def test_segments_with_memory_are_scored_as_one_long_text(same_length: bool, mem
     model, memory = built(replace(TRANSFO_XL, same_length=same_length, memory_length=memory_length))
     whole = run(model, Batch(decoder_input_tokens=jnp.asarray(TOKENS)), None).logits
     pieces = []
-    for number, first in enumerate(range(0, 12, 4)):
-        found = run(model, segment(first, first + 4, continues=[min(number, 1)] * 2), memory)
-        memory = found.memory
-        pieces.append(found.logits)
+    for index, first in enumerate(range(0, 12, 4)):
+        result = run(model, segment(first, first + 4, continues=[min(index, 1)] * 2), memory)
+        memory = result.memory
+        pieces.append(result.logits)
     np.testing.assert_allclose(jnp.concatenate(pieces, axis=1), whole, **CLOSE)
 
 
@@ -72,25 +72,25 @@ def test_a_memory_that_is_too_short_forgets() -> None:
     model, memory = built(replace(TRANSFO_XL, memory_length=3))
     whole = run(model, Batch(decoder_input_tokens=jnp.asarray(TOKENS)), None).logits
     memory = run(model, segment(0, 6, continues=[0, 0]), memory).memory
-    found = run(model, segment(6, 12, continues=[1, 1]), memory).logits
-    assert np.abs(found - whole[:, 6:]).max() > 1e-3
+    result = run(model, segment(6, 12, continues=[1, 1]), memory).logits
+    assert np.abs(result - whole[:, 6:]).max() > 1e-3
 
 
 def test_a_row_that_starts_sees_nothing_of_the_batch_before() -> None:
     model, memory = built(TRANSFO_XL)
     memory = run(model, segment(0, 6, continues=[0, 0]), memory).memory
-    found = run(model, segment(6, 12, continues=[1, 0]), memory).logits
+    result = run(model, segment(6, 12, continues=[1, 0]), memory).logits
     alone = run(model, segment(6, 12, continues=[0, 0]), None).logits
-    np.testing.assert_allclose(found[1], alone[1], **CLOSE)
-    assert np.abs(found[0] - alone[0]).max() > 1e-3
+    np.testing.assert_allclose(result[1], alone[1], **CLOSE)
+    assert np.abs(result[0] - alone[0]).max() > 1e-3
 
 
 def test_a_batch_that_says_nothing_of_its_rows_sees_no_memory() -> None:
     model, memory = built(TRANSFO_XL)
     memory = run(model, segment(0, 6, continues=[0, 0]), memory).memory
-    found = run(model, segment(6, 12, continues=[1, 1])._replace(continues=None), memory).logits
+    result = run(model, segment(6, 12, continues=[1, 1])._replace(continues=None), memory).logits
     alone = run(model, segment(6, 12, continues=[0, 0]), None).logits
-    np.testing.assert_allclose(found, alone, **CLOSE)
+    np.testing.assert_allclose(result, alone, **CLOSE)
 
 
 def test_only_the_example_that_goes_on_is_remembered() -> None:
@@ -100,11 +100,11 @@ def test_only_the_example_that_goes_on_is_remembered() -> None:
     assert np.asarray(memory.real).tolist() == [[False] * 8 + [True] * 3 + [False]] * 2
     # The first two tokens go on with it; what follows them is another example.
     packed = np.tile([1, 1, 2, 2, 2, 2], (2, 1))
-    found = run(model, segment(6, 12, continues=[1, 1], decoder_segment_ids=packed), memory)
+    result = run(model, segment(6, 12, continues=[1, 1], decoder_segment_ids=packed), memory)
     alone = run(model, segment(6, 12, continues=[0, 0], decoder_segment_ids=packed), None).logits
-    np.testing.assert_allclose(found.logits[:, 2:], alone[:, 2:], **CLOSE)
-    assert np.abs(found.logits - alone)[:, :2].max() > 1e-3
-    assert np.asarray(found.memory.real).tolist() == [[False] * 8 + [True] * 4] * 2
+    np.testing.assert_allclose(result.logits[:, 2:], alone[:, 2:], **CLOSE)
+    assert np.abs(result.logits - alone)[:, :2].max() > 1e-3
+    assert np.asarray(result.memory.real).tolist() == [[False] * 8 + [True] * 4] * 2
 
 
 def test_rows_of_padding_alone_forget_nothing_and_add_nothing() -> None:
@@ -134,8 +134,8 @@ def test_xlnet_remembers_what_the_next_segment_does_not_repeat() -> None:
     whole = run(model, encoder_segment(0, 12, continues=0), None).logits
     memory = run(model, encoder_segment(0, 8, continues=0), memory).memory
     assert np.asarray(memory.real).tolist() == [[False] * 4 + [True] * 4] * 2
-    found = run(model, encoder_segment(4, 12, continues=1), memory).logits
-    np.testing.assert_allclose(found, whole[:, 4:], **CLOSE)
+    result = run(model, encoder_segment(4, 12, continues=1), memory).logits
+    np.testing.assert_allclose(result, whole[:, 4:], **CLOSE)
 
 
 def test_xlnets_targets_see_the_memory_and_only_what_comes_before_them() -> None:

@@ -55,17 +55,17 @@ def _slowly(layer, x, mask):
     probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     y, num_passed_by = np.zeros(x.shape), 0
     for row in range(num_rows):
-        taken = np.zeros(config.num_experts, int)
+        load = np.zeros(config.num_experts, int)
         for token in np.flatnonzero(mask[row]):
             chosen = np.argsort(-probs[row, token])[: config.num_experts_per_token]
             gates = probs[row, token, chosen]
             gates = gates / gates.sum() if config.num_experts_per_token == 2 else gates
             for expert, gate in zip(chosen, gates, strict=True):
-                if taken[expert] < config.capacity(length):
+                if load[expert] < config.capacity(length):
                     y[row, token] += gate * everywhere[expert, row, token]
                 else:
                     num_passed_by += 1
-                taken[expert] += 1
+                load[expert] += 1
     return y, num_passed_by
 
 
@@ -173,18 +173,18 @@ def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_experts_
         y, balance_loss = merge(graphdef, params)(x, mask=jnp.arange(12)[None] < jnp.full((4, 1), 9))
         return jnp.sum(jnp.sin(y)) + balance_loss
 
-    found = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
+    result = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
 
     def rows_at(x, index, readers):
         return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)
 
     monkeypatch.setattr(mixture_of_experts, "_rows_at", rows_at)
     expected = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), found, expected)
-    for gradient in jax.tree.leaves(found):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), result, expected)
+    for gradient in jax.tree.leaves(result):
         assert np.isfinite(gradient).all()
         assert np.abs(gradient).max() > 1e-3
-    assert np.abs(found[0]["router"]["kernel"]).min() > 1e-6
+    assert np.abs(result[0]["router"]["kernel"]).min() > 1e-6
 
 
 def test_dropout_is_drawn_for_each_expert_and_row():

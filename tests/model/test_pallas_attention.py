@@ -193,8 +193,8 @@ def assert_same_by_kernels(mask, num_keys, traits, mesh=None):
     gradient = jax.jit(jax.value_and_grad(total, has_aux=True), static_argnums=1)
     (_, expected), expected_gradients = gradient(parts, "plain")
     with contextlib.nullcontext() if mesh is None else jax.set_mesh(mesh.build()):
-        (_, found), gradients = gradient(parts, "pallas")
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+        (_, result), gradients = gradient(parts, "pallas")
+    np.testing.assert_allclose(result, expected, atol=2e-5)
     for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(expected_gradients), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5, rtol=2e-5)
 
@@ -217,8 +217,8 @@ def test_bfloat16_differs_by_its_rounding_only():
     batch = batch_for(config, 0)
     exact, plain, kernels = (gradient_of(each, batch) for each in (TINY["llama"], config, by_kernels(config)))
 
-    def distance(found):
-        squares = jax.tree.map(lambda one, other: np.sum((one - other) ** 2), found[1], exact[1])
+    def distance(result):
+        squares = jax.tree.map(lambda one, other: np.sum((one - other) ** 2), result[1], exact[1])
         return np.sqrt(sum(jax.tree.leaves(squares)))
 
     assert distance(kernels) < 1.2 * distance(plain)

@@ -13,8 +13,8 @@ from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets, bucke
 def test_buckets_are_the_reference_s(golden, num_buckets, max_distance, direction):
     reference = np.load(golden / "models" / "units" / "io.npz")
     config = RelativeBuckets(num_buckets=num_buckets, max_distance=max_distance)
-    ours = bucket_of_distance(reference["bucket_rel"], config, direction == "bi")
-    np.testing.assert_array_equal(ours, reference[f"bucket_{num_buckets}_{max_distance}_{direction}"])
+    actual = bucket_of_distance(reference["bucket_rel"], config, direction == "bi")
+    np.testing.assert_array_equal(actual, reference[f"bucket_{num_buckets}_{max_distance}_{direction}"])
 
 
 def test_single_distances_then_logarithms_then_one_bucket_for_all_the_rest():
@@ -32,11 +32,11 @@ def test_the_bias_depends_on_the_distance_only(first_query):
     config = RelativeBuckets(num_buckets=8, max_distance=12)
     bias = RelativeBias(config, num_heads=2, key=jax.random.key(0))
     queries = jnp.arange(first_query, first_query + 4)
-    found = bias(queries, jnp.arange(9), 9, bidirectional=True)
-    assert found.shape == (1, 2, 4, 9)
+    result = bias(queries, jnp.arange(9), 9, bidirectional=True)
+    assert result.shape == (1, 2, 4, 9)
     distances = np.arange(9)[None] - np.asarray(queries)[:, None]
     expected = np.asarray(bias.table[...])[:, bucket_of_distance(distances, config, True)]
-    np.testing.assert_array_equal(found[0], expected)
+    np.testing.assert_array_equal(result[0], expected)
 
 
 @pytest.mark.parametrize("fields", [{"num_buckets": 2}, {"num_buckets": 32, "max_distance": 8}])

@@ -17,8 +17,8 @@ from t5x_like.model.zoo.t5 import T5Config
 TYPES = get_args(Quantization)
 
 
-def distance(found, expected) -> float:
-    return float(jnp.linalg.norm(found - expected) / jnp.linalg.norm(expected))
+def distance(result, expected) -> float:
+    return float(jnp.linalg.norm(result - expected) / jnp.linalg.norm(expected))
 
 
 @pytest.mark.parametrize("quantization", TYPES)
@@ -36,11 +36,11 @@ def test_products_and_gradients_are_close(quantization, dtype):
     assert product.dtype == dtype
     limit = 0.01 if quantization == "int8" else 0.06
     assert 0 < distance(product, x @ kernel) < limit
-    found = jax.grad(loss(lambda *both: quantized_matmul(*both, quantization)), argnums=(0, 1))(x, kernel)
+    result = jax.grad(loss(lambda *both: quantized_matmul(*both, quantization)), argnums=(0, 1))(x, kernel)
     expected = jax.grad(loss(jnp.matmul), argnums=(0, 1))(x, kernel)
-    assert 0 < distance(found[0], expected[0]) < 2 * limit
-    assert distance(found[1], expected[1]) < 1e-2, "the kernel's gradient is not quantized"
-    assert [each.dtype for each in found] == [dtype, dtype]
+    assert 0 < distance(result[0], expected[0]) < 2 * limit
+    assert distance(result[1], expected[1]) < 1e-2, "the kernel's gradient is not quantized"
+    assert [each.dtype for each in result] == [dtype, dtype]
 
 
 def test_rows_and_columns_have_scales_of_their_own():

@@ -72,12 +72,12 @@ def scores(name: str, **streams: np.ndarray) -> np.ndarray:
 def test_an_encoder_reads_ranks_as_it_reads_masks(look: AttentionDirection) -> None:
     segment_ids = np.tile(PLACES < 10, (2, 1)).astype(np.int32)
     mask = direction_mask(jnp.full(2, look), jnp.full(2, 4), jnp.full(2, 10), length=LENGTH)
-    given = {"encoder_input_tokens": TOKENS, "encoder_segment_ids": segment_ids}
-    by_mask = scores("bert", **given, attention_mask=np.asarray(mask))
-    by_ranks = scores("bert", **given, ranks=np.tile(ranks_for(look, 4, 10, LENGTH), (2, 1)))
+    inputs = {"encoder_input_tokens": TOKENS, "encoder_segment_ids": segment_ids}
+    by_mask = scores("bert", **inputs, attention_mask=np.asarray(mask))
+    by_ranks = scores("bert", **inputs, ranks=np.tile(ranks_for(look, 4, 10, LENGTH), (2, 1)))
     np.testing.assert_allclose(by_ranks[:, :10], by_mask[:, :10], atol=1e-6)
     if look != AttentionDirection.BIDIRECTIONAL:
-        assert np.abs(by_ranks - scores("bert", **given))[:, :10].max() > 1e-3
+        assert np.abs(by_ranks - scores("bert", **inputs))[:, :10].max() > 1e-3
 
 
 def test_local_layers_of_an_encoder_obey_ranks() -> None:
@@ -105,10 +105,10 @@ def test_ranks_replace_a_decoders_causal_mask() -> None:
 def test_ranks_do_not_reach_into_other_examples(name: str) -> None:
     stream = "decoder" if name == "gpt2" else "encoder"
     segment_ids = np.tile(np.where(PLACES < 6, 1, 2), (2, 1)).astype(np.int32)
-    given = {f"{stream}_segment_ids": segment_ids, "ranks": np.zeros_like(TOKENS)}
-    before = scores(name, **given, **{f"{stream}_input_tokens": TOKENS})
+    inputs = {f"{stream}_segment_ids": segment_ids, "ranks": np.zeros_like(TOKENS)}
+    before = scores(name, **inputs, **{f"{stream}_input_tokens": TOKENS})
     other = np.where(PLACES == 2, (TOKENS + 1) % VOCAB_SIZE, TOKENS)
-    moved = np.abs(scores(name, **given, **{f"{stream}_input_tokens": other}) - before).max((0, 2)) > 1e-6
+    moved = np.abs(scores(name, **inputs, **{f"{stream}_input_tokens": other}) - before).max((0, 2)) > 1e-6
     np.testing.assert_array_equal(moved, PLACES < 6)
 
 
@@ -126,7 +126,7 @@ def test_xlnets_recorded_permutation_is_an_order_of_ranks(golden: Path, name: st
         ranks=jnp.asarray(ranks),
     )
     logits = np.asarray(t5x_like.from_pretrained(golden / "models" / name).model(batch).logits)
-    found = np.take_along_axis(logits, targets[..., None], axis=1)[
+    result = np.take_along_axis(logits, targets[..., None], axis=1)[
         ..., : recorded["out_perm_logits"].shape[-1]
     ]
-    np.testing.assert_allclose(found, recorded["out_perm_logits"], atol=2e-5)
+    np.testing.assert_allclose(result, recorded["out_perm_logits"], atol=2e-5)

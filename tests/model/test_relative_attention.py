@@ -43,10 +43,10 @@ run = jax.jit(lambda model, batch: model(batch))
 def test_the_shift_finds_the_distance_of_each_key(num_queries, num_keys, bidirectional):
     distances = distances_between(num_queries, num_keys, bidirectional=bidirectional)
     rows = np.broadcast_to(distances, (1, 1, num_queries, len(distances))).astype(np.float32)
-    found = shift(jnp.asarray(rows), num_keys=num_keys)[0, 0]
+    result = shift(jnp.asarray(rows), num_keys=num_keys)[0, 0]
     wanted = np.arange(num_keys - num_queries, num_keys)[:, None] - np.arange(num_keys)[None]
     seen = (wanted >= 0) | bidirectional
-    assert np.array_equal(np.where(seen, found, 0), np.where(seen, wanted, 0))
+    assert np.array_equal(np.where(seen, result, 0), np.where(seen, wanted, 0))
 
 
 def test_encoded_distances_are_those_of_transformers(golden):
@@ -58,8 +58,8 @@ def test_encoded_distances_are_those_of_transformers(golden):
         ("uni", np.arange(9, -1, -1), None),
     ):
         wanted = reference[f"xlnet_pos_{name}"][:, 0]
-        found = encode_distances(distances, 12, jnp.dtype("float32"), max_distance=longest)
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        result = encode_distances(distances, 12, jnp.dtype("float32"), max_distance=longest)
+        np.testing.assert_allclose(result, wanted, atol=1e-6)
 
 
 def test_a_query_sees_itself_and_as_far_back_as_it_reaches():
@@ -81,8 +81,8 @@ def test_clusters_of_words_are_looked_up_and_scored_by_definition(div_val):
     table_of = cluster_of if div_val == 2 else [0] * 9
     words = [tables[t][row] for t, row in zip(table_of, rows, strict=True)]
     wanted = np.stack([word @ into[t] for word, t in zip(words, table_of, strict=True)])
-    found = embedding(jnp.arange(9)[None], jnp.dtype("float32"))[0]
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    result = embedding(jnp.arange(9)[None], jnp.dtype("float32"))[0]
+    np.testing.assert_allclose(result, wanted, atol=1e-5)
     assert np.isnan(embedding(jnp.asarray([[9, -1]]), jnp.dtype("float32"))).all()
     x = np.random.default_rng(0).normal(size=6).astype(np.float32)
     out_of = [x @ np.asarray(softmax.projections[str(i)].kernel[...]) for i in range(3)]

@@ -38,6 +38,6 @@ def test_values_that_a_layer_keeps(policy, kept, capsys):
 
     print_saved_residuals(with_remat(layer, policy), params, jnp.ones((2, 3, 8)))
     residuals = [line for line in capsys.readouterr().out.splitlines() if "from the argument" not in line]
-    found = [re.search(r"named '(\w+)'|output of (\w+)", line) for line in residuals]
-    names = [match[1] or match[2] for match in found if match]
+    results = [re.search(r"named '(\w+)'|output of (\w+)", line) for line in residuals]
+    names = [match[1] or match[2] for match in results if match]
     assert {name: names.count(name) for name in names} == kept

@@ -117,10 +117,10 @@ def test_loops_over_blocks_exchange_nothing_where_heads_are_split(monkeypatch):
     monkeypatch.setattr(blockwise_attention, "BLOCK_LENGTH", 128)
     config = replace(TINY["llama"], remat="full", attention_implementation="blockwise")
     compiled = program(config, MeshConfig(model=2).build(jax.devices()[:2]), 1024)
-    found = count(compiled.as_text(), MeshShape(MESH_AXES, (1, 1, 1, 1, 2))).collectives
+    result = count(compiled.as_text(), MeshShape(MESH_AXES, (1, 1, 1, 1, 2))).collectives
     # Two layers: each gathers and sums activations a few times in both passes, and no block does.
-    assert sum(each.times for each in found.values()) < 20 * config.num_layers
-    assert not [kind for kind in found if kind.kind == "all-to-all"]
+    assert sum(each.times for each in result.values()) < 20 * config.num_layers
+    assert not [kind for kind in result if kind.kind == "all-to-all"]
 
 
 def test_a_device_needs_memory_for_its_part_and_only_keys_and_values_travel(monkeypatch):
@@ -131,15 +131,15 @@ def test_a_device_needs_memory_for_its_part_and_only_keys_and_values_travel(monk
     )
     sizes = [each.memory_analysis().temp_size_in_bytes for each in (whole, parts)]
     assert sizes[1] < 0.4 * sizes[0]
-    found = count(parts.as_text(), MeshShape(MESH_AXES, (1, 1, 1, 4, 1))).collectives
+    result = count(parts.as_text(), MeshShape(MESH_AXES, (1, 1, 1, 4, 1))).collectives
     ring = CollectiveKind("collective-permute", ("context",))
     # Each of 4 steps sends keys and values on, in both passes of a layer; their gradients travel, and then home.
     keys_values = 2 * config.num_kv_heads * config.model_dim // config.num_heads * length // 4 * 4
-    assert found.pop(ring).sent_bytes == pytest.approx(
+    assert result.pop(ring).sent_bytes == pytest.approx(
         config.num_layers * (4 + 4 + 4) * keys_values, rel=0.01
     )
     weights = sum(leaf.size * 4 for leaf in jax.tree.leaves(parameters.abstract(config)[1]))
-    assert sum(each.payload_bytes for each in found.values()) < 2 * weights + 16 * length
+    assert sum(each.payload_bytes for each in result.values()) < 2 * weights + 16 * length
 
 
 @pytest.mark.slow

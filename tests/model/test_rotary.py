@@ -41,9 +41,9 @@ def test_recorded_frequencies_and_angles(golden: Path, name: str) -> None:
     positions = tables["rope_positions"].astype(np.int32)
     # A one in the first half of a pair turns into cosine and sine, which are what the tables hold.
     ones = np.tile(np.repeat([1.0, 0.0], 8).astype(np.float32), (len(positions), 1))
-    found = turned(ones, positions, config)
-    np.testing.assert_allclose(found[:, :8], tables[f"rope_{name}_cos"][:, :8], atol=2e-5)
-    np.testing.assert_allclose(found[:, 8:], tables[f"rope_{name}_sin"][:, :8], atol=2e-5)
+    result = turned(ones, positions, config)
+    np.testing.assert_allclose(result[:, :8], tables[f"rope_{name}_cos"][:, :8], atol=2e-5)
+    np.testing.assert_allclose(result[:, 8:], tables[f"rope_{name}_sin"][:, :8], atol=2e-5)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
@@ -69,8 +69,8 @@ def test_interleaved_pairs_are_neighbours_and_the_rest_stays() -> None:
 
 def test_yarn_grows_queries_and_keys_as_published() -> None:
     scaling = YarnScaling(factor=4.0, original_max_position_embeddings=64, attention_factor=2.0)
-    found = turned(np.ones((1, 16), np.float32), np.array([0]), Rotary(rotated_dim=16, rope_scaling=scaling))
-    np.testing.assert_allclose(found, 2.0)
+    result = turned(np.ones((1, 16), np.float32), np.array([0]), Rotary(rotated_dim=16, rope_scaling=scaling))
+    np.testing.assert_allclose(result, 2.0)
 
 
 def test_yarn_of_a_very_short_text_keeps_all_frequencies() -> None:

@@ -38,6 +38,6 @@ def test_several_devices_find_the_same(axis):
     spec = jax.P(*[None if place != axis else "data" for place in range(2)])
     scores = np.random.default_rng(0).normal(size=(16, 2048)).astype(np.float32)
     placed = jax.device_put(scores, jax.NamedSharding(mesh, spec))
-    found = jax.jit(lambda scores: top_k(scores, 4))(placed)
-    for each, expected in zip(found, jax.lax.top_k(scores, 4), strict=True):
+    result = jax.jit(lambda scores: top_k(scores, 4))(placed)
+    for each, expected in zip(result, jax.lax.top_k(scores, 4), strict=True):
         np.testing.assert_array_equal(each, expected)

@@ -60,18 +60,18 @@ def test_hidden_states_go_from_the_embeddings_to_the_output():
     assert hidden["encoder"].shape == (3, 2, 11, 16)
     embedded = params["embedding"]["tokens"]["table"][batch.decoder_input_tokens]
     np.testing.assert_array_equal(hidden["decoder"][0], embedded)
-    found = predict(TINY, params, batch)
-    np.testing.assert_allclose(hidden["decoder"][-1], found.decoder_output, **CLOSE)
-    np.testing.assert_allclose(hidden["encoder"][-1], found.encoder_output, **CLOSE)
+    result = predict(TINY, params, batch)
+    np.testing.assert_allclose(hidden["decoder"][-1], result.decoder_output, **CLOSE)
+    np.testing.assert_allclose(hidden["encoder"][-1], result.encoder_output, **CLOSE)
 
 
 def test_a_tied_head_divides_by_the_root_of_the_width():
     config = changed(tie_word_embeddings=True)
     params = weights_of(config)
-    found = predict(config, params, random_batch())
+    result = predict(config, params, random_batch())
     words = params["embedding"]["tokens"]["table"][: config.vocab_size]
-    logits = found.logits[..., : config.vocab_size]
-    np.testing.assert_allclose(logits, found.decoder_output @ words.T / 4.0, rtol=1e-5, atol=1e-5)
+    logits = result.logits[..., : config.vocab_size]
+    np.testing.assert_allclose(logits, result.decoder_output @ words.T / 4.0, rtol=1e-5, atol=1e-5)
     assert "heads" not in params
 
 

@@ -99,9 +99,9 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_layer_and_weight_follows_the_papers_algorithm_alone(name):
-    ours, plain = OPTIONS[name]
+    config, plain = OPTIONS[name]
     params, gradients = make_params_and_gradients()
-    optimizer = adafactor(0.1, axes=AXES, min_dim_size_to_factor=6, **ours)
+    optimizer = adafactor(0.1, axes=AXES, min_dim_size_to_factor=6, **config)
     trained, _ = run(optimizer, params, gradients)
 
     def check(pick, factored):
@@ -176,9 +176,9 @@ def test_bfloat16_statistics_take_nearly_the_same_steps():
     params, gradients = make_params_and_gradients()
     options = {"axes": AXES, "min_dim_size_to_factor": 6, "momentum": 0.9}
     expected, _ = run(adafactor(0.1, **options), params, gradients)
-    found, state = run(adafactor(0.1, statistics_dtype="bfloat16", **options), params, gradients)
+    result, state = run(adafactor(0.1, statistics_dtype="bfloat16", **options), params, gradients)
     assert {leaf.dtype for leaf in jax.tree.leaves(state[1:])} == {jnp.dtype(jnp.bfloat16)}
-    for start, exact, rounded in zip(*map(jax.tree.leaves, (params, expected, found)), strict=True):
+    for start, exact, rounded in zip(*map(jax.tree.leaves, (params, expected, result)), strict=True):
         assert np.abs(rounded - exact).max() < 0.02 * np.abs(exact - start).max()
 
 

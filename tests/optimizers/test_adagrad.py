@@ -17,20 +17,20 @@ GRADIENTS = [np.array([[3.0, 0.0]]), np.array([[-4.0, 1.0]])]
 
 def updates_of(optimizer: Adagrad) -> list[np.ndarray]:
     built = optimizer.build(AXES)
-    state, found = built.init(PARAMS), []
+    state, result = built.init(PARAMS), []
     for gradient in GRADIENTS:
         updates, state = built.update({"kernel": jnp.asarray(gradient, jnp.float32)}, state, PARAMS)
-        found.append(np.asarray(updates["kernel"]))
-    return found
+        result.append(np.asarray(updates["kernel"]))
+    return result
 
 
 @pytest.mark.parametrize("changes", [{}, {"initial_accumulator": 0.1}, {"epsilon": 2.0}])
 def test_a_step_is_the_gradient_by_the_root_of_all_squares(changes):
     optimizer = replace(ADAGRAD, **changes)
     total = optimizer.initial_accumulator
-    for gradient, found in zip(GRADIENTS, updates_of(optimizer), strict=True):
+    for gradient, result in zip(GRADIENTS, updates_of(optimizer), strict=True):
         total = total + gradient**2
-        np.testing.assert_allclose(found, -0.5 * gradient / np.sqrt(total + optimizer.epsilon), rtol=1e-6)
+        np.testing.assert_allclose(result, -0.5 * gradient / np.sqrt(total + optimizer.epsilon), rtol=1e-6)
 
 
 def test_gradients_are_clipped_before():

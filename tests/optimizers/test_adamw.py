@@ -38,14 +38,14 @@ def test_steps_are_those_of_the_paper_with_or_without_its_correction(bias_correc
         bias_correction=bias_correction,
         max_gradient_norm=None,
     )
-    found, _ = steps(optimizer, gradients, jax.tree.map(jnp.asarray, params))
+    result, _ = steps(optimizer, gradients, jax.tree.map(jnp.asarray, params))
     for name, decay in (("kernel", 0.05), ("bias", 0.0)):
         value, m, v = params[name].astype(np.float64), 0.0, 0.0
         for number, each in enumerate(gradients, start=1):
             m, v = 0.9 * m + 0.1 * each[name], 0.99 * v + 0.01 * each[name] ** 2
             first, second = (m / (1 - 0.9**number), v / (1 - 0.99**number)) if bias_correction else (m, v)
             value = value - 0.1 * (first / (np.sqrt(second) + 1e-6) + decay * value)
-        np.testing.assert_allclose(found[name], value, rtol=1e-4)
+        np.testing.assert_allclose(result[name], value, rtol=1e-4)
 
 
 def test_a_run_can_be_gone_on_with_whichever_correction_it_has():

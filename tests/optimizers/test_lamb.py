@@ -47,7 +47,7 @@ def test_steps_are_those_of_the_paper_for_each_layer(bias_correction):
     )
     start, gradients = draw(0), [draw(seed) for seed in range(1, 5)]
     start["zero"][:] = 0.0  # a weight without a norm takes Adam's step
-    found = train(lamb, jax.tree.map(jnp.asarray, start), gradients)
+    result = train(lamb, jax.tree.map(jnp.asarray, start), gradients)
     for name, axes in AXES.items():
         inner = tuple(dim for dim, axis in enumerate(axes) if axis != "layers")
         scales = name in ("wi", "zero")
@@ -58,7 +58,7 @@ def test_steps_are_those_of_the_paper_for_each_layer(bias_correction):
             step = first / (np.sqrt(second) + 1e-6) + (0.05 * value if scales else 0.0)
             norms = [np.sqrt(np.sum(array**2, axis=inner, keepdims=True)) for array in (value, step)]
             value = value - 0.1 * (np.where(norms[0] > 0, norms[0] / norms[1], 1.0) if scales else 1.0) * step
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(result[name], value, rtol=1e-4, atol=1e-6)
 
 
 def test_a_layer_of_a_stack_trains_as_optax_trains_it_alone():
@@ -67,5 +67,5 @@ def test_a_layer_of_a_stack_trains_as_optax_trains_it_alone():
     stacked = train(lamb, {"wi": start["wi"]}, [{"wi": each["wi"]} for each in gradients], {"wi": AXES["wi"]})
     alone = optax.lamb(0.1, eps=1e-6, weight_decay=0.05)
     for layer in range(2):
-        found = train(alone, start["wi"][layer], [each["wi"][layer] for each in gradients])
-        np.testing.assert_allclose(stacked["wi"][layer], found, rtol=1e-4, atol=1e-6)
+        result = train(alone, start["wi"][layer], [each["wi"][layer] for each in gradients])
+        np.testing.assert_allclose(stacked["wi"][layer], result, rtol=1e-4, atol=1e-6)

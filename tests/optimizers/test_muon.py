@@ -42,12 +42,12 @@ def orthogonalized(matrix):
 def test_each_layer_of_a_matrix_moves_by_its_own_orthogonal_update():
     params, gradients = draw(0), draw(1)
     muon = Muon(learning_rate=0.1, weight_decay_rate=0.05, nesterov=False, max_gradient_norm=None)
-    found = updates_of(muon, [gradients], params)["wi"]
+    updates = updates_of(muon, [gradients], params)["wi"]
     for layer in range(2):
         wanted = 0.2 * np.sqrt(16) * orthogonalized(gradients["wi"][layer].astype(np.float64))
         wanted = -0.1 * (wanted + 0.05 * params["wi"][layer])
-        np.testing.assert_allclose(found[layer], wanted, rtol=2e-3, atol=2e-4)
-    rms = np.sqrt(np.mean(np.square(found[0] + 0.005 * params["wi"][0])))
+        np.testing.assert_allclose(updates[layer], wanted, rtol=2e-3, atol=2e-4)
+    rms = np.sqrt(np.mean(np.square(updates[0] + 0.005 * params["wi"][0])))
     assert rms == pytest.approx(0.1 * 0.2, rel=0.35)  # singular values are between 0.7 and 1.2
 
 
@@ -55,11 +55,11 @@ def test_tables_norms_and_biases_have_the_updates_of_adam_and_no_decay():
     params, gradients = draw(0), [draw(seed) for seed in (1, 2, 3)]
     muon = Muon(learning_rate=0.1, nesterov=False, max_gradient_norm=None)
     adam = AdamW(learning_rate=0.1, beta2=0.95, weight_decay_rate=0.0, epsilon=1e-8, max_gradient_norm=None)
-    found, wanted = (updates_of(each, gradients, params) for each in (muon, adam))
+    result, wanted = (updates_of(each, gradients, params) for each in (muon, adam))
     for name in ("table", "scale", "bias"):
-        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(result[name], wanted[name], rtol=1e-5, atol=1e-7)
     slower = updates_of(Muon(adam_learning_rate=0.01, learning_rate=0.1, nesterov=False), gradients, params)
-    assert np.abs(slower["bias"]).max() < 0.2 * np.abs(found["bias"]).max()
+    assert np.abs(slower["bias"]).max() < 0.2 * np.abs(result["bias"]).max()
 
 
 def test_statistics_have_the_axes_of_their_weights():

@@ -23,10 +23,10 @@ def fixture(name: str) -> ModelFolder:
 
 def names(recording: str = "", *, larger: bool = True) -> list[str]:
     """Every model that is called once, and of which an array of the name ``recording`` is kept."""
-    found = _names_in(FIXTURES / "models", recording)
+    result = _names_in(FIXTURES / "models", recording)
     if larger and LARGER_SET is not None:
-        found += [LARGER + name for name in _names_in(LARGER_SET, recording)]
-    return found
+        result += [LARGER + name for name in _names_in(LARGER_SET, recording)]
+    return result
 
 
 def _names_in(folder: Path, recording: str) -> list[str]:

@@ -163,7 +163,7 @@ def feed_forward(x: Any, kernels: Weights) -> Any:
 def switch(part: Weights, x: Any, *, num_experts_per_token: int, capacity: int) -> Any:
     """Experts (Fedus et al. 2021, §2.1-2.2): token after token, first come, first served."""
     probabilities = softmax(x @ part["feed_forward/router/kernel"])
-    taken = [0] * probabilities.shape[-1]
+    load = [0] * probabilities.shape[-1]
     outputs = []
     for place in range(len(x)):
         chosen = np.argsort(-probabilities[place], kind="stable")[:num_experts_per_token]  # the best first
@@ -172,8 +172,8 @@ def switch(part: Weights, x: Any, *, num_experts_per_token: int, capacity: int) 
             gates = gates / gates.sum()
         output = np.zeros_like(x[place])
         for expert, gate in zip(chosen, gates, strict=True):
-            taken[expert] += 1
-            if taken[expert] <= capacity:
+            load[expert] += 1
+            if load[expert] <= capacity:
                 kernels = {
                     name: part[f"feed_forward/experts/{name}/kernel"][expert]
                     for name in ("up", "gate", "down")
@@ -257,7 +257,7 @@ def glm(weights: Weights, tokens: np.ndarray, positions: np.ndarray, sep: int, *
         weight, bias = named(name)
         return x @ weight.T + bias
 
-    for layer in (f"layers.{number}" for number in range(num_layers)):
+    for layer in (f"layers.{index}" for index in range(num_layers)):
         y = layer_norm(x, *named(f"{layer}.input_layernorm"), 1e-5)
         query, key, value = np.split(project(y, f"{layer}.attention.query_key_value"), 3, axis=-1)
         scale = (query.shape[-1] // num_heads) ** -0.5

@@ -18,20 +18,20 @@ def recorded(golden):
 
 @pytest.fixture(scope="module")
 def pretrained():
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
         pytest.skip(f"the package {PACKAGE}, which holds the weights, is not installed")
-    return t5x_like.from_pretrained(Path(found.origin).parent / "model")
+    return t5x_like.from_pretrained(Path(spec.origin).parent / "model")
 
 
 def test_sentences_have_the_recorded_vectors(pretrained, recorded):
-    given = {name: recorded[f"in_{name}"] for name in ("input_ids", "attention_mask", "token_type_ids")}
-    answers = pretrained(**given)
-    real = given["attention_mask"] == 1
+    inputs = {name: recorded[f"in_{name}"] for name in ("input_ids", "attention_mask", "token_type_ids")}
+    answers = pretrained(**inputs)
+    real = inputs["attention_mask"] == 1
     np.testing.assert_allclose(
         answers.last_hidden_state[real], recorded["out_last_hidden_state"][real], atol=5e-5
     )
     np.testing.assert_allclose(answers.pooler_output, recorded["out_pooler_output"], atol=5e-5)
-    vectors = pretrained.embed(**given)
+    vectors = pretrained.embed(**inputs)
     np.testing.assert_allclose(vectors, recorded["out_embeddings"], atol=1e-5)
     np.testing.assert_allclose(vectors @ vectors.T, recorded["out_cosine"], atol=1e-5)

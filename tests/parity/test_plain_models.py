@@ -190,7 +190,9 @@ def test_scores_and_gradients(name: str) -> None:
     @functools.partial(jax.grad, has_aux=True)
     def differentiate(params: Any) -> tuple[Any, list[Any]]:
         whole = parameters.merge(graphdef, params)(batch).logits
-        logits = [whole[number, : num_scored(row), : SIZES["vocab_size"]] for number, row in enumerate(rows)]
+        logits = [
+            whole[token_id, : num_scored(row), : SIZES["vocab_size"]] for token_id, row in enumerate(rows)
+        ]
         return sum(jnp.sum(a * jax.nn.log_softmax(b)) for a, b in zip(wanted, logits, strict=True)), logits
 
     def scores(weights: Any) -> list[np.ndarray]:
@@ -202,8 +204,8 @@ def test_scores_and_gradients(name: str) -> None:
 
     gradients, logits = jax.jit(differentiate)(params)
     weights = in_float64(parameters.flatten(params))
-    for ours, theirs in zip(logits, scores(weights), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=1e-4)
+    for actual, reference in zip(logits, scores(weights), strict=True):
+        np.testing.assert_allclose(actual, reference, atol=1e-4, rtol=1e-4)
     check_derivatives(parameters.flatten(gradients), weights, loss)
 
 
@@ -245,8 +247,8 @@ def test_generated_ids(name: str) -> None:
         prompt = np.resize(row[0], 32) if is_pair else row[0][:12]
         written = [0] if is_pair else list(prompt)
         for _ in range(num_new):
-            given = (prompt, np.array(written)) if is_pair else (np.array(written),)
-            written.append(int(np.argmax(slow(flat, *given)[-1, :length])))
+            inputs = (prompt, np.array(written)) if is_pair else (np.array(written),)
+            written.append(int(np.argmax(slow(flat, *inputs)[-1, :length])))
         ids = pretrained.generate(prompt[None], np.ones_like(prompt)[None], max_new_tokens=num_new)
         assert ids[0].tolist() == written
 
@@ -271,6 +273,6 @@ def test_glm(name: str) -> None:
 
     np.testing.assert_allclose(scores(weights), io["out_logits"], atol=2e-5)
     labels = np.where(io["in_loss_mask"] == 1, io["in_targets"], -100)
-    given = {"input_ids": io["in_input_ids"], "position_ids": io["in_position_ids"]}
-    gradients = case.gradients(given | {"attention_mask": io["in_sep"], "labels": labels})
+    inputs = {"input_ids": io["in_input_ids"], "position_ids": io["in_position_ids"]}
+    gradients = case.gradients(inputs | {"attention_mask": io["in_sep"], "labels": labels})
     check_derivatives(gradients, weights, loss)

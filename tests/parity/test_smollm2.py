@@ -24,11 +24,9 @@ def recorded(golden):
 
 @pytest.fixture(scope="module")
 def file():
-    found = importlib.util.find_spec(PACKAGE)
+    spec = importlib.util.find_spec(PACKAGE)
     file = (
-        None
-        if found is None or found.origin is None
-        else next(Path(found.origin).parent.glob("*.gguf"), None)
+        None if spec is None or spec.origin is None else next(Path(spec.origin).parent.glob("*.gguf"), None)
     )
     if file is None:
         pytest.skip(f"the package {PACKAGE}, which holds the weights, is not installed")

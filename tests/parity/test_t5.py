@@ -39,14 +39,14 @@ def test_a_padded_batch_generates_as_its_rows_alone(golden):
 
 def test_t5x_names_cover_every_weight_once(golden):
     reference = np.load(golden / "training" / "t5x_small.npz")
-    theirs = {
+    expected = {
         name.removeprefix("init/"): reference[name] for name in reference.files if name.startswith("init/")
     }
     from tests.parity.test_training_t5x import MODEL
 
     table = t5x_weights(MODEL)
     shapes = parameters.abstract(MODEL)[1]
-    ours = read_weights(table, shapes, source_of(theirs, "T5X"), place=lambda _, array: np.asarray(array))
-    back = dict(write_weights(table, ours))
-    assert back.keys() == theirs.keys()
-    assert all(np.array_equal(back[name], theirs[name]) for name in theirs)
+    actual = read_weights(table, shapes, source_of(expected, "T5X"), place=lambda _, array: np.asarray(array))
+    back = dict(write_weights(table, actual))
+    assert back.keys() == expected.keys()
+    assert all(np.array_equal(back[name], expected[name]) for name in expected)

@@ -64,12 +64,12 @@ def differentiate(plan):
 
 def read_group(reference, group, like):
     """A group of arrays of the file as our parameters' tree."""
-    theirs = {
+    expected = {
         name.removeprefix(f"{group}/"): reference[name]
         for name in reference.files
         if name.startswith(f"{group}/")
     }
-    source = source_of(theirs, group)
+    source = source_of(expected, group)
     return read_weights(
         t5x_weights(MODEL), like, source, place=lambda _, unread: jnp.asarray(np.asarray(unread))
     )
@@ -103,8 +103,8 @@ def train(step, plan, reference, kind, *, normalized=False):
     batches = read_batches(reference, kind)
     state = state_from_params(plan, read_group(reference, "init", plan.abstract["params"]))
     losses, correct = [], []
-    for number in range(STEPS):
-        state = step({**state, "totals": zero_totals(1)}, one_batch(batches, number))
+    for index in range(STEPS):
+        state = step({**state, "totals": zero_totals(1)}, one_batch(batches, index))
         totals = state["totals"]
         losses.append(float(totals.loss) / (float(totals.target_tokens) if normalized else 1.0))
         correct.append(float(totals.correct))
@@ -118,13 +118,13 @@ def squared_differences(params, reference, group, start=None):
     """
     errors = {}
     for name, array in write_weights(t5x_weights(MODEL), params):
-        theirs = reference[f"{group}/{name}"].reshape(-1)
+        expected = reference[f"{group}/{name}"].reshape(-1)
         origin = np.zeros(array.size) if start is None else reference[f"{start}/{name}"].reshape(-1)
-        ours, origin = (
-            values if theirs.size == array.size else values[::16]
+        actual, origin = (
+            values if expected.size == array.size else values[::16]
             for values in (np.asarray(array).reshape(-1), origin)
         )
-        errors[name] = (np.sum((ours - theirs) ** 2), np.sum((theirs - origin) ** 2))
+        errors[name] = (np.sum((actual - expected) ** 2), np.sum((expected - origin) ** 2))
     return errors
 
 

@@ -69,17 +69,17 @@ def test_ignored_labels_are_not_learned(case):
     ids = case.io["in_input_ids_a"]
     labels = ids.copy()
     labels[1, 3:6] = -100
-    found = case.call(input_ids=ids, labels=labels)
-    chosen = np.take_along_axis(np.asarray(found["logits"])[:, :-1], ids[:, 1:, None], axis=-1)[..., 0]
-    np.testing.assert_allclose(found["loss"], -chosen[labels[:, 1:] != -100].mean(), rtol=1e-5)
-    assert (np.asarray(found["losses"]).reshape(-1)[-3:] == 0).all()
+    result = case.call(input_ids=ids, labels=labels)
+    chosen = np.take_along_axis(np.asarray(result["logits"])[:, :-1], ids[:, 1:, None], axis=-1)[..., 0]
+    np.testing.assert_allclose(result["loss"], -chosen[labels[:, 1:] != -100].mean(), rtol=1e-5)
+    assert (np.asarray(result["losses"]).reshape(-1)[-3:] == 0).all()
 
 
 def test_export_writes_the_names_and_bytes_that_were_read(case):
     wanted = load_file(case.directory / "model.safetensors")
     got = dict(write_weights(TRANSFO_XL.hugging_face_weights(case.config), case.params))
     assert got.keys() == wanted.keys()
-    assert all(np.array_equal(got[theirs], wanted[theirs]) for theirs in wanted)
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
     assert TRANSFO_XL.from_hugging_face(TRANSFO_XL.to_hugging_face(case.config)) == case.config
 
 
@@ -132,5 +132,5 @@ def changed(directory, tmp_path, change) -> SimpleNamespace:
 
 
 def missed(case, params=None) -> float:
-    found = case.call(case.params if params is None else params, input_ids=case.io["in_input_ids_a"])
-    return float(np.abs(found["logits"] - case.io["out_a_logprobs"]).max())
+    result = case.call(case.params if params is None else params, input_ids=case.io["in_input_ids_a"])
+    return float(np.abs(result["logits"] - case.io["out_a_logprobs"]).max())

@@ -49,12 +49,12 @@ def test_an_exported_model_loads_with_every_key_and_gives_the_same_scores(golden
     if "decoder_input_ids" in inputs:
         inputs["use_cache"] = False
     with torch.no_grad():
-        theirs = model.eval()(**inputs)
-    ours = case.pretrained(**{name: value for name, value in case.inputs.items() if "labels" not in name})
+        reference = model.eval()(**inputs)
+    actual = case.pretrained(**{name: value for name, value in case.inputs.items() if "labels" not in name})
     compared = 0
     for field in ("logits", "prediction_logits", "start_logits", "last_hidden_state"):
-        if field in ours and theirs.get(field) is not None:
-            got, wanted = case.real(field, ours[field]), case.real(field, theirs[field].numpy())
+        if field in actual and reference.get(field) is not None:
+            got, wanted = case.real(field, actual[field]), case.real(field, reference[field].numpy())
             np.testing.assert_allclose(got, wanted, atol=1e-4, rtol=1e-4, err_msg=field)
             compared += 1
     assert compared

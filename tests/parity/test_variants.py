@@ -30,8 +30,8 @@ def test_unilm_sees_what_its_mask_allows():
 
 def test_gradients_of_unilm():
     io = fixture("unilm").io
-    given = {name: io[f"in_{name}"] for name in ("input_ids", "token_type_ids", "labels")}
-    fixture("unilm").check_gradients(given | {"attention_mask": io["in_mask3d_seq2seq"]})
+    inputs = {name: io[f"in_{name}"] for name in ("input_ids", "token_type_ids", "labels")}
+    fixture("unilm").check_gradients(inputs | {"attention_mask": io["in_mask3d_seq2seq"]})
 
 
 def test_positions_given_are_positions_used(golden):
@@ -54,9 +54,9 @@ def test_a_head_that_files_lack_is_refused(golden):
 def test_a_body_without_its_head_gives_the_same_states(golden):
     case = fixture("bert_pretraining")
     pretrained = t5x_like.from_pretrained(case.directory, task="base")
-    given = {name: case.inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
+    inputs = {name: case.inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
     np.testing.assert_allclose(
-        case.real("", pretrained(**given).last_hidden_state),
+        case.real("", pretrained(**inputs).last_hidden_state),
         case.real("", case.outputs["hidden_states"][-1]),
         atol=ATOL,
     )

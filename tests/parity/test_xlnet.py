@@ -82,7 +82,7 @@ def test_export_writes_the_names_and_bytes_that_were_read(golden, name):
     wanted = load_file(case.directory / "model.safetensors")
     got = dict(write_weights(XLNET.hugging_face_weights(case.config), case.params))
     assert got.keys() == wanted.keys()
-    assert all(np.array_equal(got[theirs], wanted[theirs]) for theirs in wanted)
+    assert all(np.array_equal(got[hf_name], wanted[hf_name]) for hf_name in wanted)
     assert XLNET.from_hugging_face(XLNET.to_hugging_face(case.config)) == case.config
 
 
@@ -116,9 +116,9 @@ def test_every_setting_of_distances_matters(golden, tmp_path, change):
 @pytest.mark.parametrize("change", [{"mem_len": 8}, {"reuse_len": 9}])
 def test_every_setting_of_the_memory_matters(golden, tmp_path, change):
     case = changed(golden / "models" / "xlnet_variants", tmp_path, change)
-    found = case.call(**segment_of(case.io, "a"))["mems"]
-    assert np.shape(found) != case.io["out_seg1_mems"].shape or (
-        np.abs(np.stack(found) - case.io["out_seg1_mems"]).max() > 1e-3
+    result = case.call(**segment_of(case.io, "a"))["mems"]
+    assert np.shape(result) != case.io["out_seg1_mems"].shape or (
+        np.abs(np.stack(result) - case.io["out_seg1_mems"]).max() > 1e-3
     )
 
 
@@ -146,5 +146,5 @@ def changed(directory, tmp_path, change) -> SimpleNamespace:
     return load(tmp_path)
 
 
-def missed(case, found) -> float:
-    return float(np.abs(found["logits"] - case.io["out_plain_logits"]).max())
+def missed(case, result) -> float:
+    return float(np.abs(result["logits"] - case.io["out_plain_logits"]).max())

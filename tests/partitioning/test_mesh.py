@@ -41,7 +41,7 @@ class Chip:
 
 
 def test_tpu_slices_are_joined_along_a_batch_axis_and_share_no_row():
-    chips = [Chip(number, number // 4, (number // 2 % 2, number % 2, 0)) for number in range(8)]
+    chips = [Chip(index, index // 4, (index // 2 % 2, index % 2, 0)) for index in range(8)]
     devices = MeshConfig(data=2, context=2, model=2).build(chips).devices
     assert [{chip.slice_index for chip in rows.flat} for rows in devices] == [{0}, {1}]
     with pytest.raises(

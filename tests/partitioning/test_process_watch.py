@@ -37,13 +37,13 @@ def test_a_process_that_fails_is_named_with_its_exit_code():
 
 
 def test_what_another_process_has_found_is_believed():
-    found = (2, "process 2 of 3 (host c, pid 8) gave no sign for 60 s")
-    assert history(sign(lost=found), sign()).lost(0.0) == found
+    result = (2, "process 2 of 3 (host c, pid 8) gave no sign for 60 s")
+    assert history(sign(lost=result), sign()).lost(0.0) == result
 
 
 def alive(seen: SignHistory, now: float, *signs: ProcessSign) -> None:
-    for index, given in enumerate(signs):
-        seen.add(index, given._replace(number=int(1000 * now) + 2), now)
+    for index, sign in enumerate(signs):
+        seen.add(index, sign._replace(number=int(1000 * now) + 2), now)
 
 
 def test_a_process_that_reads_data_while_the_others_wait_is_lost_after_the_timeout():

@@ -58,8 +58,8 @@ def test_an_address_without_process_0_is_named():
 
 
 def test_a_port_that_is_taken_is_named():
-    with socket.create_server(("", 0)) as taken:
-        [told] = meet_all((2, 0), port=taken.getsockname()[1], timeout=0.1)
+    with socket.create_server(("", 0)) as listener:
+        [told] = meet_all((2, 0), port=listener.getsockname()[1], timeout=0.1)
     assert "process 0 can't listen at localhost:" in told
 
 

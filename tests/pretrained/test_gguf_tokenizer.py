@@ -59,7 +59,7 @@ def vocabularies(tmp_path_factory) -> Path:
 def byte_fallback_definition(model) -> dict:
     """The ``tokenizer.json`` of a SentencePiece BPE, with the merges that its scores imply."""
     pieces = parse_model(str(model), model.read_bytes()).pieces
-    vocabulary = {piece.piece: number for number, piece in enumerate(pieces)}
+    vocabulary = {piece.piece: token_id for token_id, piece in enumerate(pieces)}
     merges = [
         (piece.piece[:cut], piece.piece[cut:])
         for piece in sorted(pieces, key=lambda piece: -piece.score)
@@ -236,8 +236,8 @@ def test_chat_templates_are_written_and_read(tmp_path):
     definition = {"tokenizer.json": vocabulary_contents(FIXTURES / "gguf/smollm.gguf")["tokenizer.json"]}
     named = [{"name": "default", "template": "{{ 1 }}"}, {"name": "tools", "template": "{{ 2 }}"}]
     config, params = tiny_model(640)
-    for number, template in enumerate(("{{ messages }}", named)):
-        folder = tmp_path / str(number)
+    for index, template in enumerate(("{{ messages }}", named)):
+        folder = tmp_path / str(index)
         folder.mkdir()
         (folder / "tokenizer.json").write_bytes(definition["tokenizer.json"])
         (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))

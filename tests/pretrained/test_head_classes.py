@@ -32,16 +32,16 @@ def test_a_configuration_names_classes_or_says_nothing_of_them(fields, classes):
 
 @given(words=WORDS, data=st.data())
 def test_classes_are_found_by_name_in_any_order(words, data):
-    theirs = data.draw(st.permutations(words))
-    order = order_by_name(theirs, words)
+    head_classes = data.draw(st.permutations(words))
+    order = order_by_name(head_classes, words)
     assert order is not None
-    assert [theirs[place] for place in order] == words
+    assert [head_classes[place] for place in order] == words
     assert classes_in(fields_of_classes(words)) == tuple(words)
 
 
-@pytest.mark.parametrize("theirs", [("yes", "no"), ("entailment",), ("entailment", "Entailment")])
-def test_other_names_have_no_order(theirs):
-    assert order_by_name(theirs, ("entailment", "not_entailment")) is None
+@pytest.mark.parametrize("head_classes", [("yes", "no"), ("entailment",), ("entailment", "Entailment")])
+def test_other_names_have_no_order(head_classes):
+    assert order_by_name(head_classes, ("entailment", "not_entailment")) is None
     assert order_by_name((" Not-Entailment", "ENTAILMENT"), ("entailment", "not_entailment")) == (1, 0)
 
 

@@ -50,9 +50,9 @@ def test_every_task_is_answered_with_a_loss(name: str) -> None:
         def compute(params: Any, inputs: Any) -> Any:
             return call.compute(parameters.merge(graphdef, params), config, inputs)  # noqa: B023
 
-        found = jax.eval_shape(compute, params, inputs)
-        assert {key: found[key].shape for key in answers} == answers, task
-        assert found["loss"].shape == (), task
+        result = jax.eval_shape(compute, params, inputs)
+        assert {key: result[key].shape for key in answers} == answers, task
+        assert result["loss"].shape == (), task
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_language_model_of_lstms_scores_texts_as_in_training(changes: dict[str
     call = CALLS[family_of(model)]
     context = Context(config, special_ids_of({"eos_token_id": 1, "pad_token_id": 0}))
     inputs = call.read({"input_ids": ids, "attention_mask": mask}, context)
-    found = jax.jit(lambda model, inputs: call.compute(model, config, inputs))(model, inputs)
+    result = jax.jit(lambda model, inputs: call.compute(model, config, inputs))(model, inputs)
     wanted = jax.jit(lambda model, batch: model(batch).heads)(
         model, Batch(encoder_input_tokens=ids, encoder_segment_ids=mask)
     )["sequence_classification"]
-    np.testing.assert_allclose(found["logits"], wanted, atol=1e-6)
+    np.testing.assert_allclose(result["logits"], wanted, atol=1e-6)
     assert np.abs(wanted[0] - wanted[1]).max() > 1e-3

@@ -22,8 +22,8 @@ MODELS = ROOT / "tests" / "fixtures" / "models"
 
 
 def config_with(tmp_path: Path, model: str, **fields: Any) -> Path:
-    given = read_json(MODELS / model / "config.json")
-    (tmp_path / "config.json").write_text(json.dumps(given | fields))
+    config = read_json(MODELS / model / "config.json")
+    (tmp_path / "config.json").write_text(json.dumps(config | fields))
     return tmp_path
 
 
@@ -84,9 +84,9 @@ def test_a_special_id_that_can_be_none_is_refused(ids: dict[str, Any]) -> None:
 
 
 def tokenizer_with(tmp_path: Path, **model: Any) -> Path:
-    found = definitions.words(["<pad>", "</s>", "<unk>", "the"], lower_case=False, punctuation_apart=True)
-    found["model"] = found["model"] | model
-    (tmp_path / "tokenizer.json").write_text(json.dumps(found))
+    result = definitions.words(["<pad>", "</s>", "<unk>", "the"], lower_case=False, punctuation_apart=True)
+    result["model"] = result["model"] | model
+    (tmp_path / "tokenizer.json").write_text(json.dumps(result))
     return tmp_path
 
 

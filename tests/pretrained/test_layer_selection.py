@@ -148,15 +148,17 @@ def test_the_command_makes_a_run_of_a_published_model_and_of_a_run(
 ):
     source, run = golden / "models" / "bert_seqcls", tmp_path / "run"
     assert main(["convert", "--from", str(source), "--to", str(run)]) == 0
-    for number, origin in enumerate((source, run)):
-        student = tmp_path / f"student_{number}"
+    for index, origin in enumerate((source, run)):
+        student = tmp_path / f"student_{index}"
         assert main(["convert", "--from", str(origin), "--to", str(student), *flags]) == 0
         assert "layers kept: encoder 0" in capsys.readouterr().out
         opened, teacher = open_checkpoint(student), open_checkpoint(source)
         assert opened.config == replace(teacher.config, num_layers=1)
-        theirs, ours = (parameters.flatten(each.params) for each in (teacher, opened))
-        for path, leaf in ours.items():
-            np.testing.assert_array_equal(leaf, theirs[path][:1] if "/layers/" in path else theirs[path])
+        teacher_weights, student_weights = (parameters.flatten(each.params) for each in (teacher, opened))
+        for path, leaf in student_weights.items():
+            np.testing.assert_array_equal(
+                leaf, teacher_weights[path][:1] if "/layers/" in path else teacher_weights[path]
+            )
         assert opened.class_names == teacher.class_names
     assert t5x_like.from_pretrained(student).config.num_layers == 1
 

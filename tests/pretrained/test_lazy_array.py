@@ -20,10 +20,12 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) + 1
 
 
-def unread(shape: tuple[int, ...], asked: list[Index] | None = None, *, by_rows: bool = False) -> LazyArray:
+def unread(
+    shape: tuple[int, ...], requested: list[Index] | None = None, *, by_rows: bool = False
+) -> LazyArray:
     def read(index: Index) -> np.ndarray:
-        if asked is not None:
-            asked.append(index)
+        if requested is not None:
+            requested.append(index)
         return numbers(shape)[index]
 
     return LazyArray(shape, read, by_rows=by_rows)
@@ -34,13 +36,13 @@ def test_what_was_unread_is_saved_like_any_array(
     tmp_path: Path, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lazy_array_writer, "_CHUNK_BYTES", chunk_bytes)
-    asked: dict[str, list[Index]] = {name: [] for name in SHAPES}
-    params = {name: unread(shape, asked[name], by_rows=name == "stack") for name, shape in SHAPES.items()}
+    requested: dict[str, list[Index]] = {name: [] for name in SHAPES}
+    params = {name: unread(shape, requested[name], by_rows=name == "stack") for name, shape in SHAPES.items()}
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(7, {"params": params})
-    rows = [index[0] for index in asked["stack"]]
+    rows = [index[0] for index in requested["stack"]]
     assert rows == ([slice(None)] if chunk_bytes == 2**20 else [slice(row, row + 1) for row in range(3)])
-    assert len(asked["table"]) == 1
+    assert len(requested["table"]) == 1
     like = {name: jax.ShapeDtypeStruct(shape, np.float32) for name, shape in SHAPES.items()}
     for name, array in restore_step(tmp_path, like)[1].items():
         np.testing.assert_array_equal(array, numbers(SHAPES[name]))
@@ -67,17 +69,17 @@ def sharding(*spec: Any) -> NamedSharding:
 
 @pytest.mark.parametrize("spec", [(None, "a", "b"), (None, None, "a"), ("b", ("a",), None), ()])
 def test_a_large_array_is_read_in_the_parts_that_devices_hold(spec: tuple[Any, ...]) -> None:
-    shape, asked = (4, 8, 12), []
-    placed = put_on_devices(unread(shape, asked), sharding(*spec), whole_bytes=0)
+    shape, requested = (4, 8, 12), []
+    placed = put_on_devices(unread(shape, requested), sharding(*spec), whole_bytes=0)
     np.testing.assert_array_equal(placed, numbers(shape))
     assert placed.sharding.is_equivalent_to(sharding(*spec), 3)
-    assert len(asked) == {(): 1, (None, None, "a"): 4}.get(spec, 8)
+    assert len(requested) == {(): 1, (None, None, "a"): 4}.get(spec, 8)
 
 
 def test_a_small_array_is_read_once() -> None:
-    asked: list[Index] = []
-    np.testing.assert_array_equal(put_on_devices(unread((4, 8), asked), sharding("a")), numbers((4, 8)))
-    assert len(asked) == 1
+    requested: list[Index] = []
+    np.testing.assert_array_equal(put_on_devices(unread((4, 8), requested), sharding("a")), numbers((4, 8)))
+    assert len(requested) == 1
     assert put_on_devices(unread(()), None).shape == ()
 
 
@@ -88,16 +90,20 @@ def test_layers_of_a_stack_are_read_one_by_one_and_in_part() -> None:
         Weight("out", "h.{layer}.o", TRANSPOSED),
     ]
     table = tuple(per_layer("stack", (0, 2), rows))
-    theirs = {f"h.{layer}.{name}": numbers((3, 4)) + 100 * layer for layer in (0, 2) for name in ("qk", "o")}
+    reference = {
+        f"h.{layer}.{name}": numbers((3, 4)) + 100 * layer for layer in (0, 2) for name in ("qk", "o")
+    }
     shapes = {"query": (2, 3, 2), "key": (2, 3, 2), "out": (2, 4, 3)}
     like = {"stack": {name: jax.ShapeDtypeStruct(shape, np.float32) for name, shape in shapes.items()}}
     counted: list[str] = []
-    source = source_of(theirs, "test")
-    source = source._replace(read=lambda name: (counted.append(name), theirs[name])[1])
-    ours = read_weights(table, like, source, place=lambda _, array: array)["stack"]
+    source = source_of(reference, "test")
+    source = source._replace(read=lambda name: (counted.append(name), reference[name])[1])
+    actual = read_weights(table, like, source, place=lambda _, array: array)["stack"]
     assert not counted
-    np.testing.assert_array_equal(np.asarray(ours["key"]), [theirs["h.0.qk"][:, 2:], theirs["h.2.qk"][:, 2:]])
+    np.testing.assert_array_equal(
+        np.asarray(actual["key"]), [reference["h.0.qk"][:, 2:], reference["h.2.qk"][:, 2:]]
+    )
     counted.clear()
-    part = ours["out"][slice(1, 2), slice(0, 2), slice(1, None)]
-    np.testing.assert_array_equal(part, theirs["h.2.o"].T[None, 0:2, 1:])
+    part = actual["out"][slice(1, 2), slice(0, 2), slice(1, None)]
+    np.testing.assert_array_equal(part, reference["h.2.o"].T[None, 0:2, 1:])
     assert counted == ["h.2.o"]

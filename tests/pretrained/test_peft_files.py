@@ -61,15 +61,17 @@ def test_an_adapter_is_written_as_peft_writes_it(tmp_path: Path, case: str) -> N
     adapter = read_peft(ADAPTERS / case, configuration_of(base_of(case)))
     trained = adapter.params.keys() - adapter_paths(adapter.config)
     write_peft(adapter.config, parameters.unflatten({**adapter.params}), tmp_path, trained=trained)
-    theirs, ours = (load_file(folder / "adapter_model.safetensors") for folder in (ADAPTERS / case, tmp_path))
-    theirs = {name: value for name, value in theirs.items() if "original_module" not in name}
-    theirs = {name: value for name, value in theirs.items() if "modules_to_save" not in name}
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
+    reference, actual = (
+        load_file(folder / "adapter_model.safetensors") for folder in (ADAPTERS / case, tmp_path)
+    )
+    reference = {name: value for name, value in reference.items() if "original_module" not in name}
+    reference = {name: value for name, value in reference.items() if "modules_to_save" not in name}
+    assert actual.keys() == reference.keys()
+    for name, value in actual.items():
         if case == WITH_OTHER_FACTORS and "lora_B" in name:
             continue
         # PEFT doesn't use the second half of a prompt of T5. Keys of rotary attention are turned there and back.
-        np.testing.assert_allclose(value, theirs[name][: len(value)], atol=1e-6, rtol=0, err_msg=name)
+        np.testing.assert_allclose(value, reference[name][: len(value)], atol=1e-6, rtol=0, err_msg=name)
     own, their = (
         json.loads((folder / "adapter_config.json").read_text()) for folder in (tmp_path, ADAPTERS / case)
     )
@@ -94,9 +96,11 @@ def test_both_commands_of_convert_keep_an_adapter(tmp_path: Path) -> None:
         *(f"heads/scores/sequence_classification/projection/{part}" for part in ("kernel", "bias")),
     }
     assert main(["convert", "--from", str(run), "--to", str(back), "--export", "peft"]) == 0
-    theirs, ours = (load_file(folder / "adapter_model.safetensors") for folder in (ADAPTERS / case, back))
-    assert ours.keys() == theirs.keys()
-    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    reference, actual = (
+        load_file(folder / "adapter_model.safetensors") for folder in (ADAPTERS / case, back)
+    )
+    assert actual.keys() == reference.keys()
+    assert all(np.array_equal(actual[name], reference[name]) for name in actual)
     fields = json.loads((back / "adapter_config.json").read_text())
     assert sorted(fields["target_modules"]) == ["query", "value"]
     assert (fields["modules_to_save"], fields["base_model_name_or_path"]) == (["classifier"], base)
@@ -111,10 +115,10 @@ def test_a_loaded_adapter_is_saved_with_its_classifier_and_no_more(
     pretrained.save_adapter(tmp_path / "again")
     pretrained.load_adapter("again", tmp_path / "again")
     assert error_of(case, pretrained) < 1e-5
-    theirs, ours = (
+    reference, actual = (
         load_file(folder / "adapter_model.safetensors") for folder in (ADAPTERS / case, tmp_path / "again")
     )
-    assert ours.keys() == theirs.keys()
+    assert actual.keys() == reference.keys()
     fields = json.loads((tmp_path / "again/adapter_config.json").read_text())
     assert fields["base_model_name_or_path"] == str(base_of(case))
     pretrained.set_adapter(None)
@@ -224,9 +228,9 @@ def test_queries_alone_are_a_part_of_gpt2s_fused_module(tmp_path: Path) -> None:
     again = read_peft(tmp_path, configuration_of(MODELS / "gpt2"))
     for name in ("query", "key", "value"):
         path = f"decoder/layers/0/self_attention/{name}/lora"
-        found = again.config.adapter.scale * again.params[f"{path}/a"] @ again.params[f"{path}/b"]
-        wanted = lora.scale * own[f"{path}/a"] @ own[f"{path}/b"] if name != "key" else np.zeros_like(found)
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
+        result = again.config.adapter.scale * again.params[f"{path}/a"] @ again.params[f"{path}/b"]
+        wanted = lora.scale * own[f"{path}/a"] @ own[f"{path}/b"] if name != "key" else np.zeros_like(result)
+        np.testing.assert_allclose(result, wanted, atol=1e-5)
 
 
 def test_a_reparametrized_prefix_is_written_as_its_keys_and_values(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_labels_are_shifted_into_the_decoder_and_minus_100_is_not_learned(pretra
     labels = np.where(IDS == 0, -100, IDS)
     from_labels = pretrained(input_ids=IDS, labels=labels)
     shifted = np.array([[0, 5, 6, 7, 8], [0, 9, 10, 1, 0]])
-    given = pretrained(input_ids=IDS, decoder_input_ids=shifted, labels=labels)
-    np.testing.assert_array_equal(from_labels.logits, given.logits)
+    with_decoder_inputs = pretrained(input_ids=IDS, decoder_input_ids=shifted, labels=labels)
+    np.testing.assert_array_equal(from_labels.logits, with_decoder_inputs.logits)
     np.testing.assert_allclose(from_labels.loss, np.log(32), rtol=1e-6)
 
 
@@ -71,10 +71,10 @@ def test_twenty_new_tokens_follow_the_start_token_by_default(pretrained):
 
 
 def test_sampling_follows_its_seed_and_0_keeps_all_tokens(pretrained):
-    asked = {"do_sample": True, "top_k": 0, "max_new_tokens": 6, "num_return_sequences": 20}
-    first = pretrained.generate(IDS, **asked, eos_token_id=1, seed=3)
+    settings = {"do_sample": True, "top_k": 0, "max_new_tokens": 6, "num_return_sequences": 20}
+    first = pretrained.generate(IDS, **settings, eos_token_id=1, seed=3)
     assert first.shape[0] == 40
-    np.testing.assert_array_equal(first, pretrained.generate(IDS, **asked, eos_token_id=1, seed=3))
+    np.testing.assert_array_equal(first, pretrained.generate(IDS, **settings, eos_token_id=1, seed=3))
     assert len(np.unique(first)) > 25
 
 

@@ -127,10 +127,10 @@ def test_texts_are_generated_alone_as_together(request, name):
 
 
 def test_several_texts_for_one_prompt_are_a_list(t5):
-    found = t5.generate(VERSE, max_new_tokens=4, num_beams=3, num_return_sequences=3)
-    assert len(found) == 3
+    generated = t5.generate(VERSE, max_new_tokens=4, num_beams=3, num_return_sequences=3)
+    assert len(generated) == 3
     whole = t5.generate(VERSE, max_new_tokens=4, num_beams=3, return_dict_in_generate=True)
-    assert whole.texts == found[:1]
+    assert whole.texts == generated[:1]
 
 
 @pytest.mark.parametrize("name", ["t5", "gpt2", "bert"])

@@ -55,13 +55,13 @@ ALONE = {
 
 def definition(prefix: tuple[int, ...], suffix: tuple[int, ...]) -> dict[str, Any]:
     """Return a ``tokenizer.json`` that puts special pieces around a text."""
-    special = {number: {"SpecialToken": {"id": PIECES[number], "type_id": 0}} for number in range(4)}
+    special = {token_id: {"SpecialToken": {"id": PIECES[token_id], "type_id": 0}} for token_id in range(4)}
     text = {"Sequence": {"id": "A", "type_id": 0}}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    single = [*(special[number] for number in prefix), text, *(special[number] for number in suffix)]
+    single = [*(special[token_id] for token_id in prefix), text, *(special[token_id] for token_id in suffix)]
     used = {
-        PIECES[number]: {"id": PIECES[number], "ids": [number], "tokens": [PIECES[number]]}
-        for number in range(4)
+        PIECES[token_id]: {"id": PIECES[token_id], "ids": [token_id], "tokens": [PIECES[token_id]]}
+        for token_id in range(4)
     }
     return {
         "version": "1.0",
@@ -78,7 +78,7 @@ def definition(prefix: tuple[int, ...], suffix: tuple[int, ...]) -> dict[str, An
         "model": {
             "type": "BPE",
             "unk_token": "<unk>",
-            "vocab": {piece: number for number, piece in enumerate(PIECES)},
+            "vocab": {piece: token_id for token_id, piece in enumerate(PIECES)},
             "merges": [["i", "n"], ["t", "h"], ["th", "e"]],
         },
     }
@@ -120,7 +120,7 @@ def test_an_evaluation_reads_the_same_prompts(name: str, tmp_path: Path) -> None
     model = TextModel.of_checkpoint(opened(name, tmp_path))
     prompter = Prompter(task="x", style=PromptStyle())
     texts = [EXPECTED[name][0], ""]
-    prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]
+    prompts = [prompter.prompt(index, text) for index, text in enumerate(texts)]
     encoded = model.encode_prompts(prompter, prompts, length=16)
     assert [prompt.ids.tolist() for prompt in encoded] == [EXPECTED[name][1][None], ALONE[name]]
 

@@ -20,8 +20,8 @@ def write_sentence_model(directory, *, modes=("mean_tokens",), kinds=("Pooling",
     paths = {"Pooling": "1_Pooling", "Normalize": "2_Normalize", "Dense": "2_Dense"}
     listed = [(place, "Transformer"), *((paths[kind], kind) for kind in kinds)]
     modules = [
-        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for number, (path, kind) in enumerate(listed)
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (path, kind) in enumerate(listed)
     ]
     (directory / "modules.json").write_text(json.dumps(modules))
     (directory / "1_Pooling").mkdir()
@@ -75,9 +75,11 @@ def test_the_newer_form_is_read_too(tmp_path):
     (directory / "1_Pooling/config.json").write_text(json.dumps(fields))
     (directory / "sentence_bert_config.json").write_text('{"transformer_task": "feature-extraction"}')
     (directory / "tokenizer_config.json").write_text('{"model_max_length": 5}')
-    found = find_sentence_transformer(directory)
-    assert found is not None
-    assert found.embedding == t5x_like.SentenceEmbedding(pooling="first", normalized=False, max_length=5)
+    sentence_transformer = find_sentence_transformer(directory)
+    assert sentence_transformer is not None
+    assert sentence_transformer.embedding == t5x_like.SentenceEmbedding(
+        pooling="first", normalized=False, max_length=5
+    )
     (directory / "tokenizer_config.json").write_text(json.dumps({"model_max_length": int(1e30)}))
     assert find_sentence_transformer(directory).embedding.max_length is None
 

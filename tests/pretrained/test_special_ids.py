@@ -70,8 +70,8 @@ def test_classes_are_predicted_at_the_last_id_that_is_not_padding(special, mask,
 @pytest.mark.parametrize("ids", [{}, {"eos_token_id": 4}, {"pad_token_id": 3}])
 def test_no_ids_are_written_that_were_not_read(tmp_path, ids):
     params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), parameters.abstract(LLAMA)[1])
-    theirs = {"model_type": "llama", **ids}
-    write_hugging_face(LLAMA, params, tmp_path / "out", fields=theirs)
+    fields = {"model_type": "llama", **ids}
+    write_hugging_face(LLAMA, params, tmp_path / "out", fields=fields)
     written = read_json(tmp_path / "out" / "config.json")
     assert {name: value for name, value in written.items() if name.endswith("token_id")} == ids
 

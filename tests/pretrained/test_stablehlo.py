@@ -49,9 +49,9 @@ def test_the_export_computes_what_the_model_does(tmp_path, name):
     for rows in (2, 3):
         inputs = inputs_of(signature, rows=rows, num_token_types=1 if name == "roberta" else 2)
         expected = pretrained(**inputs)
-        found = forward.call(weights, inputs)
-        assert set(found) == set(signature["outputs"])
-        for output, values in found.items():
+        result = forward.call(weights, inputs)
+        assert set(result) == set(signature["outputs"])
+        for output, values in result.items():
             np.testing.assert_allclose(values, expected[output], rtol=2e-5, atol=2e-5, err_msg=output)
 
 

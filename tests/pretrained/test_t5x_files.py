@@ -40,7 +40,7 @@ def scanned(weights: dict[str, np.ndarray], scope: Callable[[str], str]) -> dict
     for name, array in weights.items():
         stack, layer, rest = (*name.split("/", 2), "")[:3]
         if layer.startswith("layers_0"):
-            layers = [weights[f"{stack}/layers_{number}/{rest}"] for number in range(2)]
+            layers = [weights[f"{stack}/layers_{index}/{rest}"] for index in range(2)]
             together[f"{stack}/{scope(stack)}/{rest}"] = np.stack(layers, axis=1)
         elif not layer.startswith("layers_"):
             together[name] = array

@@ -26,7 +26,7 @@ def test_a_bert_reads_with_its_word_pieces(directory):
     pretrained = from_pretrained(directory)
     assert pretrained.vocabulary is not None
     ids = pretrained.vocabulary.encode("In the beginning [MASK]")
-    assert [WORDS[number] for number in ids[:4]] == ["in", "the", "begin", "##ning"]
+    assert [WORDS[token_id] for token_id in ids[:4]] == ["in", "the", "begin", "##ning"]
     assert pretrained(input_ids=[ids[:4]]).last_hidden_state.shape == (1, 4, 32)
 
 

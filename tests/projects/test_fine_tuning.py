@@ -74,7 +74,7 @@ def test_scores_are_those_of_the_command(model: t5x_like.FineTunedModel) -> None
     entry = read_json(Path(f"{model.run}/evaluation/scores.json"), dict)["tasks"][model.task]
     assert entry["examples"] == 12  # training evaluates four of them
     assert model.evaluate(f"{model.project}/data/validation.jsonl") == command
-    table = [["text", "label"], *([KING, number % 5 and 1] for number in range(10))]
+    table = [["text", "label"], *([KING, index % 5 and 1] for index in range(10))]
     with Path("wrong.csv").open("w", newline="") as file:
         csv.writer(file).writerows(table)
     assert model.evaluate("wrong.csv")["accuracy"] == 80.0

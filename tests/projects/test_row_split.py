@@ -24,8 +24,8 @@ def row(number: int, text: str, label: str, group: str = "") -> ProjectRow:
 )
 def test_no_text_and_no_group_is_on_both_sides(rows: list[tuple[int, str, int]], has_groups: bool) -> None:
     made = [
-        row(number, f"Text  {text}" if number % 2 else f"text {text} ", label, f"g{group}" * has_groups)
-        for number, (text, label, group) in enumerate(rows)
+        row(index, f"Text  {text}" if index % 2 else f"text {text} ", label, f"g{group}" * has_groups)
+        for index, (text, label, group) in enumerate(rows)
     ]
     try:
         train, validation = split_rows(made)
@@ -39,7 +39,7 @@ def test_no_text_and_no_group_is_on_both_sides(rows: list[tuple[int, str, int]],
 
 def test_both_sides_have_the_shares_of_labels() -> None:
     labels = ["common"] * 950 + ["rare"] * 45 + ["rarest"] * 4 + ["single"]
-    made = [row(number, f"text {number}", label) for number, label in enumerate(labels)]
+    made = [row(index, f"text {index}", label) for index, label in enumerate(labels)]
     train, validation = split_rows(made)
     assert Counter(each.answer for each in validation) == {"common": 95, "rare": 4, "rarest": 1}
     assert split_rows(made) == (train, validation)
@@ -52,18 +52,18 @@ def test_texts_of_a_validation_file_leave_training() -> None:
 
 def test_three_rows_are_too_few() -> None:
     with pytest.raises(UserError, match=r"3 usable rows; a split .* needs at least 10"):
-        split_rows([row(number, str(number), "x") for number in range(3)])
+        split_rows([row(index, str(index), "x") for index in range(3)])
 
 
 def test_one_group_cannot_be_divided() -> None:
     with pytest.raises(UserError, match="belong together by their text or group"):
-        split_rows([row(number, str(number), "x", "g") for number in range(20)])
+        split_rows([row(index, str(index), "x", "g") for index in range(20)])
 
 
 def test_duplicates_and_contradictions_are_counted_with_their_places() -> None:
     rows = [row(2, "Hello", "x"), row(3, "hello ", "x"), row(4, "hello", "y"), row(5, "other", "x")]
-    found = find_repetitions(rows)
-    assert (found.num_duplicates, found.num_contradictions) == (1, 1)
-    report = "\n".join(found.lines())
+    repetitions = find_repetitions(rows)
+    assert (repetitions.num_duplicates, repetitions.num_contradictions) == (1, 1)
+    report = "\n".join(repetitions.lines())
     assert "'Hello' (rows.csv:2, rows.csv:3)" in report
     assert "'Hello': 'x' in rows.csv:2, 'y' in rows.csv:4" in report

@@ -12,7 +12,7 @@ from t5x_like.projects.column_guess import ColumnGuess, guess_columns
 from t5x_like.projects.table import UserTable
 from t5x_like.projects.table_file import read_table
 
-TEXTS = [f"a text about thing number {number} with several words" for number in range(24)]
+TEXTS = [f"a text about thing number {index} with several words" for index in range(24)]
 LABELS = ["good", "bad", "fair"] * 8
 
 
@@ -80,11 +80,11 @@ def test_texts_and_classes_are_guessed(
 ) -> None:
     names = list(columns)
     table = write(tmp_path, "a.csv", lines(*([name, *columns[name]] for name in names)))
-    found = guess_columns(table)
-    assert found.kind == "classify"
-    assert found.label == names[-1]
+    result = guess_columns(table)
+    assert result.kind == "classify"
+    assert result.label == names[-1]
     if guess is not None:
-        assert found.texts == guess
+        assert result.texts == guess
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_texts_and_classes_are_guessed(
         (["drama", "comedy, drama", "comedy, action", "action"] * 6, "multilabel", ","),
         (["Austin, TX", "Dallas, TX", "Boston, MA"] * 8, "classify", None),
         (["yes", "no", "yes/no, it depends"] * 8, "classify", None),
-        ([f"it was late, and we had {number} things, or so" for number in range(24)], "text", None),
+        ([f"it was late, and we had {index} things, or so" for index in range(24)], "text", None),
         (["1,5", "2,5", "1,2"] * 8, "classify", None),
         (["1,5", "2,5,1", "1,2"] * 8, "multilabel", ","),
     ],
@@ -117,7 +117,7 @@ def test_lists_of_labels_are_label_sets_and_lists_of_sentences_are_not(tmp_path:
 
 
 def test_groups_are_guessed_by_name_and_size(tmp_path: Path) -> None:
-    users = [str(number // 3) for number in range(24)]
+    users = [str(index // 3) for index in range(24)]
     table = write(tmp_path, "a.csv", lines(["user_id", *users], ["text", *TEXTS], ["label", *LABELS]))
     assert guess_columns(table).group == "user_id"
     alone = write(tmp_path, "b.csv", lines(["user_id", *TEXTS], ["text", *TEXTS], ["label", *LABELS]))

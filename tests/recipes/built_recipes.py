@@ -49,8 +49,8 @@ def built(name: str, **macros: Any) -> Experiment:
     file, row = file_and_row(name)
     text = with_included(file)
     known = CORPUS | (PAIRS if "TEST_FILES = %gin.REQUIRED" in text else {}) | macros
-    given = {key: value for key, value in known.items() if f"%{key}" in text}
-    flags = [f"{key}={value!r}" for key, value in given.items()]
+    values = {key: value for key, value in known.items() if f"%{key}" in text}
+    flags = [f"{key}={value!r}" for key, value in values.items()]
     return load([str(file)], [*row, *flags], roots=[Experiment]).value
 
 

@@ -7,8 +7,8 @@ from tests.recipes.paper_settings import Settings, published
 
 
 def _sizes(source: str, layers: int, dim: int, heads: int | None = None) -> Settings:
-    found = published(source, model__num_layers=layers, model__model_dim=dim)
-    return found if heads is None else found | published(source, model__num_heads=heads)
+    result = published(source, model__num_layers=layers, model__model_dim=dim)
+    return result if heads is None else result | published(source, model__num_heads=heads)
 
 
 _CAUSAL = {"objective__is": "CausalLM"}

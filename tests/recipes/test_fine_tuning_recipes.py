@@ -46,7 +46,7 @@ GLUE_RECIPES = {
 UNTIL_ALL_THAW = 6  # an epoch of a benchmark's own examples is a step
 
 
-def differs(name: str, published: Published, experiment: Experiment, found: dict[str, Any]) -> bool:
+def differs(name: str, published: Published, experiment: Experiment, result: dict[str, Any]) -> bool:
     """Whether a setting isn't that of the paper; steps that papers give as epochs or shares are cut to whole ones."""
     rows, steps = experiment.data.train.batch_size, experiment.run.total_steps
     if name == "epochs":
@@ -55,17 +55,19 @@ def differs(name: str, published: Published, experiment: Experiment, found: dict
         counts = benchmark.num_training_examples, benchmark.source.rows[experiment.data.train.split]
         return not any(0 <= published.value * count / rows - steps < 1 for count in counts)
     if name == "warmup_share":
-        return abs(published.value * steps - found["learning_rate.warmup_steps"]) >= 1
-    return name not in found or found[name] != published.value
+        return abs(published.value * steps - result["learning_rate.warmup_steps"]) >= 1
+    return name not in result or result[name] != published.value
 
 
 @pytest.mark.parametrize("name", FINE_TUNING_SETTINGS)
 def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
     experiment = built(name)
-    found = described(experiment)
+    result = described(experiment)
     wanted = FINE_TUNING_SETTINGS[name]
     assert not {
-        key: (found.get(key), *each) for key, each in wanted.items() if differs(key, each, experiment, found)
+        key: (result.get(key), *each)
+        for key, each in wanted.items()
+        if differs(key, each, experiment, result)
     }
 
 
@@ -102,17 +104,20 @@ def test_alberts_settings_are_for_the_first_version_of_its_weights() -> None:
 def test_mnli_is_scored_on_both_of_its_validation_sets() -> None:
     for recipe in (*GLUE_RECIPES.values(), "xlnet/glue.gin"):
         experiment = built(f"{recipe} TASK=mnli")
-        asked = [evaluation.mixture for evaluation in experiment.data.evaluations]
-        assert asked == ["glue_mnli_matched_v002", "glue_mnli_mismatched_v002"]
-        assert {task.name for task in experiment.data.tasks} >= set(asked)
+        mixtures = [evaluation.mixture for evaluation in experiment.data.evaluations]
+        assert mixtures == ["glue_mnli_matched_v002", "glue_mnli_mismatched_v002"]
+        assert {task.name for task in experiment.data.tasks} >= set(mixtures)
 
 
 def test_wsc_is_learned_from_one_task_and_scored_on_another() -> None:
     experiment = built("bert/super_glue_wsc.gin")
     assert experiment.data.train.mixture == "super_glue_wsc_v102_simple_train"
-    (asked,) = experiment.data.evaluations
-    assert asked.mixture == "super_glue_wsc_v102_simple_eval"
-    assert {task.name for task in experiment.data.tasks} == {experiment.data.train.mixture, asked.mixture}
+    (evaluation,) = experiment.data.evaluations
+    assert evaluation.mixture == "super_glue_wsc_v102_simple_eval"
+    assert {task.name for task in experiment.data.tasks} == {
+        experiment.data.train.mixture,
+        evaluation.mixture,
+    }
     assert experiment.optimizer.learning_rate.peak == 1e-5
 
 
@@ -142,8 +147,8 @@ def test_referents_are_ranked(name: str, evaluated: str) -> None:
 def read_rows(file: str, split: str) -> Iterator[RawRow]:
     """Read the rows of a benchmark's own examples."""
     del split
-    for number, line in enumerate(Path(file).read_text().splitlines()):
-        yield RawRow(json.loads(line), f"{file}:{number + 1}")
+    for index, line in enumerate(Path(file).read_text().splitlines()):
+        yield RawRow(json.loads(line), f"{file}:{index + 1}")
 
 
 def on_its_examples(task: BenchmarkTask, folder: Path) -> BenchmarkTask:

@@ -58,7 +58,7 @@ def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
         label_loss = spec_of_tasks(train, tasks).label_loss
         step = train_step(plan, experiment.method, seed=0, label_loss=label_loss)
         after = jax.eval_shape(step, plan.abstract, batch)
-        heads = jax.eval_shape(lambda *given: heads_of(plan, *given), plan.weights(plan.abstract), batch)
+        heads = jax.eval_shape(lambda *arrays: heads_of(plan, *arrays), plan.weights(plan.abstract), batch)
     assert jax.tree.map(lambda leaf: leaf.shape, after) == jax.tree.map(
         lambda leaf: leaf.shape, plan.abstract
     )

@@ -89,11 +89,11 @@ def on_shipped_pairs(task: Any) -> Any:
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
 def test_a_recipe_has_the_settings_of_its_paper(name: str) -> None:
     mixes = "{corpus}" in file_and_row(name)[0].read_text()
-    found = described(built(name, **CORPORA) if mixes else built(name))
+    result = described(built(name, **CORPORA) if mixes else built(name))
     differing = {
-        key: (found.get(key, "no such field"), *each)
+        key: (result.get(key, "no such field"), *each)
         for key, each in PAPER_SETTINGS[name].items()
-        if key not in found or found[key] != each.value
+        if key not in result or result[key] != each.value
     }
     assert not differing
 
@@ -158,8 +158,8 @@ def test_a_run_whose_batches_grow_reads_the_tokens_of_its_paper(name: str) -> No
     assert isinstance(schedule, LinearWarmupCosine)
     steps = (schedule.warmup_steps, schedule.total_steps, experiment.run.total_steps)
     rows = rows_of_steps(experiment)
-    found = [float(rows[:step].sum()) * experiment.data.train.targets_length for step in steps]
-    assert found == pytest.approx(TOKENS[name], rel=1e-3)
+    results = [float(rows[:step].sum()) * experiment.data.train.targets_length for step in steps]
+    assert results == pytest.approx(TOKENS[name], rel=1e-3)
 
 
 def test_llama_3_doubles_its_batches_at_the_tokens_of_the_paper() -> None:

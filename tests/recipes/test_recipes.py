@@ -30,16 +30,16 @@ ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 def flags_of(name: str) -> list[Override]:
     """The row of a recipe's table, and a value for every macro that the message about the bare recipe asks for."""
     file, row = file_and_row(name)
-    given = {"VOCABULARY": "bytes"} if "VOCABULARY = %" in with_included(file) else {}
+    macros = {"VOCABULARY": "bytes"} if "VOCABULARY = %" in with_included(file) else {}
     try:
-        load([str(file)], [*row, *(f"{name}={value!r}" for name, value in given.items())], roots=ROOTS)
+        load([str(file)], [*row, *(f"{name}={value!r}" for name, value in macros.items())], roots=ROOTS)
     except UserError as mistake:
         flags = [line.split("#")[0].strip() for line in str(mistake).splitlines()[1:]]
         names = [flag.removeprefix("--set ").split("=")[0] for flag in flags]
-        given |= {
+        macros |= {
             name: CORPUS[name] if name in ("VOCABULARY", "CHARACTERS") else "somewhere" for name in names
         }
-    return [*row, *(f"{name}={value!r}" for name, value in given.items())]
+    return [*row, *(f"{name}={value!r}" for name, value in macros.items())]
 
 
 @functools.cache
@@ -78,16 +78,16 @@ def test_a_recipe_means_the_same_to_gin_itself(name: str, tmp_path: Path) -> Non
     """Tables are ours: gin reads the text that is kept with a run, which has the row's values."""
     import gin
 
-    (file, row), ours = file_and_row(name), as_shipped(name)
+    (file, row), actual = file_and_row(name), as_shipped(name)
     flags = [flag for flag in flags_of(name) if isinstance(flag, str)]
     if row:
         file, flags = tmp_path / "config.gin", []
-        file.write_text(ours.text)
+        file.write_text(actual.text)
     gin.clear_config()
     try:
         gin.add_config_file_search_path(str(GIN.parent))
         gin.parse_config_files_and_bindings([str(file)], flags, finalize_config=False)
-        assert gin.get_configurable(type(ours.value))() == ours.value
+        assert gin.get_configurable(type(actual.value))() == actual.value
     finally:
         gin.clear_config()
 
@@ -119,9 +119,9 @@ def test_another_vocabulary_changes_the_models_size_and_a_given_size_counts() ->
     vocabulary = "VOCABULARY='data/vocabulary/spiece.model'"
     assert load([recipe], flags, roots=ROOTS).value.model.vocab_size == 384
     assert load([recipe], [*flags, vocabulary], roots=ROOTS).value.model.vocab_size == 4224
-    given = load([recipe], [*flags, vocabulary, "VOCAB_SIZE=5120"], roots=ROOTS)
-    assert given.value.model.vocab_size == 5120
-    assert given.unused == []
+    with_size = load([recipe], [*flags, vocabulary, "VOCAB_SIZE=5120"], roots=ROOTS)
+    assert with_size.value.model.vocab_size == 5120
+    assert with_size.unused == []
 
 
 def test_a_vocabulary_that_is_not_there_is_placed_where_it_was_named() -> None:

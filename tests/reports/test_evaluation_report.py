@@ -46,7 +46,7 @@ def directory(tmp_path):
         "glue_ax_v002": entry(scores={}, intervals={}, withheld="none of the 4 rows has a label"),
         "glue_stsb_v002": entry(scores={"pearson_corrcoef": None}, not_numbers=["pearson_corrcoef"]),
     }
-    found = {
+    results = {
         "checkpoint": "runs/<mine>", "step": 7, "model": "T5", "parameters": 1234, "versions": {"jax": "0.10"},
         "settings": {
             "split": "validation", "limit": None, "num_shots": 2, "shot_seed": 0, "inputs_length": 64, "weights": "abc",
@@ -54,7 +54,7 @@ def directory(tmp_path):
         "tasks": tasks, "left_out": {},
         "averages": {"glue": {"score": None, "missing": ["glue_cola_v002/matthews_corrcoef"]}},
     }  # fmt: skip
-    write_json(tmp_path / "scores.json", found)
+    write_json(tmp_path / "scores.json", results)
     for task in tasks:
         write_jsonl(tmp_path / task / "predictions.jsonl", ROWS)
     return tmp_path
@@ -77,9 +77,9 @@ def test_a_page_shows_scores_confusions_and_the_worst_answers(directory):
 
 def report_of(folder, **more):
     """The report about one task, as HTML."""
-    found = read_json(folder / "scores.json")
-    found["tasks"] = {"glue_rte_v002": entry(**more)}
-    write_json(folder / "scores.json", found)
+    scores = read_json(folder / "scores.json")
+    scores["tasks"] = {"glue_rte_v002": entry(**more)}
+    write_json(folder / "scores.json", scores)
     with open(write_evaluation_report(folder), encoding="utf-8") as file:
         return file.read()
 
@@ -139,8 +139,8 @@ def test_published_scores_are_of_metrics_that_are_measured():
 
 def scores_of(model, split="test"):
     """All published scores of a model, from any source."""
-    found = [each.scores for each in PUBLISHED if (each.model, each.split) == (model, split)]
-    return {name: score for scores in found for name, score in scores.items()}
+    results = [each.scores for each in PUBLISHED if (each.model, each.split) == (model, split)]
+    return {name: score for scores in results for name, score in scores.items()}
 
 
 @pytest.mark.parametrize(

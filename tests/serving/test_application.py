@@ -35,9 +35,9 @@ def test_embeddings_are_the_models_own(bert, models):
 
 
 def test_an_encoder_decoder_embeds_by_its_encoder(t5, models):
-    (found,) = t5.post("/v1/embeddings", json={"input": "In the beginning"}).json()["data"]
+    (result,) = t5.post("/v1/embeddings", json={"input": "In the beginning"}).json()["data"]
     own = t5x_like.from_pretrained(models / "t5").embed("In the beginning")
-    np.testing.assert_allclose(found["embedding"], own, atol=1e-5)
+    np.testing.assert_allclose(result["embedding"], own, atol=1e-5)
 
 
 def test_the_model_and_the_api_are_described(gpt2, bert):

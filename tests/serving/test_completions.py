@@ -54,9 +54,9 @@ def test_an_encoder_decoder_writes_and_scores_what_it_wrote(t5, models):
     (choice,) = complete(t5, prompt=VERSE, logprobs=2, **GREEDY)["choices"]
     own = t5x_like.from_pretrained(models / "t5")
     assert choice["text"] == own.generate(VERSE, max_new_tokens=5)
-    found = choice["logprobs"]
-    assert len(found["tokens"]) == len(found["token_logprobs"]) == 5
-    for chosen, top in zip(found["token_logprobs"], found["top_logprobs"], strict=True):
+    result = choice["logprobs"]
+    assert len(result["tokens"]) == len(result["token_logprobs"]) == 5
+    for chosen, top in zip(result["token_logprobs"], result["top_logprobs"], strict=True):
         assert chosen == max(top.values())
         assert len(top) == 2
 
@@ -105,10 +105,10 @@ def test_a_text_ends_at_the_models_end(gpt2, decoder):
     tokens = complete(gpt2, max_tokens=2, **settings)["choices"][0]["logprobs"]["tokens"]
     served = ServedModel(decoder, "gpt2", Limits())
     served._end_ids = tuple(n for n in range(4100) if decoder.vocabulary.piece(n) == tokens[1])
-    (found,), _ = served.complete(own_fields(max_tokens=9, **settings))
-    assert (found.finish_reason, found.num_tokens) == ("stop", 2)
-    assert found.logprobs["tokens"] == tokens  # the end of text has a log-probability, too
-    assert found.text.strip() == tokens[0].strip("▁")  # and no text
+    (result,), _ = served.complete(own_fields(max_tokens=9, **settings))
+    assert (result.finish_reason, result.num_tokens) == ("stop", 2)
+    assert result.logprobs["tokens"] == tokens  # the end of text has a log-probability, too
+    assert result.text.strip() == tokens[0].strip("▁")  # and no text
 
 
 def test_echo_and_logprobs_score_a_text(gpt2, decoder):
@@ -116,15 +116,15 @@ def test_echo_and_logprobs_score_a_text(gpt2, decoder):
     chosen, every = log_probs_of(decoder, ids)
     (choice,) = complete(gpt2, prompt=ids, echo=True, max_tokens=0, logprobs=3)["choices"]
     assert choice["text"] == VERSE
-    found = choice["logprobs"]
-    assert found["token_logprobs"][0] is found["top_logprobs"][0] is None
-    np.testing.assert_allclose(found["token_logprobs"][1:], chosen, rtol=1e-4)
+    result = choice["logprobs"]
+    assert result["token_logprobs"][0] is result["top_logprobs"][0] is None
+    np.testing.assert_allclose(result["token_logprobs"][1:], chosen, rtol=1e-4)
     best = np.sort(every, axis=-1)[:-1, -3:]
     np.testing.assert_allclose(
-        [sorted(top.values())[-3:] for top in found["top_logprobs"][1:]], best, rtol=1e-4
+        [sorted(top.values())[-3:] for top in result["top_logprobs"][1:]], best, rtol=1e-4
     )
-    assert found["tokens"] == [decoder.vocabulary.piece(number) for number in ids]
-    assert [VERSE[offset:][:2] for offset in found["text_offset"][:3]] == ["In", " t", " b"]
+    assert result["tokens"] == [decoder.vocabulary.piece(token_id) for token_id in ids]
+    assert [VERSE[offset:][:2] for offset in result["text_offset"][:3]] == ["In", " t", " b"]
 
 
 def harness_result(choice, num_context):
@@ -161,9 +161,9 @@ def test_a_texts_special_ids_are_read_and_not_shown(decoder, monkeypatch):
     ids = decoder.encode(VERSE)["input_ids"][0].tolist()
     entries = served._log_probs([0, *ids], [], best=1, all_tokens=True)
     monkeypatch.setattr(served, "_ids", lambda *_, **__: ([0, *ids], 1))
-    (found,), _ = served.complete(own_fields(prompt=VERSE, max_tokens=0, echo=True, logprobs=1))
-    assert found.text == VERSE
-    assert found.logprobs["token_logprobs"] == [entry.chosen for entry in entries[1:]]
+    (result,), _ = served.complete(own_fields(prompt=VERSE, max_tokens=0, echo=True, logprobs=1))
+    assert result.text == VERSE
+    assert result.logprobs["token_logprobs"] == [entry.chosen for entry in entries[1:]]
 
 
 def test_a_model_that_needs_more_than_prompts_says_so():
@@ -186,6 +186,6 @@ def test_many_settings_do_not_keep_their_programs(decoder, monkeypatch):
     served = ServedModel(decoder, "gpt2", Limits())
     cleared = []
     monkeypatch.setattr(served_model.jax, "clear_caches", lambda: cleared.append(True))
-    for number in range(200):
-        served._count_program("generate", number)
+    for index in range(200):
+        served._count_program("generate", index)
     assert len(cleared) == 3

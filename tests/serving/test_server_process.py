@@ -28,11 +28,13 @@ def server(models):
 
 def test_it_answers_until_it_is_terminated(server):
     lines = iter(server.stderr.readline, "")
-    found = next(match for line in lines if (match := re.search(r"(http://127\.0\.0\.1:\d+) \(Ctrl-C", line)))
+    result = next(
+        match for line in lines if (match := re.search(r"(http://127\.0\.0\.1:\d+) \(Ctrl-C", line))
+    )
 
     def ask(path, **fields):
         body = json.dumps(fields).encode() if fields else None
-        request = urllib.request.Request(f"{found[1]}{path}", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(f"{result[1]}{path}", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
@@ -48,8 +50,8 @@ def test_it_answers_until_it_is_terminated(server):
 
 
 def test_mistakes_end_with_2(models, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
         assert main(["serve", "--checkpoint", str(models / "gpt2"), "--port", port]) == 2
         message = capsys.readouterr().err
         assert f"can't listen on 127.0.0.1 port {port}: Address already in use" in message

@@ -93,9 +93,9 @@ def test_published_scores_are_beside_the_measured_ones_and_pairs_are_compared() 
     lines = table(summarize(outcomes), metric="accuracy", comparison=paper).splitlines()
     assert lines[0].split()[-1] == "published"
     assert lines[1].split()[-1] == "83.28"
-    found = results(outcomes, metric="accuracy", comparison=paper)["published"]
-    assert found["pairs"] == {"same": 2, "other": 0, "undecided": 1}  # 81.0 and 81.2 are too close
-    assert found["source"] == "table 2"
+    result = results(outcomes, metric="accuracy", comparison=paper)["published"]
+    assert result["pairs"] == {"same": 2, "other": 0, "undecided": 1}  # 81.0 and 81.2 are too close
+    assert result["source"] == "table 2"
     lowest = results(outcomes, metric="loss", lowest=True, comparison=paper)["published"]
     assert lowest["pairs"] == {"same": 0, "other": 2, "undecided": 1}
 
@@ -142,11 +142,11 @@ def test_a_runs_scores_are_read_from_its_log(tmp_path: Path) -> None:
         {"step": 10, "split": "evaluation/rte", "accuracy": 60.0},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = scores_by_step(tmp_path)
-    assert found == {5: {"rte/accuracy": 70.0}, 10: {"validation/rte/loss": 0.5, "rte/accuracy": 60.0}}
-    assert chosen_step(found, None, at="last", lowest=False) == 10
-    assert chosen_step(found, None, at="best", lowest=False) == 5
-    assert chosen_step(found, None, at="best", lowest=True) == 10
+    result = scores_by_step(tmp_path)
+    assert result == {5: {"rte/accuracy": 70.0}, 10: {"validation/rte/loss": 0.5, "rte/accuracy": 60.0}}
+    assert chosen_step(result, None, at="last", lowest=False) == 10
+    assert chosen_step(result, None, at="best", lowest=False) == 5
+    assert chosen_step(result, None, at="best", lowest=True) == 10
     with pytest.raises(ValueError, match="measured nothing"):
         chosen_step({}, None, at="last", lowest=False)
 

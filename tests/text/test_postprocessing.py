@@ -42,17 +42,17 @@ def test_settings_have_t5s_positions_and_other_arguments_are_ignored():
     ],
 )
 def test_spaces_in_a_row_count_as_in_t5(answer, referent, expected):
-    found = postprocessing.wsc_simple(answer, example={"targets_pretokenized": referent})
-    assert found == expected
+    wsc_simple = postprocessing.wsc_simple(answer, example={"targets_pretokenized": referent})
+    assert wsc_simple == expected
 
 
 def test_ranked_answers_have_the_features_of_their_metric():
     example = {"idx": np.array([3, 1]), "is_correct": True, "targets": np.array([5, 6, 1]), "name": "x"}
     assert postprocessing.rank_classification(-1.5, example) == -1.5
     assert postprocessing.rank_classification(-1.5, example, is_target=True) == ((3, 1), True, 1.0, 3)
-    found = postprocessing.rank_classification(
+    scores = postprocessing.rank_classification(
         -1.5, example | {"weight": 0.5}, is_target=True, passthrough_feature_keys=["name"]
     )
-    assert found == ((3, 1), True, 0.5, 3, "x")
+    assert scores == ((3, 1), True, 0.5, 3, "x")
     with pytest.raises(ValueError, match="must have 'is_correct'"):
         postprocessing.rank_classification(-1.5, {"idx": [0, 0]}, is_target=True)

@@ -23,16 +23,16 @@ def schedule(initial: int, over_rows: int, batch_size: int = 32, parts: int = 8)
 
 @pytest.mark.parametrize(("initial", "over_rows"), [(4, 500), (8, 97), (28, 1), (4, 10_000)])
 def test_batches_grow_linearly_with_the_rows_seen(initial, over_rows):
-    found, seen, traced = (
+    result, seen, traced = (
         schedule(initial, over_rows),
         0,
         jax.jit(schedule(initial, over_rows).traced_parts_of),
     )
     for step in range(40):
         wanted = (initial + (32 - initial) * min(seen / over_rows, 1.0)) // 4
-        assert found.parts_of(step) == wanted
+        assert result.parts_of(step) == wanted
         assert int(traced(step)) == wanted
-        seen += 4 * found.parts_of(step)
+        seen += 4 * result.parts_of(step)
 
 
 def test_gpt3s_ramp_ends_at_the_full_size():
@@ -48,10 +48,10 @@ def test_gpt3s_ramp_ends_at_the_full_size():
 def test_batches_of_stages_jump_once_their_rows_are_seen():
     stages = BatchSizeStages(batch_sizes=(4, 12), until_rows=(10, 30))
     stages.check(24, 6)
-    found = RampSchedule(stages, batch_size=24, num_microbatches=6)
-    sizes = [4 * found.parts_of(step) for step in range(7)]
+    ramp_schedule = RampSchedule(stages, batch_size=24, num_microbatches=6)
+    sizes = [4 * ramp_schedule.parts_of(step) for step in range(7)]
     assert sizes == [4, 4, 4, 12, 12, 24, 24], "3 batches of 4 reach 10 rows, and 2 of 12 reach 30"
-    traced = jax.jit(found.traced_parts_of)
+    traced = jax.jit(ramp_schedule.traced_parts_of)
     assert [4 * int(traced(step)) for step in range(7)] == sizes
 
 
@@ -85,19 +85,19 @@ def test_a_step_is_that_of_the_rows_which_its_batch_has():
     """Three of four microbatches are filled: the same weights as from a batch of three."""
     model = replace(MODEL, dropout_rate=0.0)
     plan = plan_state(model, OPTIMIZER, MeshConfig().build(jax.devices()[:1]), num_tasks=2)
-    batch, found = random_batch(0), []
+    batch, result = random_batch(0), []
     padded = Batch(*(None if rows is None else np.concatenate([rows[:6], 0 * rows[:2]]) for rows in batch))
     order = np.arange(8).reshape(4, 2).T.reshape(-1)  # part k of 4 has rows k and k + 4
     padded = Batch(*(None if rows is None else rows[order] for rows in padded))
     small = Batch(*(None if rows is None else rows[:6] for rows in batch))
     for rows, options in ((padded, {"num_microbatches": 4, "ramp": schedule(6, 10**6, 8, 4)}), (small, {})):
         step = jax.jit(train_step(plan, Supervised(), seed=1, **options))
-        found.append(step(new_state(plan, model, seed=0), rows))
+        result.append(step(new_state(plan, model, seed=0), rows))
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[0]["params"], found[1]["params"]
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), result[0]["params"], result[1]["params"]
     )
-    np.testing.assert_allclose(found[0]["totals"].tokens, found[1]["totals"].tokens)
-    np.testing.assert_allclose(found[0]["totals"].loss, found[1]["totals"].loss, rtol=1e-5)
+    np.testing.assert_allclose(result[0]["totals"].tokens, result[1]["totals"].tokens)
+    np.testing.assert_allclose(result[0]["totals"].loss, result[1]["totals"].loss, rtol=1e-5)
 
 
 def test_one_program_runs_only_the_filled_microbatches():

@@ -72,16 +72,16 @@ def run(
     state, logged = new_state(plan, config, seed=0), []
     start = jax.tree.map(np.asarray, state["params"])
     with jax.set_mesh(mesh):
-        for number in range(steps):
+        for index in range(steps):
             before = jax.tree.map(np.asarray, state["totals"])
             inputs = CompanionInputs({name: each.params for name, each in (companions or {}).items()})
-            state = step(state, place(batches(number), mesh), inputs)
+            state = step(state, place(batches(index), mesh), inputs)
             logged.append(jax.tree.map(lambda a, b: np.asarray(a) - b, state["totals"], before))
     return {"state": state, "start": start, "logged": logged, "plan": plan, "companions": companions}
 
 
-def means(found: dict[str, Any], name: str) -> list[float]:
-    measures = [totals.measures[name] for totals in found["logged"]]
+def means(result: dict[str, Any], name: str) -> list[float]:
+    measures = [totals.measures[name] for totals in result["logged"]]
     return [float(each.total / each.count) for each in measures]
 
 
@@ -89,11 +89,11 @@ def means(found: dict[str, Any], name: str) -> list[float]:
 def test_every_architecture_comes_closer_to_its_teacher(name):
     config = TINY[name]
     batch = batch_for(config, 0)
-    found = run(config, lambda _: batch, distillation=replace(DISTILLATION, own_loss_weight=0.0))
+    result = run(config, lambda _: batch, distillation=replace(DISTILLATION, own_loss_weight=0.0))
     # Fresh models agree on words from the start, so the sum of all losses falls, and not each of them.
     sums = [
         sum(float(each.total / each.count) for each in totals.measures.values() if each.count)
-        for totals in found["logged"]
+        for totals in result["logged"]
     ]
     assert np.isfinite(sums).all()
     assert 0 < sums[-1] < sums[0]
@@ -125,16 +125,16 @@ def test_microbatches_and_meshes_give_the_step_of_the_whole_batch():
 
 @pytest.mark.slow
 def test_the_teachers_weights_are_an_argument_that_does_not_change_and_is_not_saved():
-    found = run(MODEL, random_batch, steps=1)
-    teacher = found["companions"]["teacher"]
+    result = run(MODEL, random_batch, steps=1)
+    teacher = result["companions"]["teacher"]
     again = fresh_params(MODEL, mesh=None, seed=9)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), teacher.params, again)
-    step = train_step(found["plan"], DISTILLATION, seed=1, companions={"teacher": teacher})
+    step = train_step(result["plan"], DISTILLATION, seed=1, companions={"teacher": teacher})
     inputs = CompanionInputs({"teacher": teacher.params})
-    jaxpr = jax.make_jaxpr(step)(found["plan"].abstract, random_batch(0), inputs)
+    jaxpr = jax.make_jaxpr(step)(result["plan"].abstract, random_batch(0), inputs)
     largest = max((np.size(const) for const in jaxpr.consts), default=0)
     assert largest < 100  # masks and the like; a weight of the teacher has more numbers
-    names = {"/".join(map(str, path)) for path, _ in jax.tree.leaves_with_path(saved_part(found["state"]))}
+    names = {"/".join(map(str, path)) for path, _ in jax.tree.leaves_with_path(saved_part(result["state"]))}
     assert not any("teacher" in name for name in names)
 
 
@@ -160,7 +160,7 @@ def test_a_student_with_fewer_layers_and_another_padding_computes_in_bfloat16():
     student = replace(without_dropout(TINY["bert"]), num_layers=1, task="masked_lm")
     teacher = replace(student, num_layers=2, pad_vocab_to_multiple_of=1)
     batch = batch_for(student, 0)
-    exact, found = (
+    exact, result = (
         run(
             replace(student, compute_dtype=dtype),
             lambda _: batch,
@@ -170,7 +170,7 @@ def test_a_student_with_fewer_layers_and_another_padding_computes_in_bfloat16():
         for dtype in ("float32", "bfloat16")
     )
     for name in ("soft_target_loss", "encoder_cosine_loss"):
-        losses = means(found, name)
+        losses = means(result, name)
         assert losses[-1] < losses[0]
         np.testing.assert_allclose(losses, means(exact, name), rtol=0.05)
 
@@ -230,8 +230,8 @@ def test_recorded_predictions_of_all_tokens_give_the_step_of_computed_ones(tmp_p
         companions = {"teacher": teacher_of(config, mesh, recorded)}
         state, before, losses = new_state(computed["plan"], config, seed=0), 0.0, []
         advance = give_companions({0: step}, companions, start_step=0)[0]
-        for number in range(2):
-            state = advance(state, random_batch(number))
+        for index in range(2):
+            state = advance(state, random_batch(index))
             total = float(state["totals"].measures["soft_target_loss"].total)
             losses.append(total - before)
             before = total

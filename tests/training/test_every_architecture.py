@@ -59,14 +59,14 @@ def losses(config, *, num_devices: int, mesh_config: MeshConfig, steps: int = 3)
         out_shardings=shardings_of(plan.abstract),
     )
     state, batch = new_state(plan, config, seed=0), place(batch_for(config, 0), mesh)
-    found, before = [], 0.0
+    result, before = [], 0.0
     with jax.set_mesh(mesh):
         for _ in range(steps):
             state = step(state, batch)
             total = float(state["totals"].loss + state["totals"].sequence_loss)
-            found.append(total - before)
+            result.append(total - before)
             before = total
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

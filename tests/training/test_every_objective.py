@@ -18,7 +18,7 @@ from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import LENGTH, TINY, VOCAB_SIZE
 
 
-def given(batch: Batch) -> dict[str, np.ndarray]:
+def padded_arrays(batch: Batch) -> dict[str, np.ndarray]:
     """The streams that it has."""
     return {name: array for name, array in batch._asdict().items() if array is not None}
 
@@ -52,7 +52,7 @@ BLANKS = CAUSAL._replace(
 ORDER = np.tile([0, 3, 0, 1, 0, 2, 0, 4, 0, 0, 0, 0], (2, 1)).astype(np.int32)
 
 KINDS: dict[str, tuple[str, Batch]] = {
-    "span corruption": ("t5_1_0", Batch(**(given(ENCODER) | given(CAUSAL)))),
+    "span corruption": ("t5_1_0", Batch(**(padded_arrays(ENCODER) | padded_arrays(CAUSAL)))),
     "masked words and next sentence": (
         "bert",
         MASKED._replace(token_types=SENTENCES, sequence_labels=np.array([1, 0], np.int32)),
@@ -90,7 +90,7 @@ def with_padding(batch: Batch) -> Batch:
             return np.concatenate([rows, (rows + 1) % 2])
         return np.concatenate([rows, np.zeros_like(rows)])
 
-    return Batch(**{name: extend(name, rows) for name, rows in given(batch).items()})
+    return Batch(**{name: extend(name, rows) for name, rows in padded_arrays(batch).items()})
 
 
 def twice(batch: Batch) -> Batch:
@@ -119,7 +119,7 @@ def test_every_kind_of_batch_is_learned_from_and_padding_costs_nothing(kind: str
     start = new_state(plan, config, seed=0)
     whole, padded = step(start, twice(batch)), step(start, with_padding(batch))
     assert float(padded["totals"].tokens) == sum(
-        array.sum() for name, array in given(batch).items() if "segment" in name
+        array.sum() for name, array in padded_arrays(batch).items() if "segment" in name
     )
     assert loss_of(padded) > 0
     np.testing.assert_allclose(loss_of(padded), loss_of(whole) / 2, rtol=1e-5)

@@ -204,9 +204,9 @@ def test_a_wrong_type_is_refused_when_it_is_given(tmp_path: Path, changes: dict,
 
 
 def test_a_path_and_numbers_of_numpy_are_taken(tmp_path: Path) -> None:
-    given = experiment(tmp_path, model_dir=tmp_path / "run", total_steps=np.int64(3))
-    assert given.run.model_dir == str(tmp_path / "run")
-    assert type(given.run.total_steps) is int
+    run_experiment = experiment(tmp_path, model_dir=tmp_path / "run", total_steps=np.int64(3))
+    assert run_experiment.run.model_dir == str(tmp_path / "run")
+    assert type(run_experiment.run.total_steps) is int
     assert Intervals(profile_steps=[2, 3]).profile_steps == (2, 3)
 
 

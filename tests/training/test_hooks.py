@@ -106,7 +106,7 @@ def test_the_chosen_steps_are_recorded_for_tensorboard(tmp_path, stop):
 
     run([Profile(str(tmp_path / "profile"), (2, 5)), StopAt(stop), Every(1, look)])
     assert recorded[min(stop, 5)], "also when the run ends before the last chosen step"
-    assert not any(found for number, found in recorded.items() if number < min(stop, 5))
+    assert not any(result for number, result in recorded.items() if number < min(stop, 5))
 
 
 def test_without_steps_nothing_is_recorded(tmp_path):

@@ -76,9 +76,9 @@ def test_an_evaluation_is_left_after_the_batch_and_then_the_run_saves():
         name = "five"
 
         def measure(self, weights, after_batch):
-            for number in range(5):
-                measured.append(number)
-                if number == 1:
+            for index in range(5):
+                measured.append(index)
+                if index == 1:
                     os.kill(os.getpid(), signal.SIGTERM)
                     time.sleep(0.01)
                 after_batch()

@@ -75,10 +75,10 @@ def trained(
         bias = state["params"]["generator_heads"]["lm_head"]["bias"]
         state["params"]["generator_heads"]["lm_head"]["bias"] = bias.at[5].set(1e4)
     with jax.set_mesh(built):
-        for number in range(steps):
-            if number == steps - last:
+        for index in range(steps):
+            if index == steps - last:
                 state["totals"] = empty(plan.abstract["totals"])
-            state = step(state, place(repeated(number), built))
+            state = step(state, place(repeated(index), built))
     return state, summarize(state["totals"])
 
 
@@ -116,14 +116,14 @@ def test_the_gradient_is_that_of_both_losses_weighed() -> None:
     state, batch = new_state(plan, MODEL, seed=0), repeated(0)
 
     def both(params: Any) -> jax.Array:
-        found = parameters.merge(plan.graphdef, params)(
+        result = parameters.merge(plan.graphdef, params)(
             batch, dropout_key=jax.random.fold_in(jax.random.key(1), 0)
         )
         chosen = jnp.take_along_axis(
-            jax.nn.log_softmax(found.logits), batch.target_tokens[..., None], axis=-1
+            jax.nn.log_softmax(result.logits), batch.target_tokens[..., None], axis=-1
         )[..., 0]
         words = -jnp.sum(chosen * batch.loss_weights) / batch.loss_weights.sum()
-        discriminator_loss = found.extra_losses["discriminator_loss"].total / batch.encoder_segment_ids.sum()
+        discriminator_loss = result.extra_losses["discriminator_loss"].total / batch.encoder_segment_ids.sum()
         return words + 50 * discriminator_loss
 
     after = jax.jit(train_step(plan, Supervised(loss=LOSS), seed=1))(state, batch)

@@ -63,8 +63,8 @@ def test_a_dataclass_inside_a_function_is_listed_as_not_recorded() -> None:
 
 
 def test_a_function_with_arguments_comes_back() -> None:
-    found = from_data(to_data(functools.partial(tiny_experiment, total_steps=3)))
-    assert (found.func, found.keywords) == (tiny_experiment, {"total_steps": 3})
+    result = from_data(to_data(functools.partial(tiny_experiment, total_steps=3)))
+    assert (result.func, result.keywords) == (tiny_experiment, {"total_steps": 3})
 
 
 @pytest.mark.parametrize(
@@ -120,32 +120,32 @@ def test_a_run_with_an_option_that_is_refused_today_continues_without_it(tmp_pat
     model = ModernBertConfig(
         vocab_size=8, model_dim=8, mlp_dim=8, num_heads=2, num_layers=2, global_attn_every_n_layers=1
     )
-    given = replace(tiny_experiment(tmp_path, model_dir=str(tmp_path), total_steps=3), model=model)
-    write_experiment(tmp_path, given)
+    recorded = replace(tiny_experiment(tmp_path, model_dir=str(tmp_path), total_steps=3), model=model)
+    write_experiment(tmp_path, recorded)
     fields = read_json(tmp_path / "experiment.json")
     fields["model"]["local_attention"] = 4
     write_json(tmp_path / "experiment.json", fields)
-    write_json(tmp_path / "config.json", describe(given) | {"model.local_attention": 4})
+    write_json(tmp_path / "config.json", describe(recorded) | {"model.local_attention": 4})
     with pytest.warns(UserWarning, match=r"left out: ModernBertConfig\.local_attention=4$"):
-        assert read_experiment(tmp_path) == given
+        assert read_experiment(tmp_path) == recorded
     with pytest.warns(UserWarning, match="had no effect"):
-        refuse_another_run(given)
+        refuse_another_run(recorded)
     with (
         pytest.warns(UserWarning, match="had no effect"),
         pytest.raises(ValueError, match=r"holds a run of another configuration(.|\n)*seed"),
     ):
-        refuse_another_run(given.with_fields(seed=7))
+        refuse_another_run(recorded.with_fields(seed=7))
 
 
 def test_what_cannot_be_recorded_is_needed_by_nobody_else(tmp_path: Path) -> None:
-    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
-    write_experiment(tmp_path, given.with_fields(hooks=(Every(1, print),)))
-    assert read_recorded(tmp_path, "tasks") == given.data.tasks
+    recorded = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
+    write_experiment(tmp_path, recorded.with_fields(hooks=(Every(1, print),)))
+    assert read_recorded(tmp_path, "tasks") == recorded.data.tasks
     with pytest.raises(
         ValueError, match=r"experiment.json, hooks: it was <.*Every.*>, which can't be recorded"
     ):
         read_experiment(tmp_path)
-    assert read_experiment(tmp_path, hooks=()) == given
+    assert read_experiment(tmp_path, hooks=()) == recorded
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -173,25 +173,25 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
     ids=["fresh", "pretrained", "inputs", "teacher"],
 )
 def test_records_of_earlier_versions_are_read_into_parts(tmp_path: Path, changes: dict[str, Any]) -> None:
-    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3, **changes)
-    write_experiment(tmp_path, given)
+    recorded = tiny_experiment(tmp_path, model_dir="run", total_steps=3, **changes)
+    write_experiment(tmp_path, recorded)
     record = flat(read_json(tmp_path / "experiment.json"))
     assert {"train", "total_steps", "loss"} <= record.keys()
     write_json(tmp_path / "experiment.json", record)
-    assert read_experiment(tmp_path) == given
-    assert read_experiment(tmp_path, total_steps=9) == given.with_fields(total_steps=9)
-    assert read_recorded(tmp_path, "train") == given.data.train
+    assert read_experiment(tmp_path) == recorded
+    assert read_experiment(tmp_path, total_steps=9) == recorded.with_fields(total_steps=9)
+    assert read_recorded(tmp_path, "train") == recorded.data.train
 
 
 def test_a_field_that_no_part_has_is_refused(tmp_path: Path) -> None:
-    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
-    write_experiment(tmp_path, given)
+    recorded = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
+    write_experiment(tmp_path, recorded)
     with pytest.raises(TypeError, match="no_such_field"):
         read_experiment(tmp_path, no_such_field=1)
     longer = RunConfig(model_dir="other", total_steps=5)
     assert read_experiment(tmp_path, run=longer, total_steps=7).run.total_steps == 7
     with pytest.raises(TypeError, match="an Experiment and its parts have no field no_such_field"):
-        given.with_fields(no_such_field=1)
+        recorded.with_fields(no_such_field=1)
 
 
 def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
@@ -200,8 +200,10 @@ def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_names_the_field(tmp_path: Path) -> None:
-    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3, intervals=Intervals(log_every_steps=5))
-    write_experiment(tmp_path, given)
+    recorded = tiny_experiment(
+        tmp_path, model_dir="run", total_steps=3, intervals=Intervals(log_every_steps=5)
+    )
+    write_experiment(tmp_path, recorded)
     fields = read_json(tmp_path / "experiment.json")
     fields["run"]["intervals"]["log_every_steps"] = -1
     write_json(tmp_path / "experiment.json", fields)

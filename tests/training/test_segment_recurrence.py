@@ -84,8 +84,8 @@ class Run:
         state = new_state(self.plan, self.model, seed=0) if state is None else state
         losses, before = [], float(state["totals"].loss)
         with jax.set_mesh(self.mesh):
-            for number in range(first, last):
-                state = self.step(state, place(batch_at(number, self.model), self.mesh))
+            for index in range(first, last):
+                state = self.step(state, place(batch_at(index, self.model), self.mesh))
                 losses.append(float(state["totals"].loss) - before)
                 before = float(state["totals"].loss)
         return state, losses
@@ -171,9 +171,9 @@ def test_validation_of_segments_is_that_of_the_long_text() -> None:
     wanted, kept = step(params, whole, zero_totals(1), memory)
     jax.tree.map(np.testing.assert_array_equal, kept, memory)
     totals, without = zero_totals(1), zero_totals(1)
-    for number in range(STEPS):
-        goes_on = np.full(ROWS, int(number > 0), np.int32)
-        batch = batch_at(number, TRANSFO_XL)._replace(continues=goes_on)
+    for index in range(STEPS):
+        goes_on = np.full(ROWS, int(index > 0), np.int32)
+        batch = batch_at(index, TRANSFO_XL)._replace(continues=goes_on)
         totals, memory = step(params, batch, totals, memory)
         without, _ = step(params, batch._replace(continues=None), without, None)
     assert float(totals.loss) == pytest.approx(float(wanted.loss), rel=1e-5)
@@ -194,9 +194,9 @@ def test_a_state_carried_over_gives_the_loss_of_the_long_text() -> None:
         memory,
     )
     totals, forgetful = zero_totals(1), zero_totals(1)
-    for number in range(STEPS):
-        goes_on = np.full(ROWS, int(number > 0), np.int32)
-        batch = batch_at(number, AWD_LSTM)._replace(continues=goes_on)
+    for index in range(STEPS):
+        goes_on = np.full(ROWS, int(index > 0), np.int32)
+        batch = batch_at(index, AWD_LSTM)._replace(continues=goes_on)
         totals, memory = step(params, batch, totals, memory)
         forgetful, _ = step(params, batch._replace(continues=None), forgetful, None)
     assert float(totals.loss) == pytest.approx(float(whole.loss), rel=1e-5)

@@ -52,7 +52,7 @@ def planned(unfreezing, *, model=MODEL, optimizer=None, devices=1, total_steps=2
 
 def groups(plan: StateLayout) -> list[set[str]]:
     """Folders of the weights that thaw in each stage, with the layers' numbers."""
-    found = []
+    results = []
     for stage in plan.stages:
         names = set()
         for path, rows in stage.group.items():
@@ -61,8 +61,8 @@ def groups(plan: StateLayout) -> list[set[str]]:
                 names |= {f"{folder}[{row}]" for row, thaws in enumerate(rows) if thaws}
             elif rows:
                 names.add(folder)
-        found.append(names)
-    return found
+        results.append(names)
+    return results
 
 
 def test_layers_thaw_from_the_top_after_the_head_and_before_the_embeddings():
@@ -129,15 +129,15 @@ def test_only_thawed_weights_and_their_statistics_change(devices):
         jax.devices()[:devices]
     )
     state = new_state(plan, MODEL, seed=0)
-    for number, stage in enumerate(plan.stages[:3]):
+    for index, stage in enumerate(plan.stages[:3]):
         step = jax.jit(
-            train_step(plan, Supervised(), seed=1, stage=number), out_shardings=shardings_of(plan.abstract)
+            train_step(plan, Supervised(), seed=1, stage=index), out_shardings=shardings_of(plan.abstract)
         )
         old, old_moments = jax.tree.map(
             np.asarray, (parameters.flatten(plan.weights(state)), state["opt_state"])
         )
         with jax.set_mesh(mesh):
-            state = step(state, place(random_batch(number), mesh))
+            state = step(state, place(random_batch(index), mesh))
         new, moments = jax.tree.map(np.asarray, (parameters.flatten(plan.weights(state)), state["opt_state"]))
         for path, rows in stage.thawed.items():
             changed = [np.any(now != before) for now, before in zip(new[path], old[path], strict=True)]
@@ -145,7 +145,7 @@ def test_only_thawed_weights_and_their_statistics_change(devices):
                 assert changed == list(rows), path
             else:
                 assert any(changed) == rows, path
-        for waiting in range(number + 1, len(plan.stages)):
+        for waiting in range(index + 1, len(plan.stages)):
             jax.tree.map(np.testing.assert_array_equal, moments[str(waiting)], old_moments[str(waiting)])
 
 
@@ -155,21 +155,21 @@ def test_averages_begin_at_the_thaw_and_the_rate_is_that_of_the_run():
     optimizer = AdamW(learning_rate=RATE, weight_decay_rate=0.0, max_gradient_norm=None, epsilon=1e-12)
     plan = planned(GradualUnfreezing(at_steps=(3, 5, 7)), optimizer=optimizer)
     steps = {
-        stage.start: jax.jit(train_step(plan, Supervised(), seed=1, stage=number))
-        for number, stage in enumerate(plan.stages)
+        stage.start: jax.jit(train_step(plan, Supervised(), seed=1, stage=index))
+        for index, stage in enumerate(plan.stages)
     }
     state, current = new_state(plan, MODEL, seed=0), None
-    for number in range(8):
-        current = steps.get(number, current)
+    for index in range(8):
+        current = steps.get(index, current)
         old = parameters.flatten(jax.tree.map(np.asarray, plan.weights(state)))
-        state = current(state, random_batch(number))
+        state = current(state, random_batch(index))
         new = parameters.flatten(jax.tree.map(np.asarray, plan.weights(state)))
-        if number == 3:
+        if index == 3:
             kernel = "decoder/layers/0/feed_forward/up/kernel"
             changed = np.abs(new[kernel] - old[kernel])
             assert changed[0].max() == 0.0
             np.testing.assert_allclose(np.median(changed[1]), float(RATE(3)), rtol=1e-3)
-        if number == 7:
+        if index == 7:
             changed = np.abs(new["embedding/tokens/table"] - old["embedding/tokens/table"])
             np.testing.assert_allclose(np.median(changed[changed > 0]), float(RATE(7)), rtol=1e-3)
 

@@ -34,12 +34,12 @@ def test_the_average_is_the_equations_on_eight_devices():
     state = new_state(plan, MODEL, seed=0)
     expected = jax.tree.map(np.asarray, state["params"])
     with jax.set_mesh(mesh):
-        for number in range(1, 6):
-            state = step(state, place(random_batch(number), mesh))
-            decay = 0.7 if number > 2 else 0.0
+        for index in range(1, 6):
+            state = step(state, place(random_batch(index), mesh))
+            decay = 0.7 if index > 2 else 0.0
             now = jax.tree.map(np.asarray, state["params"])
             expected = jax.tree.map(lambda old, new, d=decay: d * old + (1 - d) * new, expected, now)
-            if number == 2:
+            if index == 2:
                 jax.tree.map(np.testing.assert_array_equal, jax.tree.map(np.asarray, state["average"]), now)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), state["average"], expected
@@ -56,12 +56,12 @@ def test_a_uniform_average_is_the_mean_of_all_weights_from_its_first_step_on():
     weights = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
     for start in (0, 1, 3):
         average = UniformAverage(start_step=start)
-        found = {"w": jnp.full((3,), 7.0)}
+        results = {"w": jnp.full((3,), 7.0)}
         for step, each in enumerate(weights, start=1):
-            found = average.update(found, {"w": jnp.asarray(each)}, jnp.asarray(step))
+            results = average.update(results, {"w": jnp.asarray(each)}, jnp.asarray(step))
             if step <= start:
-                np.testing.assert_allclose(found["w"], each, atol=1e-6)
-        np.testing.assert_allclose(found["w"], weights[max(start - 1, 0) :].mean(0), rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(results["w"], each, atol=1e-6)
+        np.testing.assert_allclose(results["w"], weights[max(start - 1, 0) :].mean(0), rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="start_step is -1; give 0 or a later step"):
         UniformAverage(start_step=-1)
 

@@ -12,7 +12,7 @@ from t5x_like.text.templates import RowValues
 
 _NUMBERS = ("0", "1", "2", "3")
 
-_ENDINGS = tuple(f"ending{number}" for number in range(4))
+_ENDINGS = tuple(f"ending{index}" for index in range(4))
 _SWAG_SERVER = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
 _SWAG_COLUMNS = ("sent1", "sent2", *_ENDINGS)
 _SWAG_READ = RecordFiles(

@@ -9,7 +9,7 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.templates import RowValues
 
-_OPTIONS = tuple(f"option{number}" for number in range(4))
+_OPTIONS = tuple(f"option{index}" for index in range(4))
 
 
 def _race_rows(record: RowValues) -> Iterator[dict[str, object]]:

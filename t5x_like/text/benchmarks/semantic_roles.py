@@ -19,10 +19,10 @@ from t5x_like.text.tasks.text_lines import Line, text_lines
 from t5x_like.text.templates import RowValues
 
 _ADJUNCTS = ("ADV", "CAU", "DIR", "DIS", "EXT", "LOC", "MNR", "MOD", "NEG", "PNC", "PRD", "REC", "TM", "TMP")
-_ROLES = (*(f"A{number}" for number in range(6)), "AA", "AM", *(f"AM-{kind}" for kind in _ADJUNCTS))
+_ROLES = (*(f"A{index}" for index in range(6)), "AA", "AM", *(f"AM-{kind}" for kind in _ADJUNCTS))
 _PHRASES = ("V", "C-V", *(f"{prefix}{role}" for prefix in ("", "C-", "R-") for role in _ROLES))
 TAGS = ("O", *(f"{side}-{phrase}" for phrase in _PHRASES for side in "BI"))
-_NUMBERS = {tag: number for number, tag in enumerate(TAGS)}
+_NUMBERS = {tag: index for index, tag in enumerate(TAGS)}
 
 
 @dataclass

@@ -11,7 +11,7 @@ from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
 from t5x_like.text.templates import RowValues
 
-_SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
+_SENTENCES = tuple(f"InputSentence{index}" for index in range(1, 5))
 _QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
 
 

@@ -101,9 +101,9 @@ def test_layers_add_their_inputs(model):
     graphdef, weights = parameters.split(model.forward_rnn)
     plain = RNNStack(replace(model.config.stack, residual=False), key=jax.random.key(0))
     without = parameters.merge(parameters.split(plain)[0], weights)(x)
-    found = parameters.merge(graphdef, weights)(x)
-    np.testing.assert_allclose(found.layers[1], without.layers[1] + without.layers[0], **CLOSE)
-    np.testing.assert_allclose(found.layers[0], without.layers[0], **CLOSE)
+    result = parameters.merge(graphdef, weights)(x)
+    np.testing.assert_allclose(result.layers[1], without.layers[1] + without.layers[0], **CLOSE)
+    np.testing.assert_allclose(result.layers[0], without.layers[0], **CLOSE)
 
 
 def test_both_directions_train_one_softmax_and_one_encoder(model):
@@ -145,8 +145,8 @@ def test_a_sample_is_drawn_in_training_only():
 
 def test_an_adaptive_softmax_gives_log_probabilities():
     clustered = built(replace(CONFIG, softmax=ClusteredSoftmax(cutoffs=(10, 20), div_val=2)))
-    found = call(clustered, batch_of(TOKENS))
-    for logits in (found.logits.forward, found.logits.backward):
+    result = call(clustered, batch_of(TOKENS))
+    for logits in (result.logits.forward, result.logits.backward):
         np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, rtol=1e-4)
 
 
@@ -165,15 +165,15 @@ def test_dropout_changes_both_directions_by_draws_of_their_own():
 @pytest.mark.parametrize("task", ["base", "sequence_classification", "token_classification"])
 def test_other_tasks_have_their_heads_and_no_softmax(task):
     model = replace(CONFIG, task=task).build(jax.random.key(0))
-    found = call(model, batch_of(TOKENS))
-    assert (found.logits, model.heads.softmax) == (None, None)
+    result = call(model, batch_of(TOKENS))
+    assert (result.logits, model.heads.softmax) == (None, None)
     assert model.measured == ()
     shapes = {
         "base": {},
         "sequence_classification": {task: (2, 2)},
         "token_classification": {task: (2, LENGTH, 2)},
     }
-    assert {name: each.shape for name, each in found.heads.items()} == shapes[task]
+    assert {name: each.shape for name, each in result.heads.items()} == shapes[task]
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def outputs_and_gradients(model: Any, batch: Batch) -> Any:
     """The classes' scores, the outputs, and gradients of the scores' squares by weights."""
 
     def total(model: Any) -> Any:
-        found = model(batch)
-        scores = found.heads["sequence_classification"]
-        return jnp.sum(scores**2), (scores, found.decoder_output)
+        result = model(batch)
+        scores = result.heads["sequence_classification"]
+        return jnp.sum(scores**2), (scores, result.decoder_output)
 
     gradients, outputs = jax.grad(total, has_aux=True)(model)
     return outputs, parameters.split(gradients)[1]
@@ -89,7 +89,7 @@ def test_concat_pooling_is_the_last_the_largest_and_the_mean_of_real_tokens(padd
 
 
 def test_the_classifier_is_two_blocks_of_norm_and_linear_layer(model: Any) -> None:
-    found = run(model, BATCH)
+    result = run(model, BATCH)
     weights = parameters.flatten(parameters.split(model)[1])
 
     def normalized(x: np.ndarray) -> np.ndarray:
@@ -98,10 +98,10 @@ def test_the_classifier_is_two_blocks_of_norm_and_linear_layer(model: Any) -> No
     def linear(x: np.ndarray, name: str) -> np.ndarray:
         return x @ np.asarray(weights[f"heads/{name}/kernel"]) + np.asarray(weights[f"heads/{name}/bias"])
 
-    pooled = np.asarray(pool(found.decoder_output, BATCH.encoder_segment_ids > 0, "concat"))
+    pooled = np.asarray(pool(result.decoder_output, BATCH.encoder_segment_ids > 0, "concat"))
     hidden = np.maximum(linear(normalized(pooled), "pooler/transform/dense"), 0.0)
     wanted = linear(normalized(hidden), "scores/sequence_classification/projection")
-    np.testing.assert_allclose(found.heads["sequence_classification"], wanted, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result.heads["sequence_classification"], wanted, rtol=0, atol=1e-5)
     assert weights["heads/pooler/transform/dense/kernel"].shape == (24, 5)
 
 
@@ -170,9 +170,9 @@ def test_a_backward_model_reads_rows_from_their_end(model: Any, whole: Any) -> N
     scores, output = whole[0]
     for pieces in (None, PieceReading(length=3)):
         backward = with_config(model, direction="backward", pieces=pieces)
-        found = run(backward, turned)
-        close(found.heads["sequence_classification"], scores)
-        close(found.decoder_output[:, ::-1], output)
+        result = run(backward, turned)
+        close(result.heads["sequence_classification"], scores)
+        close(result.decoder_output[:, ::-1], output)
     rows = Batch(
         decoder_input_tokens=jnp.asarray(TOKENS)
     )  # a language model's rows come from the end already

@@ -46,8 +46,8 @@ def test_views_are_compared_with_the_whole_on_rows_without_labels(model):
     weights = np.zeros((3, 5))
     weights[0, 2] = 1.0  # the first row has a label
     batch = batch_of(tokens, weights)
-    found = call(model, batch)
-    whole = log_softmax(np.asarray(found.heads["token_classification"], np.float64))
+    result = call(model, batch)
+    whole = log_softmax(np.asarray(result.heads["token_classification"], np.float64))
     first = np.asarray(hidden_states(model, batch)["encoder"][1], np.float64)
     forward, backward = first[..., :6], first[..., 6:12]
     nothing = np.zeros((3, 1, 6))
@@ -65,7 +65,7 @@ def test_views_are_compared_with_the_whole_on_rows_without_labels(model):
         scores = hidden @ np.asarray(projection.kernel[...]) + np.asarray(projection.bias[...])
         divergence = (np.exp(whole) * (whole - log_softmax(scores))).sum(-1)
         total += divergence[1, :3].sum() + divergence[2].sum()
-    loss = found.extra_losses[CROSS_VIEW_LOSS]
+    loss = result.extra_losses[CROSS_VIEW_LOSS]
     assert loss.weight == 0.5
     np.testing.assert_allclose(loss.total, total, **CLOSE)
     assert total > 0.01
@@ -84,9 +84,9 @@ def test_the_loss_of_views_is_a_mean_over_tokens_of_rows_without_labels(model):
     def loss_of(part, whole):
         normalizers = normalize(whole, LossConfig())[1]
         settings = {"weights": part.loss_weights, "normalizers": normalizers, "num_tasks": 1}
-        found = model(part)
-        plain = total(found._replace(extra_losses=None), part, LossConfig(), **settings)[0]
-        loss, totals = total(found, part, LossConfig(), **settings)
+        result = model(part)
+        plain = total(result._replace(extra_losses=None), part, LossConfig(), **settings)[0]
+        loss, totals = total(result, part, LossConfig(), **settings)
         return loss - plain, totals.measures[CROSS_VIEW_LOSS]
 
     def rows(*numbers):
@@ -115,26 +115,26 @@ def test_views_learn_and_the_whole_does_not(model):
         model = parameters.merge(graphdef, params)
         return model(batch, dropout_key=jax.random.key(0)).extra_losses[CROSS_VIEW_LOSS].total
 
-    found = jax.jit(jax.grad(loss))(params)
+    result = jax.jit(jax.grad(loss))(params)
     for name in ("forward", "backward", "future", "past"):
-        assert largest(found["views"]["scores"][name]) > 0
-    assert largest(found["rnn"]["layers"]["0"]) > 0
-    assert largest(found["rnn"]["layers"]["1"]) == 0
-    assert largest(found["heads"]) == 0
+        assert largest(result["views"]["scores"][name]) > 0
+    assert largest(result["rnn"]["layers"]["0"]) > 0
+    assert largest(result["rnn"]["layers"]["1"]) == 0
+    assert largest(result["heads"]) == 0
 
 
 def test_views_with_dropout_learn_from_the_whole_without():
     dropped = replace(CROSS, dropout_rate=0.5).build(jax.random.key(0))
     batch, key = batch_of(TOKENS), jax.random.key(1)
-    found = call(dropped, batch, key)
+    result = call(dropped, batch, key)
     whole = log_softmax(np.asarray(call(dropped, batch).heads["token_classification"], np.float64))
     views = dropped.views(hidden_states(dropped, batch, key)["encoder"][1])
     divergences = [
         np.exp(whole) * (whole - log_softmax(np.asarray(scores, np.float64))) for scores in views.values()
     ]
-    np.testing.assert_allclose(found.extra_losses[CROSS_VIEW_LOSS].total, np.sum(divergences), rtol=1e-4)
+    np.testing.assert_allclose(result.extra_losses[CROSS_VIEW_LOSS].total, np.sum(divergences), rtol=1e-4)
     assert (
-        np.abs(found.heads["token_classification"] - dropped(batch).heads["token_classification"]).max()
+        np.abs(result.heads["token_classification"] - dropped(batch).heads["token_classification"]).max()
         > 1e-3
     )
 
@@ -149,10 +149,10 @@ def test_padding_changes_nothing(model):
 
 def test_texts_are_classified_by_the_mean_of_both_layers():
     config = replace(CONFIG, task="sequence_classification")
-    found = call(config.build(jax.random.key(0)), batch_of(TOKENS))
-    assert found.heads["sequence_classification"].shape == (3, 4)
-    np.testing.assert_allclose(found.pooled, found.encoder_output.mean(axis=1), **CLOSE)
-    assert found.encoder_output.shape == (3, 5, 2 * 2 * 6)
+    result = call(config.build(jax.random.key(0)), batch_of(TOKENS))
+    assert result.heads["sequence_classification"].shape == (3, 4)
+    np.testing.assert_allclose(result.pooled, result.encoder_output.mean(axis=1), **CLOSE)
+    assert result.encoder_output.shape == (3, 5, 2 * 2 * 6)
 
 
 def test_impossible_configurations_are_refused():

@@ -63,36 +63,38 @@ def whole(model: Any) -> Any:
 
 
 def test_padding_changes_nothing(model, whole):
-    inputs, found = whole
+    inputs, result = whole
     short = model(batch_of(inputs[1:, :4], TARGETS[1:, :3]))
-    np.testing.assert_allclose(found.logits[1:, :3], short.logits, **CLOSE)
+    np.testing.assert_allclose(result.logits[1:, :3], short.logits, **CLOSE)
     alone = model(batch_of(INPUTS[:1], TARGETS[:1]))
-    np.testing.assert_allclose(found.logits[:1], alone.logits, **CLOSE)
+    np.testing.assert_allclose(result.logits[:1], alone.logits, **CLOSE)
 
 
 def test_every_input_token_and_no_later_target_reaches_the_output(model, whole):
-    inputs, found = whole
+    inputs, result = whole
     for place in range(6):
         changed = inputs.copy()
         changed[0, place] = 1
-        assert np.abs(call(model, batch_of(changed, TARGETS)).logits[0] - found.logits[0]).max() > 1e-4, place
+        assert np.abs(call(model, batch_of(changed, TARGETS)).logits[0] - result.logits[0]).max() > 1e-4, (
+            place
+        )
     later = TARGETS.copy()
     later[:, 3:] = 1
     after = call(model, batch_of(inputs, later)).logits
-    np.testing.assert_array_equal(after[:, :3], found.logits[:, :3])
-    assert np.abs(after[:, 3] - found.logits[:, 3]).max() > 1e-3
+    np.testing.assert_array_equal(after[:, :3], result.logits[:, :3])
+    assert np.abs(after[:, 3] - result.logits[:, 3]).max() > 1e-3
 
 
 def test_beams_are_decoded_as_whole_rows_are_read(model, whole):
     """Two beams of each input: the first beam reads this row's targets, the second one the other row's."""
-    inputs, found = whole
+    inputs, result = whole
     swapped = call(model, batch_of(inputs, TARGETS[::-1]))
     _, cache = model.prefill(
         jnp.asarray(inputs), jnp.asarray(inputs > 0, jnp.int32), max_new_tokens=5, start_id=0
     )
     cache = model.reorder_cache(cache, jnp.zeros((2, 2), jnp.int32))
     rows = np.stack([TARGETS, TARGETS[::-1]], axis=1).reshape(4, 5)  # by input, then beam
-    wanted = np.stack([found.logits, swapped.logits], axis=1)
+    wanted = np.stack([result.logits, swapped.logits], axis=1)
     for place in range(5):
         if place == 2:  # beams change places
             cache = model.reorder_cache(cache, jnp.asarray([[1, 0], [1, 0]]))
@@ -105,14 +107,14 @@ def test_beams_are_decoded_as_whole_rows_are_read(model, whole):
 
 
 def test_hidden_states_and_outputs_have_their_shapes(model, whole):
-    config, (inputs, found) = model.config, whole
+    config, (inputs, result) = model.config, whole
     layers = len(config.decoder.hidden_dims)
     hidden = hidden_states(model, batch_of(inputs, TARGETS))
     assert hidden["encoder"].shape[:3] == (layers + 1, 2, 6)
     assert hidden["decoder"].shape[:3] == (layers + 1, 2, 5)
-    np.testing.assert_allclose(hidden["encoder"][-1], found.encoder_output, **CLOSE)
-    assert found.decoder_output.shape == (2, 5, config.output_dim)
-    np.testing.assert_allclose(model.encode(jnp.asarray(INPUTS[:1])), found.encoder_output[:1], **CLOSE)
+    np.testing.assert_allclose(hidden["encoder"][-1], result.encoder_output, **CLOSE)
+    assert result.decoder_output.shape == (2, 5, config.output_dim)
+    np.testing.assert_allclose(model.encode(jnp.asarray(INPUTS[:1])), result.encoder_output[:1], **CLOSE)
 
 
 def test_rows_without_tokens_have_outputs_without_numbers_that_are_not_finite(model):
@@ -150,9 +152,9 @@ def test_attention_computes_the_formulas_of_the_papers(score):
     context = np.einsum("blm,bme->ble", weights, encoded)
     joined = np.tanh(np.concatenate([context, queries], -1) @ np.asarray(attention.output.kernel[...]))
     queries, encoded = (jnp.asarray(each, jnp.float32) for each in (queries, encoded))
-    found = attention.context(queries, attention.prepare(encoded, jnp.asarray(real)))
-    np.testing.assert_allclose(found, context, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(attention.join(queries, found), joined, rtol=1e-5, atol=1e-6)
+    result = attention.context(queries, attention.prepare(encoded, jnp.asarray(real)))
+    np.testing.assert_allclose(result, context, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(attention.join(queries, result), joined, rtol=1e-5, atol=1e-6)
 
 
 def test_reversed_inputs_are_read_from_their_last_token_to_their_first():

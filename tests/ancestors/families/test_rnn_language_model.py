@@ -67,7 +67,7 @@ def test_a_memory_has_each_state_once(model):
     memory = model.new_memory(5)
     assert isinstance(memory, Memory)
     assert memory.states.shape == (1, 5, 1, 2 * (12 + 8))
-    given = memory._replace(
+    with_states = memory._replace(
         states=jax.random.normal(jax.random.key(0), memory.states.shape), real=jnp.ones((5, 1), bool)
     )
     nothing = Batch(
@@ -75,7 +75,7 @@ def test_a_memory_has_each_state_once(model):
         decoder_segment_ids=jnp.zeros((5, 3), jnp.int32),
         continues=jnp.ones(5, jnp.int32),
     )
-    np.testing.assert_array_equal(run(model, nothing, given).memory.states, given.states)
+    np.testing.assert_array_equal(run(model, nothing, with_states).memory.states, with_states.states)
 
 
 def test_a_memory_of_another_batch_size_is_refused(model):
@@ -184,10 +184,10 @@ def test_regularization_is_of_dropped_outputs_and_of_their_differences():
 
     @jax.jit
     def losses(model, plain, batch, key):
-        found = model(batch, dropout_key=key)
-        loss, totals = total(found, batch, LossConfig(), **others)
+        result = model(batch, dropout_key=key)
+        loss, totals = total(result, batch, LossConfig(), **others)
         own = total(plain(batch, dropout_key=key), batch, LossConfig(), **others)[0]
-        return loss - own, totals.measures, found.decoder_output, plain(batch).decoder_output
+        return loss - own, totals.measures, result.decoder_output, plain(batch).decoder_output
 
     model = config.build(jax.random.key(0))
     plain = replace(config, **dict.fromkeys(rates, 0.0)).build(jax.random.key(0))

@@ -45,23 +45,23 @@ def test_the_integrator_reads_tokens_and_what_they_attend_to_in_their_segment():
         contexts[0, places] = softmax(part @ part.T) @ part
     inputs = np.concatenate([x, x - contexts, x * contexts], axis=-1)
     wanted = layer.integrator(jnp.asarray(inputs), jnp.asarray(ids)).output
-    found = layer(jnp.asarray(x), jnp.asarray(ids))
-    np.testing.assert_allclose(found[:, :4], wanted[:, :4], **CLOSE)
-    assert not np.allclose(layer(jnp.asarray(x), jnp.ones((1, 5), jnp.int32))[:, :4], found[:, :4])
+    result = layer(jnp.asarray(x), jnp.asarray(ids))
+    np.testing.assert_allclose(result[:, :4], wanted[:, :4], **CLOSE)
+    assert not np.allclose(layer(jnp.asarray(x), jnp.ones((1, 5), jnp.int32))[:, :4], result[:, :4])
 
 
 def test_self_attentive_pooling_concatenates_maximum_mean_minimum_and_weighted_mean():
     pooler = Pooler(PoolerConfig(pooling="self_attentive"), 4, key=jax.random.key(1))
     x = RNG.normal(size=(3, 5, 4)).astype(np.float32)
     kernel = np.asarray(pooler.score.kernel[...])
-    found = np.asarray(pooler(jnp.asarray(x), jnp.asarray(SEGMENT_IDS)))
+    result = np.asarray(pooler(jnp.asarray(x), jnp.asarray(SEGMENT_IDS)))
     for row, length in enumerate(LENGTHS[:2]):
         real = x[row, :length]
         weights = softmax((real @ kernel)[:, 0])
         wanted = np.concatenate([real.max(0), real.mean(0), real.min(0), weights @ real])
-        np.testing.assert_allclose(found[row], wanted, **CLOSE)
-    np.testing.assert_array_equal(found[2, :12], 0)  # a row of padding has no tokens
-    assert np.isfinite(found).all()
+        np.testing.assert_allclose(result[row], wanted, **CLOSE)
+    np.testing.assert_array_equal(result[2, :12], 0)  # a row of padding has no tokens
+    assert np.isfinite(result).all()
 
 
 def test_maxout_takes_the_largest_of_its_pieces():

@@ -32,17 +32,17 @@ def expected(model: CharacterCNN, ids: np.ndarray) -> np.ndarray:
     rows = []
     for word in ids:
         characters = weights["characters/table"][word]
-        found = []
-        for number, (width, _) in enumerate(model.config.filters):
-            kernel, bias = (weights[f"convolutions/{number}/{name}"] for name in ("kernel", "bias"))
+        results = []
+        for index, (width, _) in enumerate(model.config.filters):
+            kernel, bias = (weights[f"convolutions/{index}/{name}"] for name in ("kernel", "bias"))
             places = [
                 characters[start : start + width].ravel() @ kernel for start in range(len(word) - width + 1)
             ]
-            found.append(np.maximum(np.max(places, axis=0) + bias, 0.0))
-        x = np.concatenate(found)
-        for number in range(model.config.num_highway_layers):
+            results.append(np.maximum(np.max(places, axis=0) + bias, 0.0))
+        x = np.concatenate(results)
+        for index in range(model.config.num_highway_layers):
             transform, carry = (
-                x @ weights[f"highways/{number}/{name}/kernel"] + weights[f"highways/{number}/{name}/bias"]
+                x @ weights[f"highways/{index}/{name}/kernel"] + weights[f"highways/{index}/{name}/bias"]
                 for name in ("transform", "carry")
             )
             gate = 1.0 / (1.0 + np.exp(-carry))
@@ -59,8 +59,8 @@ def test_a_word_is_convolved_pooled_and_projected(num_highway_layers):
 
 def test_rows_of_words_keep_their_shape():
     model = built(CONFIG)
-    found = model(jnp.asarray(IDS).reshape(1, 2, 7), FLOAT32)
-    np.testing.assert_allclose(found, expected(model, IDS)[None], **CLOSE)
+    result = model(jnp.asarray(IDS).reshape(1, 2, 7), FLOAT32)
+    np.testing.assert_allclose(result, expected(model, IDS)[None], **CLOSE)
 
 
 def test_fresh_highways_pass_most_of_their_input():
@@ -73,8 +73,8 @@ def test_tokens_have_the_characters_of_their_rows():
     table = np.random.default_rng(1).integers(0, 262, (4, 50)).astype(np.int32)
     model.character_ids[...] = jnp.asarray(table)
     tokens = jnp.asarray([[2, 0, 2]])
-    found = model(tokens, FLOAT32)
-    np.testing.assert_allclose(found[0], expected(model.cnn, table[[2, 0, 2]]), rtol=1e-4, atol=1e-5)
+    result = model(tokens, FLOAT32)
+    np.testing.assert_allclose(result[0], expected(model.cnn, table[[2, 0, 2]]), rtol=1e-4, atol=1e-5)
     outside = model(jnp.asarray([[4, -1, 3]]), FLOAT32)[0]
     assert np.isnan(outside[:2]).all()
     assert np.isfinite(outside[2]).all()

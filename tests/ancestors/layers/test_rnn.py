@@ -90,23 +90,23 @@ def test_padding_changes_nothing(name):
     at = np.asarray([0, 2, 3, 5])
     spread = np.full((1, 7, DIM), 9.0, np.float32)
     spread[:, at] = INPUTS[:1, :4]
-    found = run(stack, spread, ids("1.11.1."), states)
-    np.testing.assert_allclose(found.output[:, at], short.output, **CLOSE)
-    assert_close(found.states, short.states)
-    assert not np.asarray(found.output)[:, [1, 4, 6]].any()
+    result = run(stack, spread, ids("1.11.1."), states)
+    np.testing.assert_allclose(result.output[:, at], short.output, **CLOSE)
+    assert_close(result.states, short.states)
+    assert not np.asarray(result.output)[:, [1, 4, 6]].any()
 
 
 def test_only_the_first_segment_that_a_direction_meets_continues_the_state():
     stack = built(replace(BOTH, hidden_dims=(UNITS,)))
     states, segments = random_states(stack, 1), ids("..11.223")
     x = jnp.pad(INPUTS[:1], ((0, 0), (1, 0), (0, 0)))
-    given, fresh = run(stack, x, segments, states), run(stack, x, segments)
-    differs = np.abs(given.output - fresh.output)[0] > 1e-5
+    continued, fresh = run(stack, x, segments, states), run(stack, x, segments)
+    differs = np.abs(continued.output - fresh.output)[0] > 1e-5
     assert differs[:, :UNITS].any(axis=1).tolist() == [False, False, True, True, *[False] * 4]
     assert differs[:, UNITS:].any(axis=1).tolist() == [*[False] * 7, True]
     # The state after the row is that of its last segment forward, and of its first backward.
-    np.testing.assert_array_equal(given.states[0].hidden, given.output[:, 7, :UNITS])
-    np.testing.assert_array_equal(given.states[1].hidden, given.output[:, 2, UNITS:])
+    np.testing.assert_array_equal(continued.states[0].hidden, continued.output[:, 7, :UNITS])
+    np.testing.assert_array_equal(continued.states[1].hidden, continued.output[:, 2, UNITS:])
 
 
 @pytest.mark.parametrize("name", ["lstm", "lstm backward", "widths"])
@@ -129,9 +129,9 @@ def test_a_sequence_in_two_halves_is_read_as_the_whole(name):
 def test_a_row_of_padding_and_a_row_without_positions_keep_their_state():
     stack = built(BOTH)
     states = random_states(stack)
-    found = run(stack, INPUTS, ids("1111111", ".......", "1122..."), states)
-    assert_close(rows_of(found.states, slice(1, 2)), rows_of(states, slice(1, 2)))
-    assert not np.asarray(found.output[1]).any()
+    result = run(stack, INPUTS, ids("1111111", ".......", "1122..."), states)
+    assert_close(rows_of(result.states, slice(1, 2)), rows_of(states, slice(1, 2)))
+    assert not np.asarray(result.output[1]).any()
     for segment_ids in (None, jnp.zeros((3, 0), jnp.int32)):
         empty = run(stack, INPUTS[:, :0], segment_ids, states)
         assert empty.output.shape == (3, 0, 2 * UNITS)
@@ -152,10 +152,10 @@ def test_states_of_another_batch_or_stack_are_refused():
 
 def test_sums_and_states_are_float32_whatever_the_inputs_are():
     stack = built(BOTH)
-    found, exact = run(stack, jnp.asarray(INPUTS, jnp.bfloat16)), run(stack, INPUTS)
-    assert found.output.dtype == jnp.bfloat16
-    assert {leaf.dtype for leaf in jax.tree.leaves(found.states)} == {jnp.dtype("float32")}
-    np.testing.assert_allclose(found.output.astype(np.float32), exact.output, atol=0.03)
+    result, exact = run(stack, jnp.asarray(INPUTS, jnp.bfloat16)), run(stack, INPUTS)
+    assert result.output.dtype == jnp.bfloat16
+    assert {leaf.dtype for leaf in jax.tree.leaves(result.states)} == {jnp.dtype("float32")}
+    np.testing.assert_allclose(result.output.astype(np.float32), exact.output, atol=0.03)
 
 
 def test_forget_gates_begin_open_and_other_biases_at_zero():
@@ -293,9 +293,9 @@ def test_cells_and_projections_are_limited_where_the_next_position_reads_them():
         memory = np.clip(sigmoid(f) * memory + sigmoid(i) * np.tanh(g), -0.1, 0.1)
         hidden = np.clip((sigmoid(o) * np.tanh(memory)) @ kernels[2], -0.05, 0.05)
         outputs.append(hidden)
-    found = run(stack, INPUTS)
-    np.testing.assert_allclose(found.output, np.stack(outputs, axis=1), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.states[0].cell, memory, rtol=1e-5, atol=1e-6)
+    result = run(stack, INPUTS)
+    np.testing.assert_allclose(result.output, np.stack(outputs, axis=1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result.states[0].cell, memory, rtol=1e-5, atol=1e-6)
     assert (np.abs(memory) == 0.1).any()
     assert (np.abs(hidden) == 0.05).any()
 

@@ -31,26 +31,26 @@ def logits_of(num_samples: int, seed: int = 0) -> SampledLogits:
 def test_a_sample_of_all_words_gives_the_full_softmax():
     sampled, full = logits_of(VOCAB), logits_of(VOCAB).whole()
     assert full.shape == (2, 5, VOCAB)
-    found, expected = (measure_tokens(each, TARGETS, LOSS) for each in (sampled, full))
-    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(found.is_correct, expected.is_correct)
+    result, expected = (measure_tokens(each, TARGETS, LOSS) for each in (sampled, full))
+    np.testing.assert_allclose(result.losses, expected.losses, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(result.is_correct, expected.is_correct)
 
 
 def test_candidates_are_corrected_and_the_target_is_no_sample():
     logits = logits_of(SAMPLES)
-    found = np.asarray(logits.of_candidates(TARGETS))
+    result = np.asarray(logits.of_candidates(TARGETS))
     sampled = np.asarray(sample_words(logits.key, vocab_size=VOCAB, num_samples=SAMPLES))
     whole = np.asarray(logits.whole())
     counts = np.asarray(expected_counts(jnp.arange(VOCAB), vocab_size=VOCAB, num_samples=SAMPLES))
     corrected = whole - np.log(counts)
     targets = np.asarray(TARGETS)
     np.testing.assert_allclose(
-        found[..., 0], np.take_along_axis(corrected, targets[..., None], -1)[..., 0], rtol=1e-5, atol=1e-5
+        result[..., 0], np.take_along_axis(corrected, targets[..., None], -1)[..., 0], rtol=1e-5, atol=1e-5
     )
     hits = sampled[None, None] == targets[..., None]
     assert hits.any()
     np.testing.assert_allclose(
-        found[..., 1:], np.where(hits, MASKED, corrected[..., sampled]), rtol=1e-5, atol=1e-5
+        result[..., 1:], np.where(hits, MASKED, corrected[..., sampled]), rtol=1e-5, atol=1e-5
     )
 
 
@@ -58,12 +58,12 @@ def test_words_are_sampled_as_often_as_is_expected():
     keys = jax.random.split(jax.random.key(0), 4000)
     drawn = np.asarray(jax.vmap(lambda key: sample_words(key, vocab_size=VOCAB, num_samples=SAMPLES))(keys))
     assert all(len(set(row)) == SAMPLES for row in drawn.tolist())
-    found = np.bincount(drawn.ravel(), minlength=VOCAB) / len(keys)
+    result = np.bincount(drawn.ravel(), minlength=VOCAB) / len(keys)
     expected = np.asarray(expected_counts(jnp.arange(VOCAB), vocab_size=VOCAB, num_samples=SAMPLES))
     np.testing.assert_allclose(expected.sum(), SAMPLES, rtol=1e-5)
     assert (np.diff(expected) < 0).all()
     np.testing.assert_allclose(
-        found, expected, atol=0.03
+        result, expected, atol=0.03
     )  # the tries are not counted, but their mean is taken
 
 

@@ -22,8 +22,8 @@ def mix_of(*, layer_norm: bool, l2_weight: float = 0.0) -> ScalarMix:
 def test_the_mix_equals_the_restatement(layer_norm, name):
     mask = OUTPUTS["mask"]
     hidden = np.where(mask[None, ..., None], OUTPUTS["hidden"], 1e3)  # padding doesn't count
-    found = np.asarray(mix_of(layer_norm=layer_norm)(jnp.asarray(hidden), jnp.asarray(mask)))
-    np.testing.assert_allclose(found[mask], OUTPUTS[name][mask], **CLOSE)
+    result = np.asarray(mix_of(layer_norm=layer_norm)(jnp.asarray(hidden), jnp.asarray(mask)))
+    np.testing.assert_allclose(result[mask], OUTPUTS[name][mask], **CLOSE)
 
 
 def test_without_a_mask_every_token_is_real():
@@ -36,8 +36,8 @@ def test_without_a_mask_every_token_is_real():
 
 def test_fresh_weights_are_the_mean():
     hidden = np.random.default_rng(0).normal(size=(2, 1, 3, 4)).astype(np.float32)
-    found = ScalarMix(ScalarMixConfig(num_layers=2))(jnp.asarray(hidden))
-    np.testing.assert_allclose(found, hidden.mean(axis=0), **CLOSE)
+    result = ScalarMix(ScalarMixConfig(num_layers=2))(jnp.asarray(hidden))
+    np.testing.assert_allclose(result, hidden.mean(axis=0), **CLOSE)
 
 
 def test_the_penalty_is_the_squared_norm_of_the_weights():

@@ -45,11 +45,11 @@ def tokenizer(tmp_path):
 def test_a_table_has_a_row_for_each_id(tokenizer):
     table, ids = character_table(tokenizer, 128), ids_of(tokenizer)
     assert table.shape == (128, 50)
-    for number, word in ((3, "one"), (4, "two"), (2, "<unk>")):
-        np.testing.assert_array_equal(table[number], character_ids(word))
+    for token_id, word in ((3, "one"), (4, "two"), (2, "<unk>")):
+        np.testing.assert_array_equal(table[token_id], character_ids(word))
     assert ids.bos is not None
-    for number, begins in ((ids.cls, True), (ids.bos, True), (ids.sep, False), (1, False)):
-        np.testing.assert_array_equal(table[number], sentence_boundary(begins=begins))
+    for token_id, begins in ((ids.cls, True), (ids.bos, True), (ids.sep, False), (1, False)):
+        np.testing.assert_array_equal(table[token_id], sentence_boundary(begins=begins))
     used = {1, 2, 3, 4, ids.cls, ids.bos, ids.sep}
     assert set(np.flatnonzero(table.any(axis=1))) == used
 

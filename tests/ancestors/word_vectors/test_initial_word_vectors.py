@@ -87,12 +87,12 @@ def expected_table(seed: int) -> np.ndarray:
 
 def test_a_run_with_a_frozen_table_begins_with_the_vectors_and_is_opened_with_them(folder, caplog):
     caplog.set_level(logging.WARNING)
-    given = experiment(folder, trainable=("heads/*", "rnn/*"), seed=3)
-    findings = preflight(given)
+    run_experiment = experiment(folder, trainable=("heads/*", "rnn/*"), seed=3)
+    findings = preflight(run_experiment)
     note = "vectors.bin has vectors for 4 of the vocabulary's 6 words; the other 2 keep fresh ones"
     assert findings.problems == []
     assert any(note in each for each in findings.notes)
-    train(given)
+    train(run_experiment)
     assert note in caplog.text
     run, vectors = folder / "run", folder / "vectors.bin"
     assert (run / "words.json").exists()  # whatever the name of the vocabulary was

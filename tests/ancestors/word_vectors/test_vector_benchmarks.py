@@ -80,8 +80,8 @@ def test_the_correlation_is_that_of_ranks():
         SimilarPair("man", "pear", 5.0),
     ]
     scores = score_similarities(vectors, pairs)
-    ours, theirs = np.array([3.5, 3.5, 2, 1]), np.array([4.0, 3, 1, 2])
-    assert scores.spearman_corrcoef == pytest.approx(100 * np.corrcoef(ours, theirs)[0, 1])
+    actual, reference = np.array([3.5, 3.5, 2, 1]), np.array([4.0, 3, 1, 2])
+    assert scores.spearman_corrcoef == pytest.approx(100 * np.corrcoef(actual, reference)[0, 1])
     assert scores.spearman_corrcoef == pytest.approx(73.786, abs=1e-3)
     assert (scores.num_pairs, scores.num_scored) == (5, 4)
 

@@ -65,11 +65,11 @@ def test_rare_and_unknown_words_are_left_out(tmp_path):
     )
     tokenizer = open_tokenizer(tmp_path / "words.json", 2)
     assert words_of(tokenizer) == {3: "a", 4: "b", 5: "c", 6: "z"}
-    found = read_word_text(str(tmp_path / "text.txt"), tokenizer, min_count=2)
-    assert found.words == ("b", "a")
-    assert found.counts.tolist() == [4, 3]
-    assert found.rows.tolist() == [1, 1, 0, 0, 0, 1, 0]
-    assert found.lines.tolist() == [0, 0, 0, 0, 0, 1, 1]
+    word_text = read_word_text(str(tmp_path / "text.txt"), tokenizer, min_count=2)
+    assert word_text.words == ("b", "a")
+    assert word_text.counts.tolist() == [4, 3]
+    assert word_text.rows.tolist() == [1, 1, 0, 0, 0, 1, 0]
+    assert word_text.lines.tolist() == [0, 0, 0, 0, 0, 1, 1]
     with pytest.raises(
         ValueError, match=r"has 0 words of the vocabulary .* with min_count=9; give more text"
     ):
@@ -144,14 +144,14 @@ def test_a_step_of_word2vec_is_gradient_descent_on_its_objective():
             loss -= np.log(p if label else 1 - p)
             expected[0][center] -= rate * (p - label) * u
             expected[1][word] -= rate * (p - label) * v
-    found, total = skip_gram.descend(
+    result, total = skip_gram.descend(
         SkipGramTables(*(jnp.asarray(table, jnp.float32) for table in tables)),
         *(jnp.asarray(each) for each in (centers, contexts, noise, is_real)),
         jnp.float32(rate),
     )
     assert float(total) == pytest.approx(loss, rel=1e-6)
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    for actual, reference in zip(result, expected, strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5, atol=1e-6)
 
 
 def test_cooccurrences_are_those_counted_one_by_one():
@@ -162,11 +162,11 @@ def test_cooccurrences_are_those_counted_one_by_one():
         for j in range(60):
             if i != j and lines[i] == lines[j] and abs(i - j) <= 3:
                 expected[rows[i], rows[j]] += 1 / abs(i - j)
-    found = glove.count_cooccurrences(made(rows, lines), 3)
+    cooccurrences = glove.count_cooccurrences(made(rows, lines), 3)
     matrix = np.zeros((7, 7))
-    matrix[found.words, found.contexts] = found.counts
+    matrix[cooccurrences.words, cooccurrences.contexts] = cooccurrences.counts
     np.testing.assert_allclose(matrix, expected, rtol=1e-6)
-    assert len(found.counts) == np.count_nonzero(expected)
+    assert len(cooccurrences.counts) == np.count_nonzero(expected)
 
 
 def test_text_in_parts_has_the_same_counts(monkeypatch):
@@ -175,8 +175,8 @@ def test_text_in_parts_has_the_same_counts(monkeypatch):
     whole = glove.count_cooccurrences(text, 4)
     for size in (1, 3, 7, 24):
         monkeypatch.setattr(glove, "_WORDS_AT_ONCE", size)
-        for ours, theirs in zip(glove.count_cooccurrences(text, 4), whole, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+        for actual, reference in zip(glove.count_cooccurrences(text, 4), whole, strict=True):
+            np.testing.assert_allclose(actual, reference, rtol=1e-6)
 
 
 def test_small_counts_weigh_less():
@@ -214,13 +214,13 @@ def test_a_step_of_glove_is_adagrad_on_its_objective():
     def arrays(several):
         return GloveTables(*(jnp.asarray(each, jnp.float32) for each in several))
 
-    found, found_sums, total = glove.adagrad_step(
+    result, found_sums, total = glove.adagrad_step(
         arrays(tables), arrays(squares), *(jnp.asarray(each) for each in (words, contexts)),
         *(jnp.asarray(each, jnp.float32) for each in (counts, weights)), rate,
     )  # fmt: skip
     assert float(total) == pytest.approx(loss, rel=1e-5)
-    for ours, theirs in zip([*found, *found_sums], [*after, *sums], strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    for actual, reference in zip([*result, *found_sums], [*after, *sums], strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-5)
 
 
 def test_batches_have_every_example_once():

@@ -16,7 +16,7 @@ def test_the_most_frequent_come_first_and_ties_in_order():
 def test_frequent_texts_are_counted_exactly_among_many_unique_ones():
     counts = FrequentTexts()
     for block in range(100):
-        counts.add(["often"] * 3 + [f"{block}/{number}" for number in range(1000)])
+        counts.add(["often"] * 3 + [f"{block}/{index}" for index in range(1000)])
     assert counts.most(1) == {"often": 300}
     assert len(counts.most(10**6)) <= 20_000
 

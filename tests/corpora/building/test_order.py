@@ -129,7 +129,7 @@ def test_two_rules_for_duplicates_in_a_row(tmp_path, many):
     steps = (*STEPS, NearDuplicates(), MinChars(chars=4), LINES)
     manifest = build(many, tmp_path / "three", *steps, num_shards=3)
     counts = [(each["in"], each["kept"]) for each in manifest["steps"]]
-    assert [kept for _, kept in counts[:-1]] == [given for given, _ in counts[1:]]
+    assert [kept for _, kept in counts[:-1]] == [num_seen for num_seen, _ in counts[1:]]
     build(many, tmp_path / "one", *steps, num_shards=1)
     assert rows(tmp_path / "three", "train") == rows(tmp_path / "one", "train")
 

@@ -388,7 +388,7 @@ def test_a_corpus_without_pages_is_valid_and_warned_of(tmp_path, caplog):
 
 def test_progress_shows_how_far_a_single_file_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(cleaning_stage, "_REPORT_SECONDS", 0.0)
-    pages = [page(f"http://a.org/{number}", "x" * 50_000) for number in range(40)]
+    pages = [page(f"http://a.org/{index}", "x" * 50_000) for index in range(40)]
     inputs = write_files(tmp_path / "in", [pages])
     amounts: list[int] = []
     monkeypatch.setattr(stage_runner.Progress, "reach", lambda _, done: amounts.append(done))

@@ -70,9 +70,9 @@ def page(url: str, text: str, timestamp: str = "2019") -> dict[str, str]:
 def write_files(folder: Path, files: Iterable[Sequence[dict[str, str]]]) -> str:
     """JSONL files of pages, and the pattern that names them."""
     folder.mkdir(parents=True)
-    for number, pages in enumerate(files):
+    for index, pages in enumerate(files):
         lines = [json.dumps(row) for row in pages]
-        (folder / f"{number:03d}.jsonl").write_text("\n".join(lines) + "\n")
+        (folder / f"{index:03d}.jsonl").write_text("\n".join(lines) + "\n")
     return str(folder / "*.jsonl")
 
 

@@ -22,8 +22,8 @@ LINES = [
 ]
 PAGES = st.lists(st.lists(st.sampled_from(LINES), max_size=6), min_size=1, max_size=6).map(
     lambda all_lines: [
-        Page(url=f"https://example.org/{number}", text="\n".join(lines))
-        for number, lines in enumerate(all_lines)
+        Page(url=f"https://example.org/{index}", text="\n".join(lines))
+        for index, lines in enumerate(all_lines)
     ]
 )
 
@@ -86,7 +86,7 @@ def test_any_text_that_json_can_hold_has_keys(text):
 @settings(deadline=None)
 @given(pages=PAGES, cut=st.integers(0, 6))
 def test_matching_in_parts_equals_matching_all_at_once(rule, pages, cut):
-    keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
+    keys = np.concatenate([keys_of_page(rule, page, index) for index, page in enumerate(pages)])
     here = keys["page"] < cut
     halves = [keys[here], keys[~here]]
     gone = [rule.resolve(rule.match(half)) for half in halves]

@@ -25,8 +25,8 @@ PAGES = st.lists(
     max_size=5,
 ).map(
     lambda documents: [
-        Page(url=str(number), text="".join(sentence + space for sentence, space in document))
-        for number, document in enumerate(documents)
+        Page(url=str(index), text="".join(sentence + space for sentence, space in document))
+        for index, document in enumerate(documents)
     ]
 )
 SOME = "The harbour is old. Cranes stand there. A festival is held."

@@ -39,10 +39,10 @@ def test_pairs_are_found_with_the_theoretical_probability(similarity):
     pages, exact = _pairs(similarity, 250)
     rule = NearDuplicates(ngram=4)
     kept = texts(rule, pages)
-    found = len(pages) - len(kept)
+    result = len(pages) - len(kept)
     assert all(one.url in kept or two.url in kept for one, two in zip(pages[::2], pages[1::2], strict=True))
     expected = rule.match_probability(exact)
-    assert abs(found / 250 - expected) < 4 * np.sqrt(expected * (1 - expected) / 250) + 1e-9
+    assert abs(result / 250 - expected) < 4 * np.sqrt(expected * (1 - expected) / 250) + 1e-9
 
 
 def test_signatures_estimate_the_jaccard_similarity():
@@ -73,7 +73,7 @@ ORDERLY = st.lists(st.lists(st.sampled_from("abcde"), max_size=12), min_size=1, 
 @given(pages=ORDERLY, order=st.randoms(use_true_random=False))
 def test_the_order_of_pages_is_irrelevant_and_nothing_is_left_to_remove(pages, order):
     rule = NearDuplicates(ngram=2)
-    pages = [_page(f"example.org/{number}", words) for number, words in enumerate(pages)]
+    pages = [_page(f"example.org/{index}", words) for index, words in enumerate(pages)]
     mixed = list(pages)
     order.shuffle(mixed)
     kept = texts(rule, mixed)
@@ -112,12 +112,12 @@ def test_keys_are_the_same_on_every_machine_and_in_every_version():
     pairs=st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=30),
 )
 def test_components_are_identified_by_their_lowest_node(pairs):
-    groups = {number: {number} for number in range(20)}
+    groups = {index: {index} for index in range(20)}
     for left, right in pairs:
         joined = groups[left] | groups[right]
         groups.update(dict.fromkeys(joined, joined))
-    found = connected_components(20, np.array(pairs, np.int64).reshape(-1, 2).T)
-    assert found.tolist() == [min(groups[number]) for number in range(20)]
+    result = connected_components(20, np.array(pairs, np.int64).reshape(-1, 2).T)
+    assert result.tolist() == [min(groups[index]) for index in range(20)]
 
 
 def test_a_long_chain_takes_few_rounds():

@@ -56,9 +56,9 @@ PACKINGS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_jsonl_rows_are_pages(tmp_path: Path, packing: str) -> None:
-    found, log = read(tmp_path / f"a.jsonl{packing}", PACKINGS[packing](jsonl(ROWS)), PageReaderConfig())
-    assert [(page.url, page.text, page.timestamp, page.language) for _, page in found] == EXPECTED
-    assert [place for place, _ in found] == [1, 2]
+    result, log = read(tmp_path / f"a.jsonl{packing}", PACKINGS[packing](jsonl(ROWS)), PageReaderConfig())
+    assert [(page.url, page.text, page.timestamp, page.language) for _, page in result] == EXPECTED
+    assert [place for place, _ in result] == [1, 2]
     assert log.counts["split-jsonl-file:passed"] == 2
 
 
@@ -66,8 +66,8 @@ def test_parquet_rows_are_pages(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     rows = [row | {"other": 5} for row in ROWS]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    found = list(read_pages(path))
-    assert [(page.url, page.text, page.timestamp, page.language) for _, page in found] == EXPECTED
+    pages = list(read_pages(path))
+    assert [(page.url, page.text, page.timestamp, page.language) for _, page in pages] == EXPECTED
 
 
 def test_fields_may_have_other_names_and_a_missing_url_gets_a_placeholder(tmp_path: Path) -> None:
@@ -75,32 +75,32 @@ def test_fields_may_have_other_names_and_a_missing_url_gets_a_placeholder(tmp_pa
         text_field="body", url_field="href", timestamp_field="when", language_field="lang"
     )
     row = {"body": "One.", "when": "2020", "lang": "de", "url": "not this"}
-    found, _ = read(tmp_path / "a.jsonl", jsonl([row]), reading)
-    assert found[0].page._replace(url="") == ("", "One.", "2020", "", "", "de")
-    assert found[0].page.url == f"{tmp_path}/a.jsonl#1"
+    result, _ = read(tmp_path / "a.jsonl", jsonl([row]), reading)
+    assert result[0].page._replace(url="") == ("", "One.", "2020", "", "", "de")
+    assert result[0].page.url == f"{tmp_path}/a.jsonl#1"
 
 
 def test_plain_text_has_one_document_in_each_file_or_line(tmp_path: Path) -> None:
     content = "\ufeffOne.\nTwo.\n\nThree.".encode()
-    found, _ = read(tmp_path / "a.txt", content, PageReaderConfig())
-    assert [(place, page.text) for place, page in found] == [(1, "One.\nTwo.\n\nThree.")]
-    found, log = read(tmp_path / "a.txt.gz", gzip.compress(content), PageReaderConfig(kind="lines"))
-    assert [(place, page.text) for place, page in found] == [(1, "One."), (2, "Two."), (4, "Three.")] or log
-    assert len({page.url for _, page in found}) == 3
+    result, _ = read(tmp_path / "a.txt", content, PageReaderConfig())
+    assert [(place, page.text) for place, page in result] == [(1, "One.\nTwo.\n\nThree.")]
+    result, log = read(tmp_path / "a.txt.gz", gzip.compress(content), PageReaderConfig(kind="lines"))
+    assert [(place, page.text) for place, page in result] == [(1, "One."), (2, "Two."), (4, "Three.")] or log
+    assert len({page.url for _, page in result}) == 3
 
 
 def test_html_files_are_pages_in_their_declared_encoding(tmp_path: Path) -> None:
-    for number, encoding in enumerate(["utf-8", "utf-16", "cp1251"]):
+    for token_id, encoding in enumerate(["utf-8", "utf-16", "cp1251"]):
         page = f'<html><head><meta charset="{encoding}"></head><body><p>Привет, мир.<p>Two.</body></html>'
-        found, log = read(tmp_path / f"{number}.html", page.encode(encoding), PageReaderConfig())
-        assert [page.text for _, page in found] == ["Привет, мир.\n\nTwo."]
-        assert found[0].page.url == f"{tmp_path}/{number}.html#1"
+        result, log = read(tmp_path / f"{token_id}.html", page.encode(encoding), PageReaderConfig())
+        assert [page.text for _, page in result] == ["Привет, мир.\n\nTwo."]
+        assert result[0].page.url == f"{tmp_path}/{token_id}.html#1"
     _, log = read(tmp_path / "b.html", "<p>\ufffd is its own".encode(), PageReaderConfig())
     assert reasons(log) == {}
     _, log = read(tmp_path / "b.html", b"\xef\xbb\xbf<p>\xff is not", PageReaderConfig())
     assert reasons(log) == {"replaced_characters": 1, "noticed:invalid_characters": 1}
-    found, log = read(tmp_path / "a.htm", b"<script>only()</script>", PageReaderConfig())
-    assert (found, reasons(log)) == ([], {"filtered:no_content": 1})
+    result, log = read(tmp_path / "a.htm", b"<script>only()</script>", PageReaderConfig())
+    assert (result, reasons(log)) == ([], {"filtered:no_content": 1})
 
 
 WET = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: u\r\nWARC-Date: 5\r\n\r\ntext\r\n\r\n"
@@ -120,9 +120,9 @@ WET = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: u\r\nWARC-Date: 5\
 def test_the_kind_is_detected_from_name_and_first_bytes(
     tmp_path: Path, name: str, content: bytes, kind: str
 ) -> None:
-    found, log = read(tmp_path / name, content, PageReaderConfig())
-    assert found
-    assert log.counts[f"split-{kind}-file:passed"] == len(found)
+    result, log = read(tmp_path / name, content, PageReaderConfig())
+    assert result
+    assert log.counts[f"split-{kind}-file:passed"] == len(result)
 
 
 WRONG = {
@@ -148,8 +148,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path: Path, name: str) -> None:
     content, reason = WRONG[name]
-    found, log = read(tmp_path / name, content)
-    assert found == []
+    result, log = read(tmp_path / name, content)
+    assert result == []
     assert log.num_damaged == 1, log
     assert reason in str(log)
     with pytest.raises(ValueError, match="Correct the file, or set on_corruption='skip'") as error:
@@ -160,8 +160,8 @@ def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path: Path, name: str
 
 
 def test_a_shard_of_no_pages_is_no_damage(tmp_path: Path) -> None:
-    found, log = read(tmp_path / "a.jsonl.zst", zstandard.compress(b""), PageReaderConfig())
-    assert found == []
+    result, log = read(tmp_path / "a.jsonl.zst", zstandard.compress(b""), PageReaderConfig())
+    assert result == []
     assert reasons(log) == {"noticed:no_content": 1}
 
 
@@ -188,11 +188,11 @@ def test_a_bad_line_is_reported_or_skipped_and_counted(tmp_path: Path, line: byt
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: ") as error:
         read(tmp_path / "a.jsonl", content, PageReaderConfig())
     assert reason in str(error.value)
-    found, log = read(tmp_path / "a.jsonl", content)
-    assert [place for place, _ in found if place != 2] == [1, 4]
+    result, log = read(tmp_path / "a.jsonl", content)
+    assert [place for place, _ in result if place != 2] == [1, 4]
     assert log.counts[f"split-jsonl-file:damaged:{kind}"] == 1
     if kind == "invalid_utf8":
-        assert found[1].page.text == "\ufffd"
+        assert result[1].page.text == "\ufffd"
         assert log.counts["split-jsonl-file:replaced_characters"] == 1
 
 
@@ -208,29 +208,29 @@ def test_parquet_without_the_column_and_damaged_parquet_are_named(tmp_path: Path
     whole = path.read_bytes()
     with pytest.raises(ValueError, match="not a parquet file that can be read"):
         read(path, whole[:-9], PageReaderConfig())
-    found, log = read(path, b"PAR1" + bytes(50) + b"PAR1")
-    assert (found, log.num_damaged) == ([], 1)
+    result, log = read(path, b"PAR1" + bytes(50) + b"PAR1")
+    assert (result, log.num_damaged) == ([], 1)
 
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
 def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
     path = tmp_path / f"a.jsonl{packing}"
     head = PACKINGS[packing](jsonl(ROWS))
-    found, log = read(
+    result, log = read(
         path,
         head + PACKINGS[packing](b" " * 80_000_000),
         PageReaderConfig(on_corruption="skip", max_ratio=100),
     )
-    assert len(found) == 2
+    assert len(result) == 2
     assert "decompresses to more than 100 times its size (max_ratio): a decompression bomb?" in str(
         log.examples
     )
-    found, log = read(
+    result, log = read(
         path,
         head + PACKINGS[packing](b"\n" * 10_000_000),
         PageReaderConfig(on_corruption="skip", max_file_bytes=10**6),
     )
-    assert len(found) == 2
+    assert len(result) == 2
     assert "decompresses to more than 1,000,000 bytes (max_file_bytes)" in str(log)
 
 
@@ -290,12 +290,12 @@ def test_a_line_of_a_gigabyte_takes_little_memory(tmp_path: Path, name: str) -> 
 
 
 def test_a_page_of_ten_megabytes_is_read(tmp_path: Path) -> None:
-    found, log = read(
+    result, log = read(
         tmp_path / "a.wet.gz",
         gzip.compress(WET.replace(b"text\r", b"x" * 10_000_000 + b"\r"), 1),
         PageReaderConfig(),
     )
-    assert len(found[0].page.text) == 10_000_000
+    assert len(result[0].page.text) == 10_000_000
     assert not log.num_damaged
 
 

@@ -49,11 +49,11 @@ def test_responses_of_html_and_plain_text_are_pages(tmp_path: Path) -> None:
         + response("http://a.org/c", b"%PDF", type="application/pdf")
         + response("http://a.org/d", HTML, status=404)
     )
-    found, log = read(
+    result, log = read(
         tmp_path / "a.warc.gz",
         b"".join(gzip.compress(content[at : at + 99]) for at in range(0, len(content), 99)),
     )
-    assert [(page.url, page.text, page.timestamp, page.language) for page in found] == [
+    assert [(page.url, page.text, page.timestamp, page.language) for page in result] == [
         ("http://a.org/", TEXT, "2020-01-01T00:00:00Z", None),
         ("http://a.org/b", "Plain text.", "2020-01-01T00:00:00Z", None),
     ]
@@ -62,9 +62,9 @@ def test_responses_of_html_and_plain_text_are_pages(tmp_path: Path) -> None:
 
 
 def test_the_main_content_can_be_selected(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.warc", response("u", HTML), PageReaderConfig(html=Html(main_content=True)))
-    assert "Menu" not in found[0].text
-    assert "Three." in found[0].text
+    result, _ = read(tmp_path / "a.warc", response("u", HTML), PageReaderConfig(html=Html(main_content=True)))
+    assert "Menu" not in result[0].text
+    assert "Three." in result[0].text
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_the_main_content_can_be_selected(tmp_path: Path) -> None:
 def test_the_encoding_is_the_declared_one_or_one_that_fits(
     body: bytes, charset: str | None, text: str | None
 ) -> None:
-    found = decode_body(body, charset)[0]
-    assert found == text if text is not None else found
+    result = decode_body(body, charset)[0]
+    assert result == text if text is not None else result
     if b"meta" in body:
-        assert "Привет, мир" in found
+        assert "Привет, мир" in result
 
 
 def test_bodies_are_joined_and_decoded(tmp_path: Path) -> None:
@@ -101,16 +101,16 @@ def test_bodies_are_joined_and_decoded(tmp_path: Path) -> None:
         "Transfer-Encoding: chunked\r\nA: b\r\n": b"<p>One two",
     }
     content = b"".join(response("u", body, headers=head) for head, body in bodies.items())
-    found, log = read(tmp_path / "a.warc", content)
-    assert [page.text for page in found] == ["One two"] * len(bodies), str(log)
+    result, log = read(tmp_path / "a.warc", content)
+    assert [page.text for page in result] == ["One two"] * len(bodies), str(log)
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate", "zstd"])
 def test_a_body_that_decompresses_to_too_much_is_left_out(tmp_path: Path, packing: str) -> None:
     pack = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstandard.compress}[packing]
     bomb = response("u0", pack(bytes(30_000_000)), headers=f"Content-Encoding: {packing}\r\n")
-    found, log = read(tmp_path / "a.warc", bomb + response("u1", HTML))
-    assert [page.url for page in found] == ["u1"]
+    result, log = read(tmp_path / "a.warc", bomb + response("u1", HTML))
+    assert [page.url for page in result] == ["u1"]
     assert "the body decompresses to more than the 16,777,216 bytes of max_page_bytes" in str(log)
 
 
@@ -118,10 +118,10 @@ def test_a_body_with_an_unknown_encoding_or_none_is_reported(tmp_path: Path) -> 
     content = response("u", b"\1", headers="Content-Encoding: rot13\r\n") + record(
         "response", "u", b"no http"
     )
-    found, log = read(
+    result, log = read(
         tmp_path / "a.warc", content + response("u", b"\x1f\x8bx", headers="Content-Encoding: gzip\r\n")
     )
-    assert found == []
+    assert result == []
     assert counts(log)["damaged:http"] == 3
 
 
@@ -129,8 +129,8 @@ def test_a_body_with_an_unknown_encoding_or_none_is_reported(tmp_path: Path) -> 
 def test_a_wrong_content_length_loses_only_its_own_page(tmp_path: Path, length: int) -> None:
     wrong = response("u1", HTML, length=length)
     content = response("u0", HTML) + wrong + response("u2", HTML) + response("u3", HTML)
-    found, log = read(tmp_path / "a.warc", content)
-    assert [page.url for page in found] == ["u0", "u2", "u3"]
+    result, log = read(tmp_path / "a.warc", content)
+    assert [page.url for page in result] == ["u0", "u2", "u3"]
     assert counts(log)["damaged:content_length"] == 1
     place = content.index(b"WARC/1.0", 9)
     with pytest.raises(
@@ -159,8 +159,8 @@ def test_records_end_as_writers_end_them(tmp_path: Path, end: bytes, wrong: int,
     one = response("u0", body, headers=headers)
     size = len(one.removesuffix(b"\r\n\r\n").partition(b"\r\n\r\n")[2])
     one = response("u0", body, headers=headers, length=size + wrong).removesuffix(b"\r\n\r\n") + end
-    found, log = read(tmp_path / "a.warc", one + response("u1", HTML) + one)
-    assert [(page.url, page.text) for page in found] == [("u0", "One two"), ("u1", TEXT), ("u0", "One two")]
+    result, log = read(tmp_path / "a.warc", one + response("u1", HTML) + one)
+    assert [(page.url, page.text) for page in result] == [("u0", "One two"), ("u1", TEXT), ("u0", "One two")]
     assert counts(log) == {"warc-file": 1, "passed": 3}
 
 
@@ -171,19 +171,19 @@ def test_lines_of_a_header_end_and_continue_as_the_format_allows(tmp_path: Path)
     interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
     final = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
     content = unix + folded + record("response", "u2", interim + final + HTML)
-    found, log = read(tmp_path / "a.warc", content)
-    assert [(page.url, page.text) for page in found] == [("u0", TEXT), ("u1", TEXT), ("u2", TEXT)]
+    result, log = read(tmp_path / "a.warc", content)
+    assert [(page.url, page.text) for page in result] == [("u0", TEXT), ("u1", TEXT), ("u2", TEXT)]
     assert counts(log)["passed"] == 3
 
 
 def test_a_truncated_file_keeps_the_records_before(tmp_path: Path) -> None:
     content = response("u0", HTML) + response("u1", HTML)
-    found, log = read(tmp_path / "a.warc", content[:-99])
-    assert [page.url for page in found] == ["u0"]
+    result, log = read(tmp_path / "a.warc", content[:-99])
+    assert [page.url for page in result] == ["u0"]
     assert counts(log)["damaged:truncated"] == 1
     members = gzip.compress(content[:-20]) + gzip.compress(content)[:-30]
-    found, log = read(tmp_path / "a.warc.gz", members)
-    assert [page.url for page in found] == ["u0"]
+    result, log = read(tmp_path / "a.warc.gz", members)
+    assert [page.url for page in result] == ["u0"]
     assert counts(log)["damaged:content_length"] + counts(log)["damaged:truncated"] >= 1
 
 
@@ -191,25 +191,25 @@ def test_a_record_longer_than_the_limit_is_skipped(tmp_path: Path) -> None:
     content = (
         response("u0", HTML + b" " * 5000) + record("resource", "u1", b"x" * 5000) + response("u2", HTML)
     )
-    found, log = read(
+    result, log = read(
         tmp_path / "a.warc", content, PageReaderConfig(on_corruption="skip", max_page_bytes=1000)
     )
-    assert [page.url for page in found] == ["u2"]
+    assert [page.url for page in result] == ["u2"]
     assert counts(log)["damaged:too_long"] == 1
     assert counts(log)["filtered:no_response"] == 1
 
 
 def test_html_nested_deeply_is_text_and_does_not_end_the_reader(tmp_path: Path) -> None:
     content = response("u0", b"<div>" * 100_000 + b"deep") + response("u1", HTML)
-    found, _ = read(tmp_path / "a.warc", content, PageReaderConfig())
-    assert [page.text for page in found] == ["deep", TEXT]
+    result, _ = read(tmp_path / "a.warc", content, PageReaderConfig())
+    assert [page.text for page in result] == ["deep", TEXT]
 
 
 def test_html_that_takes_too_long_is_reported_and_the_next_page_is_read(tmp_path: Path) -> None:
-    slow = b"<div " + b" ".join(b"a%d=1" % number for number in range(60_000)) + b">x"
+    slow = b"<div " + b" ".join(b"a%d=1" % index for index in range(60_000)) + b">x"
     reading = PageReaderConfig(on_corruption="skip", html=Html(max_seconds=0.3))
-    found, log = read(tmp_path / "a.warc", response("u0", slow) + response("u1", HTML), reading)
-    assert [page.url for page in found] == ["u1"]
+    result, log = read(tmp_path / "a.warc", response("u0", slow) + response("u1", HTML), reading)
+    assert [page.url for page in result] == ["u1"]
     assert "the HTML takes more than 0.3 s, or ends the parser" in str(log)
 
 

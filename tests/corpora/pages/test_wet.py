@@ -36,11 +36,13 @@ def counts(log: ReadLog) -> dict[str, int]:
 
 def test_pages_and_counts_are_the_references() -> None:
     log = ReadLog()
-    found = [page._asdict() for _, page in read_pages(GOLDEN / "sample.warc.wet.gz", PageReaderConfig(), log)]
+    results = [
+        page._asdict() for _, page in read_pages(GOLDEN / "sample.warc.wet.gz", PageReaderConfig(), log)
+    ]
     expected = json.loads((GOLDEN / "wet_split.json").read_text())
     for page in expected:
         del page["normalized_url"]
-    assert found == expected
+    assert results == expected
     counters = json.loads((GOLDEN / "end_to_end.json").read_text())["configs"]["en"]["counters"]
     assert dict(log.counts) == {
         key: count for key, count in counters.items() if key.startswith("split-wet-file")
@@ -87,8 +89,8 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_odd_records_are_split_as_the_reference_splits_them(tmp_path: Path, name: str) -> None:
     content, texts, expected = ODD[name]
-    found, log = read(tmp_path / "a.wet", content.encode())
-    assert {page.url: page.text for _, page in found} == texts
+    result, log = read(tmp_path / "a.wet", content.encode())
+    assert {page.url: page.text for _, page in result} == texts
     assert {k: v for k, v in counts(log).items() if not k.startswith("noticed")} == expected | {"wet-file": 1}
 
 
@@ -101,16 +103,16 @@ def test_any_split_into_gzip_members_reads_the_same(tmp_path_factory, cuts, padd
     path = tmp_path_factory.mktemp("wet") / "a.wet.gz"
     edges = [0, *sorted(cuts), len(TWO)]
     members = [gzip.compress(TWO[a:b]) for a, b in itertools.pairwise(edges)]
-    found, log = read(path, b"".join(members) + bytes(9 * padded), PageReaderConfig())
-    assert [(place, page.url, page.text) for place, page in found] == [
+    result, log = read(path, b"".join(members) + bytes(9 * padded), PageReaderConfig())
+    assert [(place, page.url, page.text) for place, page in result] == [
         (0, "u1", "First text."),
         (TWO.index(b"WARC/1.0", 1), "u2", "Second text, ü."),
     ]
     assert not log.num_damaged
 
 
-def bodies(found) -> list[str]:
-    return [page.url for _, page in found]
+def bodies(result) -> list[str]:
+    return [page.url for _, page in result]
 
 
 @pytest.mark.parametrize("length", [3, 500, 10**30])
@@ -118,8 +120,8 @@ def test_a_wrong_content_length_is_reported_and_the_page_is_read_as_by_the_refer
     tmp_path: Path, length: int
 ) -> None:
     content = record("u0", b"zero") + record("u1", b"one two", length) + record("u2", b"three")
-    found, log = read(tmp_path / "a.wet", content)
-    assert [page.text for _, page in found] == ["zero", "one two", "three"]
+    result, log = read(tmp_path / "a.wet", content)
+    assert [page.text for _, page in result] == ["zero", "one two", "three"]
     assert counts(log)["damaged:content_length"] == 1
     place = content.index(b"WARC/1.0", 9)
     with pytest.raises(ValueError, match=rf"a\.wet, record at byte {place}: Content-Length says {length}"):
@@ -130,8 +132,8 @@ def test_records_before_the_end_of_a_truncated_member_are_kept(tmp_path: Path) -
     noise = "".join(random.Random(0).choices("abcdefgh ", k=60_000)).encode()
     whole = gzip.compress(record("u1", noise) + record("u2", noise))
     cut = whole[: int(len(whole) * 0.8)]
-    found, log = read(tmp_path / "a.wet.gz", cut)
-    assert bodies(found) == ["u1"]
+    result, log = read(tmp_path / "a.wet.gz", cut)
+    assert bodies(result) == ["u1"]
     assert counts(log)["damaged:truncated"] == 1
     pages = read_pages(tmp_path / "a.wet.gz", PageReaderConfig())
     assert next(pages).page.url == "u1"
@@ -141,14 +143,14 @@ def test_records_before_the_end_of_a_truncated_member_are_kept(tmp_path: Path) -
 
 
 def test_reading_continues_after_a_damaged_member(tmp_path: Path) -> None:
-    members = [gzip.compress(record(f"u{number}", b"text " * 50)) for number in range(4)]
+    members = [gzip.compress(record(f"u{index}", b"text " * 50)) for index in range(4)]
     broken = bytearray(members[1])
     broken[-6] ^= 255  # its checksum
-    found, log = read(tmp_path / "a.wet.gz", members[0] + bytes(broken) + b"garbage" + b"".join(members[2:]))
-    assert bodies(found) == ["u0", "u2", "u3"]
+    result, log = read(tmp_path / "a.wet.gz", members[0] + bytes(broken) + b"garbage" + b"".join(members[2:]))
+    assert bodies(result) == ["u0", "u2", "u3"]
     assert counts(log)["damaged:corrupt"] == 1
-    found, log = read(tmp_path / "a.wet.gz", members[0] + b"<html>" + members[1])
-    assert bodies(found) == ["u0", "u1"]
+    result, log = read(tmp_path / "a.wet.gz", members[0] + b"<html>" + members[1])
+    assert bodies(result) == ["u0", "u1"]
     assert "what follows the gzip member that ends at compressed byte" in str(log)
     assert counts(log)["damaged:garbage"] == 1
 
@@ -157,33 +159,33 @@ def test_invalid_utf8_is_reported_or_replaced_and_counted(tmp_path: Path) -> Non
     content = record("u1", b"\xe9t\xe9 x") + record("u2", b"fine")
     with pytest.raises(ValueError, match=r"record at byte 0: invalid UTF-8 at byte \d+ of the record"):
         read(tmp_path / "a.wet", content, PageReaderConfig())
-    found, log = read(tmp_path / "a.wet", content)
-    assert [page.text for _, page in found] == ["\ufffdt\ufffd x", "fine"]
+    result, log = read(tmp_path / "a.wet", content)
+    assert [page.text for _, page in result] == ["\ufffdt\ufffd x", "fine"]
     assert (counts(log)["damaged:invalid_utf8"], counts(log)["replaced_characters"]) == (1, 2)
 
 
 def test_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.wet", b"\xef\xbb\xbf" + TWO, PageReaderConfig())
-    assert bodies(found) == ["u1", "u2"]
+    result, _ = read(tmp_path / "a.wet", b"\xef\xbb\xbf" + TWO, PageReaderConfig())
+    assert bodies(result) == ["u1", "u2"]
 
 
 def test_records_longer_than_the_limit_are_skipped(tmp_path: Path) -> None:
     long = record("u1", b"x" * 3_000_000) + record("u2", b"y\n" * 1_000_000)
     content = record("u0", b"before") + long + record("u3", b"after")
-    found, log = read(
+    result, log = read(
         tmp_path / "a.wet.gz",
         gzip.compress(content),
         PageReaderConfig(on_corruption="skip", max_page_bytes=10**6),
     )
-    assert bodies(found) == ["u0", "u3"]
+    assert bodies(result) == ["u0", "u3"]
     assert counts(log)["damaged:too_long"] == 2
     with pytest.raises(ValueError, match="longer than the 1,000,000 bytes of max_page_bytes"):
         read(tmp_path / "a.wet", content, PageReaderConfig(max_page_bytes=10**6))
 
 
 def test_a_version_of_the_format_that_a_file_begins_with_begins_its_records(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.wet", TWO.replace(b"WARC/1.0", b"WARC/1.1"), PageReaderConfig())
-    assert bodies(found) == ["u1", "u2"]
+    result, _ = read(tmp_path / "a.wet", TWO.replace(b"WARC/1.0", b"WARC/1.1"), PageReaderConfig())
+    assert bodies(result) == ["u1", "u2"]
 
 
 @pytest.mark.slow
@@ -224,9 +226,9 @@ def test_random_lines_are_split_as_the_reference_splits_them(tmp_path: Path) -> 
             for page in c4_utils.split_wet_file(str(path), lambda key: counters.update([key]))  # noqa: B023
         ]
         log = ReadLog()
-        found = [
+        results = [
             page for _, page in read_pages(path, PageReaderConfig(kind="wet", on_corruption="skip"), log)
         ]
-        assert [(page.url, page.text, page.timestamp, page.content_type) for page in found] == expected
-        ours = {k: v for k, v in counts(log).items() if not k.startswith(("damaged", "noticed"))}
-        assert ours == dict(counters)
+        assert [(page.url, page.text, page.timestamp, page.content_type) for page in results] == expected
+        actual = {k: v for k, v in counts(log).items() if not k.startswith(("damaged", "noticed"))}
+        assert actual == dict(counters)

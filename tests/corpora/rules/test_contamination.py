@@ -74,7 +74,7 @@ def test_pages_with_few_hits_may_pass():
 
 
 def test_sets_of_short_texts_have_shorter_n_grams():
-    ten = " ".join(f"w{number}" for number in range(10))
+    ten = " ".join(f"w{index}" for index in range(10))
     rule = Contamination(texts=[("short", ten), ("long", QUESTION)], action="drop")
     assert apply(rule, ten)[0] == "filtered:contaminated"
     assert apply(rule, ten[:-3])[0] == ten[:-3]  # nine of its ten words

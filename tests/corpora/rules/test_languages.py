@@ -62,7 +62,7 @@ def original():
         detector = factory.create()
         detector.append(text)
         try:
-            return [(found.lang, found.prob) for found in detector.get_probabilities()]
+            return [(result.lang, result.prob) for result in detector.get_probabilities()]
         except LangDetectException:
             return None
 

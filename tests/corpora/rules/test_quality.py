@@ -73,7 +73,7 @@ def test_gophers_quality_rules_have_their_thresholds(text, expected):
 
 
 def numbered(count: int, start: int = 0) -> list[str]:
-    return [f"w{number:04}" for number in range(start, start + count)]
+    return [f"w{index:04}" for index in range(start, start + count)]
 
 
 def test_gophers_rules_about_repeated_lines_and_paragraphs():
@@ -110,29 +110,29 @@ def test_gophers_rules_about_repeated_n_grams(n):
 
 
 def plain_repeated(text: str, n: int) -> float:
-    found = text.split()
+    result = text.split()
     seen, covered = set(), set()
-    for start in range(len(found) - n + 1):
-        gram = tuple(found[start : start + n])
+    for start in range(len(result) - n + 1):
+        gram = tuple(result[start : start + n])
         if gram in seen:
             covered.update(range(start, start + n))
         seen.add(gram)
-    return sum(len(found[place]) for place in covered) / max(1, sum(map(len, found)))
+    return sum(len(result[place]) for place in covered) / max(1, sum(map(len, result)))
 
 
 def plain_top(text: str, n: int) -> float:
-    found = text.split()
-    grams = Counter(tuple(found[start : start + n]) for start in range(len(found) - n + 1))
+    result = text.split()
+    grams = Counter(tuple(result[start : start + n]) for start in range(len(result) - n + 1))
     most = max(grams.values(), default=1)
     if most == 1:
         return 0.0
     longest = max(sum(map(len, gram)) for gram, count in grams.items() if count == most)
-    return min(1.0, most * longest / sum(map(len, found)))
+    return min(1.0, most * longest / sum(map(len, result)))
 
 
 @given(st.lists(st.sampled_from(["a", "bc", "def", "a.", "1"]), max_size=60))
-def test_repetition_is_what_plain_counting_finds(found):
-    text = " ".join(found)
+def test_repetition_is_what_plain_counting_finds(result):
+    text = " ".join(result)
     statistics = repetition_statistics(text)
     assert statistics.top_n_grams == pytest.approx([plain_top(text, n) for n in (2, 3, 4)])
     assert statistics.duplicate_n_grams == pytest.approx([plain_repeated(text, n) for n in range(5, 11)])
@@ -140,11 +140,11 @@ def test_repetition_is_what_plain_counting_finds(found):
 
 @given(st.text(st.sampled_from("ab1 .\n-•…#é\u2028")))
 def test_fractions_are_fractions(text):
-    found = (*line_statistics(text), word_statistics(text).alphabetic_fraction)
+    result = (*line_statistics(text), word_statistics(text).alphabetic_fraction)
     repeated = repetition_statistics(text)
     assert all(
         0 <= value <= 1
-        for value in (*found, *repeated[:2], *repeated.top_n_grams, *repeated.duplicate_n_grams)
+        for value in (*result, *repeated[:2], *repeated.top_n_grams, *repeated.duplicate_n_grams)
     )
     assert word_statistics(text).num_words == len(text.split())
 

@@ -39,7 +39,7 @@ def rule(tmp_path_factory: pytest.TempPathFactory) -> QualityClassifier:
 
 def kept(rule: QualityClassifier, text: str, num_pages: int = 2000) -> list[bool]:
     """Return which of pages at different addresses stay."""
-    pages = [Page(f"example.org/{number}", text) for number in range(num_pages)]
+    pages = [Page(f"example.org/{index}", text) for index in range(num_pages)]
     return [not isinstance(rule.apply(page, Counter()), Dropped) for page in pages]
 
 
@@ -86,10 +86,10 @@ def test_the_fingerprint_is_that_of_the_documents(rule, tmp_path):
 
 def test_documents_come_in_equal_shares_from_the_files(rule, tmp_path):
     for name in ("a", "b"):
-        (tmp_path / f"{name}.txt").write_text("\n".join(f"{name} {number}" for number in range(50)))
+        (tmp_path / f"{name}.txt").write_text("\n".join(f"{name} {index}" for index in range(50)))
     of_both = replace(rule, raw=str(tmp_path / "*.txt"), max_documents=20)
     first_tens = tmp_path / "tens"
-    first_tens.write_text("\n".join(f"{name} {number}" for name in "ab" for number in range(10)))
+    first_tens.write_text("\n".join(f"{name} {index}" for name in "ab" for index in range(10)))
     assert of_both.fingerprint() == replace(of_both, raw=str(first_tens)).fingerprint()
 
 
@@ -104,7 +104,7 @@ def test_wrong_settings_and_empty_files_are_refused(rule, tmp_path):
 def mixed_pages(folder: Path) -> tuple[str, set[str]]:
     """Write pages of noise and of the Bible; return their files and the good texts."""
     texts = [*noise(4, 30), *(KING_JAMES / "validation.txt").read_text().splitlines()[:30]]
-    pages = [tiny.page(f"example.org/{number}", text) for number, text in enumerate(texts)]
+    pages = [tiny.page(f"example.org/{index}", text) for index, text in enumerate(texts)]
     return tiny.write_files(folder, [pages[0::2], pages[1::2]]), set(texts[30:])
 
 

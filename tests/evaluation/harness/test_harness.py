@@ -91,7 +91,7 @@ def model_of(checkpoint: str, **settings):
 @pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
 def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request) -> None:
     checkpoint = request.getfixturevalue(which)
-    found = drive(checkpoint, tasks, *TASKS)
+    result = drive(checkpoint, tasks, *TASKS)
     model = model_of(checkpoint)
     answerer, tokenizer = model._runner, model._loaded.tokenizer
 
@@ -109,8 +109,8 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
             ((likelihood, _),) = answerer.score([_asked(context, ids)])
             likelihoods.append(likelihood)
         right.append(int(np.argmax(likelihoods)) == row["answer"])
-    assert found["results"]["choosing"]["acc,none"] == pytest.approx(np.mean(right))
-    samples = {sample["doc_id"]: sample for sample in found["samples"]["choosing"]}
+    assert result["results"]["choosing"]["acc,none"] == pytest.approx(np.mean(right))
+    samples = {sample["doc_id"]: sample for sample in result["samples"]["choosing"]}
     logged = [float(answer[0][0]) for answer in samples[len(ROWS) - 2]["resps"]]
     question = ROWS[-2]["question"]
     np.testing.assert_allclose(
@@ -124,9 +124,9 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
     ]
     total = sum(model.loglikelihood_rolling(_requests((text,) for text in texts)))
     expected = math.exp(-total / sum(len(text.encode()) for text in texts))
-    assert found["results"]["reading"]["byte_perplexity,none"] == pytest.approx(expected, rel=1e-4)
+    assert result["results"]["reading"]["byte_perplexity,none"] == pytest.approx(expected, rel=1e-4)
 
-    written = [sample["resps"][0][0] for sample in found["samples"]["writing"]]
+    written = [sample["resps"][0][0] for sample in result["samples"]["writing"]]
     contexts = [f"{row['question']} x" for row in ROWS]
     by_hand = model.generate_until(
         _requests((text, {"until": ["\n"], "max_gen_toks": 5}) for text in contexts)
@@ -143,8 +143,8 @@ def _requests(arguments):
     from lm_eval.api.instance import Instance
 
     return [
-        Instance(request_type="loglikelihood", doc={}, arguments=tuple(one), idx=number)
-        for number, one in enumerate(arguments)
+        Instance(request_type="loglikelihood", doc={}, arguments=tuple(one), idx=index)
+        for index, one in enumerate(arguments)
     ]
 
 
@@ -158,9 +158,9 @@ def test_a_text_that_is_longer_than_the_model_reads_is_read_in_windows(decoder: 
     windows = map(
         make_disjoint_window, get_rolling_token_windows(ids, model.prefix_token_id, model.max_length, 1)
     )
-    theirs = model._runner.score([_asked(*window) for window in windows])
-    (found,) = model.loglikelihood_rolling(_requests([(text,)]))
-    assert found == pytest.approx(sum(one.log_likelihood for one in theirs))
+    reference = model._runner.score([_asked(*window) for window in windows])
+    (result,) = model.loglikelihood_rolling(_requests([(text,)]))
+    assert result == pytest.approx(sum(one.log_likelihood for one in reference))
 
 
 def test_mistakes_in_model_args_are_named(decoder: str) -> None:

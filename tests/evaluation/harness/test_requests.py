@@ -23,7 +23,7 @@ REQUESTS = [
     LikelihoodRequest((11,), (12,)),
     LikelihoodRequest((5, 6, 7), (8, 9)),
     LikelihoodRequest(tuple(range(20, 29)), tuple(range(40, 46))),
-    *(LikelihoodRequest((30 + number,), (31,)) for number in range(7)),
+    *(LikelihoodRequest((30 + index,), (31,)) for index in range(7)),
 ]
 
 
@@ -55,12 +55,12 @@ def by_hand(runner: RequestRunner, request: LikelihoodRequest) -> tuple[float, b
 def test_likelihoods_are_the_models_own_in_the_order_of_the_requests(which: str, request) -> None:
     runner = runner_of(request.getfixturevalue(which))
     heard = {}
-    found = runner.score(REQUESTS, heard.__setitem__)
-    for request, likelihood in list(zip(REQUESTS, found, strict=True))[:6]:
+    likelihoods = runner.score(REQUESTS, heard.__setitem__)
+    for request, likelihood in list(zip(REQUESTS, likelihoods, strict=True))[:6]:
         expected, greedy = by_hand(runner, request)
         np.testing.assert_allclose(likelihood.log_likelihood, expected, rtol=1e-4)
         assert likelihood.is_greedy == greedy
-    assert [heard[number] for number in range(len(REQUESTS))] == found
+    assert [heard[index] for index in range(len(REQUESTS))] == likelihoods
 
 
 @pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
@@ -83,7 +83,7 @@ def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, 
     assert own.is_greedy
     assert not changed.is_greedy
     decode = runner.checkpoint.tokenizer.decode
-    ends = [place for place, number in enumerate(written) if number in runner.checkpoint.end_ids]
+    ends = [place for place, token_id in enumerate(written) if token_id in runner.checkpoint.end_ids]
     expected = decode(written[: ends[0]] if ends else written)
     assert runner.generate([context], GenerationConfig(max_new_tokens=2)) == [expected]
 
@@ -91,11 +91,11 @@ def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, 
 def test_a_context_that_is_too_long_loses_its_beginning(decoder: str) -> None:
     runner = runner_of(decoder)
     long = tuple(range(100, 150))
-    (found,) = runner.score([LikelihoodRequest(long, (7, 8, 9))])
+    (likelihoods,) = runner.score([LikelihoodRequest(long, (7, 8, 9))])
     expected, _ = by_hand(
         runner, LikelihoodRequest(long[-30:], (7, 8, 9))
     )  # 30 and all of the three but the last make 32
-    np.testing.assert_allclose(found.log_likelihood, expected, rtol=1e-4)
+    np.testing.assert_allclose(likelihoods.log_likelihood, expected, rtol=1e-4)
 
 
 def test_a_prompt_that_is_too_long_loses_its_beginning(decoder: str) -> None:

@@ -46,14 +46,12 @@ def data(tmp_path) -> str:
     cola, rte = tmp_path / "data/glue/CoLA", tmp_path / "data/glue/RTE"
     cola.mkdir(parents=True)
     rte.mkdir(parents=True)
-    rows = [
-        (f"Sentence number {number} is here{' again' * (number % 5)}.", number % 2) for number in range(24)
-    ]
+    rows = [(f"Sentence number {index} is here{' again' * (index % 5)}.", index % 2) for index in range(24)]
     for split, start in (("train", 0), ("dev", 4)):
         lines = [f"gj04\t{label}\t\t{text}\n" for text, label in rows[start:]]
         (cola / f"{split}.tsv").write_text("".join(lines))
     (cola / "test.tsv").write_text(
-        "index\tsentence\n" + "".join(f"{number}\t{text}\n" for number, (text, _) in enumerate(rows))
+        "index\tsentence\n" + "".join(f"{index}\t{text}\n" for index, (text, _) in enumerate(rows))
     )
     for split in ("train", "dev"):
         lines = [

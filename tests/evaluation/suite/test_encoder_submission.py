@@ -74,7 +74,7 @@ def write_tests(folder, num_rows):
         lines = (
             passages(name, rows)
             if name in ("MultiRC", "ReCoRD")
-            else (unlabeled(name, number) for number in range(rows))
+            else (unlabeled(name, index) for index in range(rows))
         )
         (folder / "super_glue" / name).mkdir(parents=True)
         file = f"{name}.jsonl" if name.startswith("AX") else "test.jsonl"
@@ -99,8 +99,8 @@ def answer(tmp_path, name, tasks, *, kind="sequence_classification", num_labels=
 def test_entities_and_pronouns_are_written_in_the_words_of_the_server(tmp_path):
     write_tests(tmp_path, lambda _: 13)
     tasks = ("super_glue_record_v102", "super_glue_wsc_v102_simple_eval")
-    found = answer(tmp_path, "two", tasks)
-    entities, pronouns = found.values()
+    result = answer(tmp_path, "two", tasks)
+    entities, pronouns = result.values()
     assert [row["idx"]["query"] for row in entities] == list(range(13))
     assert entities[0]["input"] == "@placeholder is number 0 is here\n1 2 is here"
     assert all(row["target"] is None for row in entities)
@@ -108,7 +108,7 @@ def test_entities_and_pronouns_are_written_in_the_words_of_the_server(tmp_path):
         assert row["prediction"] == row["answer"]["value"]
         assert row["prediction"] in row["input"].splitlines()[1].split()
     for task in tasks:
-        content, replaced = render(FORMS[task], found[task])
+        content, replaced = render(FORMS[task], result[task])
         lines = [json.loads(line) for line in content.decode().splitlines()]
         assert [line["idx"] for line in lines] == list(range(13))
         assert replaced == 0

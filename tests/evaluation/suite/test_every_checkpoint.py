@@ -45,9 +45,9 @@ def test_every_step_is_evaluated_into_a_folder_of_its_own(run, tmp_path):
     for step in (5, 10):
         save(step)
     assert [step for step, _ in evaluate_steps(suite, shown=False)] == [5, 10]
-    found = read_json(tmp_path / "out/scores_by_step.json")
-    assert list(found) == ["5", "10"]
-    assert found["5"]["glue_cola_v002/matthews_corrcoef"] == 0.0
+    scores = read_json(tmp_path / "out/scores_by_step.json")
+    assert list(scores) == ["5", "10"]
+    assert scores["5"]["glue_cola_v002/matthews_corrcoef"] == 0.0
     assert read_json(tmp_path / "out/step_10/scores.json")["step"] == 10
 
 
@@ -61,8 +61,8 @@ def test_steps_are_evaluated_as_they_appear_until_the_last(run, tmp_path):
         waited.append(seconds)
         save(20)
 
-    found = evaluate_steps(suite, watch=True, seconds=3.0, sleep=sleep, shown=False)
-    assert [step for step, _ in found] == [10, 20]
+    steps = evaluate_steps(suite, watch=True, seconds=3.0, sleep=sleep, shown=False)
+    assert [step for step, _ in steps] == [10, 20]
     assert waited == [3.0]
 
 
@@ -70,10 +70,10 @@ def test_steps_that_are_no_numbers_or_that_training_removes_are_passed_over(run,
     suite, save = run
     for step in (5, 10, 15):
         save(step)
-    found = evaluate_steps(suite, shown=False)
-    assert next(found)[0] == 5
+    steps = evaluate_steps(suite, shown=False)
+    assert next(steps)[0] == 5
     shutil.rmtree(find_checkpoints(tmp_path / "run")[0] / "10")
-    assert [step for step, _ in found] == [15]
+    assert [step for step, _ in steps] == [15]
     assert "step 10 is skipped: training keeps its newest checkpoints only" in caplog.text
     save(20, np.nan)
     assert [step for step, _ in evaluate_steps(suite, shown=False)] == [5, 15]

@@ -219,13 +219,13 @@ def test_a_head_with_its_classes_in_another_order_is_matched_by_name(data, tmp_p
         "them by classes if theirs is another"
     )
     same = with_classes(bert, tmp_path / "same", ENTAILMENT)
-    found, again = evaluate_with(same, data, tmp_path / "two")
-    assert (again, found["scores"]) == (predicted, entry["scores"])
-    assert "class_order" not in found
+    result, again = evaluate_with(same, data, tmp_path / "two")
+    assert (again, result["scores"]) == (predicted, entry["scores"])
+    assert "class_order" not in result
     turned = with_classes(bert, tmp_path / "turned", ENTAILMENT[::-1])
-    found, again = evaluate_with(turned, data, tmp_path / "three")
-    assert (again, found["scores"]) == (predicted, entry["scores"])
-    assert found["class_order"] == (
+    result, again = evaluate_with(turned, data, tmp_path / "three")
+    assert (again, result["scores"]) == (predicted, entry["scores"])
+    assert result["class_order"] == (
         "the head's classes are in another order, and were matched by name: not_entailment, entailment"
     )
 

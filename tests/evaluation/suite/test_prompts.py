@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
 from t5x_like.text.tasks.pairs import TextPair
 
-POOL = tuple(TextPair(f"q{number}", f"a{number}", {}, "") for number in range(10))
+POOL = tuple(TextPair(f"q{index}", f"a{index}", {}, "") for index in range(10))
 
 
 def prompter(**settings):

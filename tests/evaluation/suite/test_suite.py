@@ -27,15 +27,15 @@ def predictions(output, task="glue_cola_v002"):
 
 
 def test_written_answers_are_scored_and_what_is_no_answer_counts_as_wrong(t5, data, tmp_path):
-    found = evaluate_suite(run_of(t5, data, tmp_path / "out"), shown=False)
-    entry = found["tasks"]["glue_cola_v002"]
+    scores = evaluate_suite(run_of(t5, data, tmp_path / "out"), shown=False)
+    entry = scores["tasks"]["glue_cola_v002"]
     assert entry["method"] == "generate"
     assert entry["examples"] == entry["invalid"] == 20  # drawn weights write no label
     assert entry["scores"] == {"matthews_corrcoef": 0.0}
     assert entry["labels"] == ["unacceptable", "acceptable"]
-    assert found["averages"]["glue"]["score"] is None
-    assert "glue_rte_v002/accuracy" in found["averages"]["glue"]["missing"]
-    assert read_json(tmp_path / "out/scores.json") == found
+    assert scores["averages"]["glue"]["score"] is None
+    assert "glue_rte_v002/accuracy" in scores["averages"]["glue"]["missing"]
+    assert read_json(tmp_path / "out/scores.json") == scores
     rows = predictions(tmp_path / "out")
     assert [row["number"] for row in rows] == [row["idx"] for row in rows] == list(range(20))
     assert rows[3]["input"] == "cola sentence: Sentence number 7 is here again again."
@@ -165,15 +165,15 @@ def test_likelihoods_that_are_no_numbers_rank_nothing(gpt2, data, tmp_path, monk
     lost = iter([np.nan, np.nan, 1.0, np.nan])  # both labels of the first batch, then one of the second
 
     def sometimes(self, params, requests, **settings):
-        found = score(self, params, requests, **settings)
-        return found._replace(log_likelihoods=found.log_likelihoods * next(lost))
+        scores = score(self, params, requests, **settings)
+        return scores._replace(log_likelihoods=scores.log_likelihoods * next(lost))
 
     monkeypatch.setattr(TextModel, "score", sometimes)
     run = run_of(gpt2, data, tmp_path / "out", method="rank", limit=16)
     assert evaluate_suite(run, shown=False)["tasks"]["glue_cola_v002"]["invalid"] == 8
-    found = [row["prediction"] for row in predictions(tmp_path / "out")]
-    assert sorted(set(found)) == ["", "unacceptable"]
-    assert found.count("") == 8
+    scores = [row["prediction"] for row in predictions(tmp_path / "out")]
+    assert sorted(set(scores)) == ["", "unacceptable"]
+    assert scores.count("") == 8
 
 
 class OneDevice(MeshConfig):
@@ -239,11 +239,11 @@ def test_files_of_others_are_not_overwritten(t5, data, tmp_path):
 
 
 def test_a_split_without_labels_has_predictions_and_no_scores(t5, data, tmp_path):
-    found = evaluate_suite(run_of(t5, data, tmp_path / "out", split="test", method="rank"), shown=False)
-    entry = found["tasks"]["glue_cola_v002"]
+    scores = evaluate_suite(run_of(t5, data, tmp_path / "out", split="test", method="rank"), shown=False)
+    entry = scores["tasks"]["glue_cola_v002"]
     assert entry["scores"] == {}
     assert entry["withheld"] == "none of the 24 rows of split 'test' has a label"
-    assert found["averages"] == {}
+    assert scores["averages"] == {}
     rows = predictions(tmp_path / "out")
     assert len(rows) == 24
     assert all(row["target"] is None and row["log_likelihood"] is None for row in rows)

@@ -49,22 +49,22 @@ def test_all_files_that_are_missing_are_reported_at_once_and_nothing_is_written(
 
 
 def test_available_tasks_are_evaluated_if_requested_without_an_average(t5, data, tmp_path):
-    found = evaluate_suite(run_of(t5, data, tmp_path, *SUITES["glue"].tasks, skip_missing=True), shown=False)
-    assert list(found["tasks"]) == [COLA, RTE]
-    assert found["left_out"]["glue_qqp_v002"] == "no glue/QQP/dev.tsv"
-    assert len(found["left_out"]) == 8
-    assert found["averages"]["glue"]["score"] is None
-    assert "glue_qqp_v002/accuracy" in found["averages"]["glue"]["missing"]
-    assert read_json(tmp_path / "out/scores.json") == found
+    scores = evaluate_suite(run_of(t5, data, tmp_path, *SUITES["glue"].tasks, skip_missing=True), shown=False)
+    assert list(scores["tasks"]) == [COLA, RTE]
+    assert scores["left_out"]["glue_qqp_v002"] == "no glue/QQP/dev.tsv"
+    assert len(scores["left_out"]) == 8
+    assert scores["averages"]["glue"]["score"] is None
+    assert "glue_qqp_v002/accuracy" in scores["averages"]["glue"]["missing"]
+    assert read_json(tmp_path / "out/scores.json") == scores
 
 
 def test_what_was_left_out_is_added_once_it_is_there(t5, data, tmp_path):
     run = run_of(t5, data, tmp_path, COLA, STSB, skip_missing=True)
     assert list(evaluate_suite(run, shown=False)["left_out"]) == [STSB]
     add_stsb(data)
-    found = evaluate_suite(run, shown=False)
-    assert list(found["tasks"]) == [COLA, STSB]
-    assert found["left_out"] == {}
+    scores = evaluate_suite(run, shown=False)
+    assert list(scores["tasks"]) == [COLA, STSB]
+    assert scores["left_out"] == {}
 
 
 def test_examples_to_show_are_files_that_are_needed(t5, data, tmp_path):
@@ -107,16 +107,16 @@ def test_a_head_for_some_of_the_tasks_gets_a_list_of_those_that_fit(data, tmp_pa
     assert "  glue_stsb_v002  needs a head for sequence classification with 1 score\n" in str(error.value)
     assert str(error.value).endswith("continues with the others: glue_cola_v002, glue_rte_v002")
     assert not (tmp_path / "out").exists()
-    found = evaluate_suite(run_of(bert, data, tmp_path, COLA, STSB, RTE, skip_missing=True), shown=False)
-    assert list(found["tasks"]) == [COLA, RTE]
-    assert found["left_out"] == {STSB: "needs a head for sequence classification with 1 score"}
+    scores = evaluate_suite(run_of(bert, data, tmp_path, COLA, STSB, RTE, skip_missing=True), shown=False)
+    assert list(scores["tasks"]) == [COLA, RTE]
+    assert scores["left_out"] == {STSB: "needs a head for sequence classification with 1 score"}
 
 
 def test_what_cannot_be_ranked_is_reported_among_others(gpt2, data, tmp_path):
     add_stsb(data)
     run = run_of(gpt2, data, tmp_path, COLA, STSB, method="rank", skip_missing=True)
-    found = evaluate_suite(run, shown=False)
-    assert found["left_out"] == {STSB: "has open answers, there is nothing to rank"}
+    scores = evaluate_suite(run, shown=False)
+    assert scores["left_out"] == {STSB: "has open answers, there is nothing to rank"}
 
 
 @pytest.mark.parametrize("kind", ["words", "head"])
@@ -179,9 +179,9 @@ def test_settings_that_cannot_be_are_reported_before_anything_is_written(
 def test_fewer_rows_than_published_are_reported_unless_a_limit_is_given(t5, data, tmp_path):
     for limit, published in ((None, 1_043), (8, None)):
         run = run_of(t5, data, tmp_path / str(limit), COLA, limit=limit)
-        found = evaluate_suite(run, shown=False)
-        assert found["tasks"][COLA].get("published") == published
-        assert (f"{COLA}: its files have 20 rows, of 1,043 published" in scores_table(found)) == (
+        scores = evaluate_suite(run, shown=False)
+        assert scores["tasks"][COLA].get("published") == published
+        assert (f"{COLA}: its files have 20 rows, of 1,043 published" in scores_table(scores)) == (
             limit is None
         )
     assert find_task("super_glue_record_v102").published_rows("train") is None  # wording multiplies its rows
@@ -191,5 +191,5 @@ def test_a_users_own_benchmark_is_evaluated_from_the_folder_that_is_given(t5, da
     own = replace(catalogue.benchmark(RTE), name="my_rte")
     task = BenchmarkTask(name="my_rte", benchmark=own, vocabulary="bytes", data_dir="nowhere")
     registry.register([task])
-    found = evaluate_suite(run_of(t5, data, tmp_path, "my_rte"), shown=False)
-    assert found["tasks"]["my_rte"]["examples"] == 8
+    scores = evaluate_suite(run_of(t5, data, tmp_path, "my_rte"), shown=False)
+    assert scores["tasks"]["my_rte"]["examples"] == 8

@@ -53,8 +53,8 @@ def test_texts_are_measured_apart_and_add_up(model):
     apart = [measure_texts(model, [text])[0] for text in ("One text.", TEXT)]
     together = measure_texts(model, ["One text.", TEXT])
     assert [cost.nats for cost in together] == pytest.approx([cost.nats for cost in apart])
-    found = perplexities(together[0] + together[1])
-    assert found["token_perplexity"] == pytest.approx(
+    result = perplexities(together[0] + together[1])
+    assert result["token_perplexity"] == pytest.approx(
         math.exp(sum(cost.nats for cost in apart) / sum(cost.tokens for cost in apart))
     )
 
@@ -68,16 +68,18 @@ def test_what_cannot_be_measured_is_reported(t5, model):
 
 def test_rows_are_given_as_soon_as_their_texts_are_measured(model, monkeypatch, capsys):
     texts = ["One text.", "Another.", TEXT, TEXT + "The end.", "A last one."]
-    rows = tuple(Question(number, "", text, {}) for number, text in enumerate(texts))
+    rows = tuple(Question(index, "", text, {}) for index, text in enumerate(texts))
     plan = PerplexityEvaluator(
         model=model, questions=Questions(task="texts", split="test", rows=rows), length=32, batch_size=8
     )
     parts = [part for part in plan.answer(model.params) if part]
     assert len(parts) > 1
-    found = [row for part in parts for row in part]
-    assert [row["text"] for row in found] == texts
+    results = [row for part in parts for row in part]
+    assert [row["text"] for row in results] == texts
     monkeypatch.setattr(perplexity, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
     expected = measure_texts(model, texts, length=32, shown=True)
     assert "measuring: 0.0 MB of 0.0 MB (100%)" in capsys.readouterr().err.splitlines()[-1]
-    assert [(row["nats"], row["tokens"]) for row in found] == [(cost.nats, cost.tokens) for cost in expected]
+    assert [(row["nats"], row["tokens"]) for row in results] == [
+        (cost.nats, cost.tokens) for cost in expected
+    ]
     assert not list(plan.answer(model.params, range(len(texts))))

@@ -72,17 +72,17 @@ def outputs(config, params, batch) -> dict[str, np.ndarray]:
     def run(params, batch) -> Predictions:
         return parameters.merge(graphdef, params)(batch)
 
-    found = run(params, jax.tree.map(jnp.asarray, batch))
-    named = {"logits": found.logits, "encoder": found.encoder_output, "decoder": found.decoder_output}
-    named |= {f"heads/{name}": scores for name, scores in (found.heads or {}).items()}
+    result = run(params, jax.tree.map(jnp.asarray, batch))
+    named = {"logits": result.logits, "encoder": result.encoder_output, "decoder": result.decoder_output}
+    named |= {f"heads/{name}": scores for name, scores in (result.heads or {}).items()}
     return {name: np.asarray(array) for name, array in named.items() if array is not None}
 
 
 def disturbed(config, params, scale: float = 0.1):
     """Adapter weights away from where they start."""
     flat = parameters.flatten(params)
-    for number, path in enumerate(sorted(adapter_paths(config))):
-        noise = jax.random.normal(jax.random.key(number), flat[path].shape)
+    for index, path in enumerate(sorted(adapter_paths(config))):
+        noise = jax.random.normal(jax.random.key(index), flat[path].shape)
         flat[path] = flat[path] + scale * noise
     return parameters.unflatten(flat)
 
@@ -116,15 +116,15 @@ def test_every_weight_of_an_adapter_gets_a_gradient(name, adapter):
     @jax.jit
     @jax.grad
     def gradients(params, batch):
-        found = parameters.merge(graphdef, params)(batch)
-        outputs = [found.logits, *(found.heads or {}).values()]
+        result = parameters.merge(graphdef, params)(batch)
+        outputs = [result.logits, *(result.heads or {}).values()]
         return sum(jnp.sum(jnp.sin(each * (each > -1e9))) for each in outputs if each is not None)
 
-    found = parameters.flatten(gradients(disturbed(config, weights(config)), batch))
+    result = parameters.flatten(gradients(disturbed(config, weights(config)), batch))
     assert paths
-    without = [path for path in paths if not np.abs(found[path]).max() > 0]
+    without = [path for path in paths if not np.abs(result[path]).max() > 0]
     assert without == []
-    assert all(np.isfinite(found[path]).all() for path in paths)
+    assert all(np.isfinite(result[path]).all() for path in paths)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_a_merged_adapter_computes_the_same(name, adapter):
     assert merged_config == TINY[name]
     shapes = parameters.flatten(parameters.abstract(TINY[name])[1])
     assert parameters.flatten(merged).keys() == shapes.keys()
-    expected, found = outputs(config, params, batch), outputs(merged_config, merged, batch)
+    expected, result = outputs(config, params, batch), outputs(merged_config, merged, batch)
     for output, array in expected.items():
-        np.testing.assert_allclose(found[output], array, atol=2e-4, rtol=2e-4, err_msg=output)
+        np.testing.assert_allclose(result[output], array, atol=2e-4, rtol=2e-4, err_msg=output)
 
 
 @pytest.mark.parametrize("adapter", ["bottleneck", "prefix", "prompt"])

@@ -60,24 +60,24 @@ def contrasted(weights, batch):
 
 def test_each_row_reads_its_own_prefix_and_the_loss_compares_all(weights) -> None:
     batch = batch_of()
-    found = contrasted(weights, batch)
+    result = contrasted(weights, batch)
     likelihoods = []
-    for number, name in enumerate(ADAPTER.attributes):
+    for index, name in enumerate(ADAPTER.attributes):
         prefix, own = ADAPTER.take(name, weights)
         model = parameters.merge(parameters.abstract(replace(BASE, adapter=prefix))[0], own)
         logits = np.asarray(model(batch).logits)
-        of_it = [row for row, attribute in enumerate(OWN) if attribute == number]
-        np.testing.assert_allclose(np.asarray(found.logits)[of_it], logits[of_it], atol=1e-6)
+        of_it = [row for row, attribute in enumerate(OWN) if attribute == index]
+        np.testing.assert_allclose(np.asarray(result.logits)[of_it], logits[of_it], atol=1e-6)
         scores = np.asarray(jax.nn.log_softmax(logits, axis=-1))
         chosen = np.take_along_axis(scores, np.asarray(batch.target_tokens)[..., None], axis=-1)[..., 0]
         likelihoods.append((chosen * np.asarray(batch.loss_weights)).sum(-1))
     evidence = np.asarray(jax.nn.log_softmax(np.stack(likelihoods), axis=0))
     expected = -sum(evidence[attribute, row] for row, attribute in enumerate(OWN))
-    loss = found.extra_losses["discriminative_loss"]
+    loss = result.extra_losses["discriminative_loss"]
     np.testing.assert_allclose(loss.total, expected, rtol=1e-5)
     assert float(loss.weight) == 0.25
     right = sum(np.stack(likelihoods).argmax(0)[row] == attribute for row, attribute in enumerate(OWN))
-    measured = found.measures["attribute_accuracy"]
+    measured = result.measures["attribute_accuracy"]
     assert (int(measured.total), int(measured.count)) == (right, 4)
 
 
@@ -93,13 +93,13 @@ def test_rows_without_targets_have_no_loss(weights) -> None:
     batch = batch_of()
     empty = batch._replace(loss_weights=batch.loss_weights.at[2:].set(0.0))
     half = contrasted(weights, batch_of(slice(0, 2)))
-    found = contrasted(weights, empty)
+    result = contrasted(weights, empty)
     np.testing.assert_allclose(
-        found.extra_losses["discriminative_loss"].total,
+        result.extra_losses["discriminative_loss"].total,
         half.extra_losses["discriminative_loss"].total,
         rtol=1e-6,
     )
-    assert int(found.measures["attribute_accuracy"].count) == 2
+    assert int(result.measures["attribute_accuracy"].count) == 2
 
 
 def test_the_discriminative_loss_reaches_all_prefixes(weights) -> None:

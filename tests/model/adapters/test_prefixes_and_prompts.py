@@ -64,14 +64,14 @@ def test_an_encoder_reads_virtual_tokens_as_tokens_before_its_own(name):
         encoder_input_tokens=WITH_FIRST, encoder_segment_ids=np.concatenate([ones, segments], axis=1)
     )
     expected = call(*plain(name), "__call__", whole)
-    found = call(
+    result = call(
         *prompted(name), "__call__", Batch(encoder_input_tokens=TOKENS, encoder_segment_ids=segments)
     )
     real = segments > 0
     np.testing.assert_allclose(
-        found.encoder_output[real], expected.encoder_output[:, len(FIRST) :][real], **CLOSE
+        result.encoder_output[real], expected.encoder_output[:, len(FIRST) :][real], **CLOSE
     )
-    for head, scores in (found.heads or {}).items():
+    for head, scores in (result.heads or {}).items():
         assert scores.shape[0] == 2, head
 
 
@@ -79,8 +79,8 @@ def test_an_encoder_reads_virtual_tokens_as_tokens_before_its_own(name):
 def test_a_decoder_reads_and_continues_virtual_tokens_as_tokens_before_its_own(name):
     expected = call(*plain(name), "__call__", Batch(decoder_input_tokens=WITH_FIRST)).logits[:, len(FIRST) :]
     config, params = prompted(name)
-    found = call(config, params, "__call__", Batch(decoder_input_tokens=TOKENS)).logits
-    np.testing.assert_allclose(found, expected, **CLOSE)
+    result = call(config, params, "__call__", Batch(decoder_input_tokens=TOKENS)).logits
+    np.testing.assert_allclose(result, expected, **CLOSE)
     # The second row's prompt is shorter, and padded on the left.
     prompts, mask = TOKENS[:, :4].copy(), np.ones((2, 4), np.int32)
     prompts[1], mask[1] = [0, *TOKENS[1, :3]], [0, 1, 1, 1]
@@ -100,10 +100,12 @@ def test_an_encoder_decoders_encoder_reads_virtual_tokens():
     both = Batch(encoder_input_tokens=WITH_FIRST, encoder_segment_ids=whole, decoder_input_tokens=outputs)
     expected = call(*plain("t5_1_0"), "__call__", both)
     config, params = prompted("t5_1_0")
-    given = Batch(encoder_input_tokens=TOKENS, encoder_segment_ids=segments, decoder_input_tokens=outputs)
-    found = call(config, params, "__call__", given)
-    np.testing.assert_allclose(found.logits, expected.logits, **CLOSE)
-    assert found.encoder_output.shape == (2, 8, 32)
+    without_prompt = Batch(
+        encoder_input_tokens=TOKENS, encoder_segment_ids=segments, decoder_input_tokens=outputs
+    )
+    result = call(config, params, "__call__", without_prompt)
+    np.testing.assert_allclose(result.logits, expected.logits, **CLOSE)
+    assert result.encoder_output.shape == (2, 8, 32)
     encoded = call(config, params, "encode", TOKENS, segments)
     cache = call(config, params, "start_cache", encoded, segments, max_length=8)
     for place in range(3):
@@ -125,8 +127,8 @@ def test_a_prefix_acts_as_the_keys_and_values_of_tokens_before(name):
     params = parameters.unflatten(flat)
     positions = np.repeat(np.arange(len(FIRST), WITH_FIRST.shape[1])[None], 2, axis=0)
     batch = Batch(decoder_input_tokens=TOKENS, decoder_positions=positions)
-    found = call(config, params, "__call__", batch).logits
-    np.testing.assert_allclose(found, expected[:, len(FIRST) :], **CLOSE)
+    result = call(config, params, "__call__", batch).logits
+    np.testing.assert_allclose(result, expected[:, len(FIRST) :], **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["t5_1_0", pytest.param("gemma2", marks=pytest.mark.slow)])
@@ -141,8 +143,8 @@ def test_prefixes_are_there_while_decoding_and_in_packed_rows(name):
         streams |= {"encoder_input_tokens": TOKENS}
         packed |= {"encoder_input_tokens": TOKENS, "encoder_segment_ids": segments}
     expected = call(config, params, "__call__", Batch(**{k: v[:, :5] for k, v in streams.items()})).logits
-    found = call(config, params, "__call__", Batch(**packed)).logits
-    np.testing.assert_allclose(found[:, :5], expected, **CLOSE)
+    result = call(config, params, "__call__", Batch(**packed)).logits
+    np.testing.assert_allclose(result[:, :5], expected, **CLOSE)
     if name == "t5_1_0":
         encoded = call(config, params, "encode", TOKENS[:, :5])
         cache = call(config, params, "start_cache", encoded, None, max_length=5)

@@ -28,16 +28,16 @@ def worst_difference(model: GoldenModel, family: EncoderConfig, **changed: Any) 
     graphdef, _ = parameters.split(jax.eval_shape(lambda key: Encoder(family, key=key), jax.random.key(0)))
     run = jax.jit(lambda params, batch: parameters.merge(graphdef, params)(batch))
     predictions = run(model.params, jax.tree.map(jnp.asarray, batch))
-    ours = [] if predictions.logits is None else [predictions.logits[..., : family.embeddings.vocab_size]]
-    ours += (predictions.heads or {}).values()
+    actual = [] if predictions.logits is None else [predictions.logits[..., : family.embeddings.vocab_size]]
+    actual += (predictions.heads or {}).values()
     names = ("out_prediction_logits", "out_logits", "out_seq_relationship_logits", "out_sop_logits")
     wanted = [recorded[name] for name in names if name in recorded]
-    assert len(ours) == len(wanted) > 0
-    return max(_error(np.asarray(got), want, mask) for got, want in zip(ours, wanted, strict=True))
+    assert len(actual) == len(wanted) > 0
+    return max(_error(np.asarray(got), want, mask) for got, want in zip(actual, wanted, strict=True))
 
 
-def _error(ours: np.ndarray, wanted: np.ndarray, mask: np.ndarray) -> float:
-    error = np.abs(ours.reshape(wanted.shape) - wanted)
+def _error(actual: np.ndarray, wanted: np.ndarray, mask: np.ndarray) -> float:
+    error = np.abs(actual.reshape(wanted.shape) - wanted)
     return float((error[mask == 1] if wanted.shape[:2] == mask.shape else error).max())
 
 

@@ -68,8 +68,8 @@ def worst_difference(model: GoldenModel, family: DecoderConfig | EncoderConfig) 
 
     graphdef, _ = parameters.split(jax.eval_shape(build, jax.random.key(0)))
     logits = jax.jit(lambda params: parameters.merge(graphdef, params)(batch).logits)(model.params)
-    ours = np.asarray(logits)[mask == 1][:, : family.embeddings.vocab_size]
-    return float(np.abs(ours - model.recorded["out_logits"][mask == 1]).max())
+    actual = np.asarray(logits)[mask == 1][:, : family.embeddings.vocab_size]
+    return float(np.abs(actual - model.recorded["out_logits"][mask == 1]).max())
 
 
 def with_blocks(family: Any, change: Callable[[BlockConfig], BlockConfig]) -> Any:

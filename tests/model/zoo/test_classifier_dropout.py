@@ -124,7 +124,7 @@ FILES: dict[str, Any] = {
     ],
 )
 def test_a_config_json_says_how_much_and_is_written_so(name, fields, rate):
-    zoo, given = FILES[name]
-    config = zoo.from_hugging_face({"vocab_size": 16, "model_type": name, **given, **fields})
+    zoo, rates = FILES[name]
+    config = zoo.from_hugging_face({"vocab_size": 16, "model_type": name, **rates, **fields})
     assert classifier_dropout_of(config) == rate
     assert classifier_dropout_of(zoo.from_hugging_face(zoo.to_hugging_face(config))) == rate

@@ -79,34 +79,36 @@ def share(predictions: Any, name: str) -> float:
 
 
 def test_the_discriminator_reads_what_was_drawn_in_place_of_targets_and_nothing_else_changed() -> None:
-    found = predict(BATCH, determined=True)
+    result = predict(BATCH, determined=True)
     filled = np.where(IS_TARGET, ALWAYS, TEXT).astype(np.int32)
     read = predict(Batch(encoder_input_tokens=filled, encoder_segment_ids=SEGMENTS), determined=True)
-    np.testing.assert_allclose(found.heads["replaced_tokens"], read.heads["replaced_tokens"], atol=1e-5)
+    np.testing.assert_allclose(result.heads["replaced_tokens"], read.heads["replaced_tokens"], atol=1e-5)
 
 
 def test_a_word_drawn_as_it_was_is_no_replacement() -> None:
-    found = predict(BATCH, determined=True)
+    result = predict(BATCH, determined=True)
     # Of three targets a row, one is what is always drawn; chance may have put it elsewhere too.
     targets = IS_TARGET & (SEGMENTS > 0)
     wanted = (TEXT != ALWAYS)[targets].mean()
     assert wanted < 0.7
-    assert share(found, "replaced_share") == pytest.approx(wanted)
+    assert share(result, "replaced_share") == pytest.approx(wanted)
 
 
 def test_the_discriminators_loss_is_of_all_real_tokens_and_of_no_padding() -> None:
-    found = predict(BATCH, determined=True)
-    scores = np.asarray(found.heads["replaced_tokens"], np.float64)[..., 0]
+    result = predict(BATCH, determined=True)
+    scores = np.asarray(result.heads["replaced_tokens"], np.float64)[..., 0]
     is_replaced = IS_TARGET & (TEXT != ALWAYS)
     chance = 1 / (1 + np.exp(-scores))
     losses = -np.log(np.where(is_replaced, chance, 1 - chance))
-    loss = found.extra_losses["discriminator_loss"]
+    loss = result.extra_losses["discriminator_loss"]
     assert float(loss.total) == pytest.approx(losses[SEGMENTS > 0].sum(), rel=1e-5)
     assert float(loss.weight) == 50.0
     flagged = (scores > 0) & (SEGMENTS > 0)
     assert flagged.any()
-    assert share(found, "discriminator_precision") == pytest.approx(is_replaced[flagged].mean())
-    assert share(found, "discriminator_recall") == pytest.approx(flagged[is_replaced & (SEGMENTS > 0)].mean())
+    assert share(result, "discriminator_precision") == pytest.approx(is_replaced[flagged].mean())
+    assert share(result, "discriminator_recall") == pytest.approx(
+        flagged[is_replaced & (SEGMENTS > 0)].mean()
+    )
 
 
 def test_words_are_drawn_as_the_generator_scores_them() -> None:
@@ -119,10 +121,10 @@ def test_words_are_drawn_as_the_generator_scores_them() -> None:
     graphdef, params = built()
     words = params["generator_heads"]["lm_head"]
     words["bias"] = words["bias"].at[30].add(3.0)
-    found = run(parameters.merge(graphdef, params), batch, None)
-    expected = 1 - np.asarray(jax.nn.softmax(found.logits[0], axis=-1))[IS_TARGET[0], 30].mean()
+    result = run(parameters.merge(graphdef, params), batch, None)
+    expected = 1 - np.asarray(jax.nn.softmax(result.logits[0], axis=-1))[IS_TARGET[0], 30].mean()
     assert 0.1 < expected < 0.9
-    assert share(found, "replaced_share") == pytest.approx(expected, abs=0.05)
+    assert share(result, "replaced_share") == pytest.approx(expected, abs=0.05)
 
 
 def test_draws_differ_by_key_and_are_the_same_without_one() -> None:
@@ -137,13 +139,13 @@ def test_the_generator_learns_nothing_from_the_discriminators_loss_but_through_t
     graphdef, params = built()
 
     def loss(params: dict[str, Any], *, of_generator: bool) -> jax.Array:
-        found = parameters.merge(graphdef, params)(BATCH, dropout_key=jax.random.key(0))
+        result = parameters.merge(graphdef, params)(BATCH, dropout_key=jax.random.key(0))
         targets = jnp.take_along_axis(
-            jax.nn.log_softmax(found.logits), BATCH.target_tokens[..., None], axis=-1
+            jax.nn.log_softmax(result.logits), BATCH.target_tokens[..., None], axis=-1
         )[..., 0]
         if of_generator:
             return -jnp.sum(targets * BATCH.loss_weights)
-        return found.extra_losses["discriminator_loss"].total
+        return result.extra_losses["discriminator_loss"].total
 
     def largest(gradients: dict[str, Any]) -> dict[str, float]:
         return {
@@ -164,11 +166,11 @@ def test_both_models_can_be_taken_out() -> None:
     graphdef, params = built()
     batch = Batch(encoder_input_tokens=TEXT, encoder_segment_ids=SEGMENTS)
     both = run(parameters.merge(graphdef, params), batch, None)
-    for config, taken, scores in (
-        (CONFIG.discriminator, discriminator_params(params), lambda found: found.heads["replaced_tokens"]),
-        (CONFIG.generator, generator_params(params), lambda found: found.logits),
+    for config, part, scores in (
+        (CONFIG.discriminator, discriminator_params(params), lambda result: result.heads["replaced_tokens"]),
+        (CONFIG.generator, generator_params(params), lambda result: result.logits),
     ):
-        alone = run(parameters.merge(parameters.abstract(config)[0], taken), batch, None)
+        alone = run(parameters.merge(parameters.abstract(config)[0], part), batch, None)
         np.testing.assert_allclose(scores(alone), scores(both), atol=1e-5)
 
 
@@ -176,11 +178,11 @@ def test_the_discriminator_goes_to_hugging_faces_format(tmp_path: Path) -> None:
     graphdef, params = built()
     with pytest.warns(UserWarning, match="written as ElectraForPreTraining, without the generator"):
         write_hugging_face(CONFIG, params, tmp_path / "out")
-    found = t5x_like.from_pretrained(tmp_path / "out")
-    assert found.config == CONFIG.discriminator
+    result = t5x_like.from_pretrained(tmp_path / "out")
+    assert result.config == CONFIG.discriminator
     batch = Batch(encoder_input_tokens=TEXT, encoder_segment_ids=SEGMENTS)
     wanted = run(parameters.merge(graphdef, params), batch, None).heads["replaced_tokens"][..., 0]
-    logits = found(input_ids=TEXT, attention_mask=SEGMENTS).logits
+    logits = result(input_ids=TEXT, attention_mask=SEGMENTS).logits
     np.testing.assert_allclose(logits[SEGMENTS > 0], wanted[SEGMENTS > 0], atol=1e-5)
 
 

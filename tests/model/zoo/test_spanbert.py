@@ -64,8 +64,8 @@ def test_scores_are_those_of_the_papers_formula() -> None:
     graphdef, params = parameters.split(CONFIG.build(jax.random.key(0)))
     # Fresh norms and biases would hide a confusion of them.
     flat = {
-        path: array + 0.3 * jax.random.normal(jax.random.fold_in(jax.random.key(1), number), array.shape)
-        for number, (path, array) in enumerate(parameters.flatten(params).items())
+        path: array + 0.3 * jax.random.normal(jax.random.fold_in(jax.random.key(1), index), array.shape)
+        for index, (path, array) in enumerate(parameters.flatten(params).items())
     }
     predictions = jax.jit(lambda params: parameters.merge(graphdef, params)(batch))(
         parameters.unflatten(flat)

@@ -105,8 +105,8 @@ def test_the_encoder_alone_is_the_encoder_of_both() -> None:
     ids = jnp.asarray(np.random.default_rng(0).integers(1, 8, (2, 6)))
     segments = jnp.asarray([[1] * 6, [1] * 4 + [0] * 2])
     batch = Batch(encoder_input_tokens=ids, encoder_segment_ids=segments)
-    found = parameters.merge(graphdef, parameters.unflatten(params))(batch).encoder_output
-    np.testing.assert_array_equal(found, both.encode(ids, segments))
+    result = parameters.merge(graphdef, parameters.unflatten(params))(batch).encoder_output
+    np.testing.assert_array_equal(result, both.encode(ids, segments))
 
 
 @pytest.mark.parametrize(

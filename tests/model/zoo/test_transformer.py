@@ -92,10 +92,10 @@ def test_one_token_at_a_time_is_all_at_once(directory: Path, model: GoldenModel)
 
 
 def test_positions_are_sines_then_cosines() -> None:
-    (found,) = sinusoids(jnp.array([[0, 3]]), 6)
+    (result,) = sinusoids(jnp.array([[0, 3]]), 6)
     angles = 3.0 / 10000.0 ** (np.array([0, 2, 4]) / 6)
-    np.testing.assert_allclose(found[0], [0, 0, 0, 1, 1, 1])
-    np.testing.assert_allclose(found[1], [*np.sin(angles), *np.cos(angles)], rtol=1e-6)
+    np.testing.assert_allclose(result[0], [0, 0, 0, 1, 1, 1])
+    np.testing.assert_allclose(result[1], [*np.sin(angles), *np.cos(angles)], rtol=1e-6)
 
 
 def test_what_is_read_is_written() -> None:

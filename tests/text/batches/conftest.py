@@ -21,7 +21,7 @@ def make_text_task(tmp_path):
     def make(num_rows=40, **changes):
         name = f"rows_{next(_numbers)}"
         chooser = random.Random(0)
-        rows = [(f"row {number} " + "x" * chooser.randint(0, 12), number % 3) for number in range(num_rows)]
+        rows = [(f"row {index} " + "x" * chooser.randint(0, 12), index % 3) for index in range(num_rows)]
         for split in ("train", "validation"):
             lines = "".join(f"{text}\t{label}\n" for text, label in rows)
             (tmp_path / f"{name}.{split}.tsv").write_text("text\tlabel\n" + lines)

@@ -37,13 +37,13 @@ def assert_equal_batches(left, right):
 def texts_of(batches, side="encoder"):
     """Return the decoded segments of batches."""
     vocabulary = load_vocabulary("bytes")
-    found = []
+    results = []
     for batch in batches:
         tokens = batch.encoder_input_tokens if side == "encoder" else batch.target_tokens
         segments = batch.encoder_segment_ids if side == "encoder" else batch.decoder_segment_ids
         for row, ids in zip(tokens, segments, strict=True):
-            found += [vocabulary.decode(row[ids == number]) for number in range(1, ids.max() + 1)]
-    return found
+            results += [vocabulary.decode(row[ids == token_id]) for token_id in range(1, ids.max() + 1)]
+    return results
 
 
 @pytest.fixture(params=["text", "corpus", "mixture"])
@@ -119,7 +119,7 @@ def test_one_pass_gives_every_example_once_in_the_files_order_and_fills_up_the_l
     name = make_text_task(10)
     batches = list(build_loader(config(name, split="validation", pack=False, repeat=False, shuffle=False)))
     assert len(batches) == 3
-    assert [text.split()[1] for text in texts_of(batches)] == [str(number) for number in range(10)]
+    assert [text.split()[1] for text in texts_of(batches)] == [str(index) for index in range(10)]
     assert batches[-1].encoder_input_tokens.shape == (4, 64)
     assert batches[-1].loss_weights[2:].sum() == 0
 
@@ -248,14 +248,14 @@ def test_every_epoch_corrupts_the_corpus_anew_and_keeps_its_tokens(make_corpus):
 def test_one_pass_over_a_corpus_keeps_every_token(make_corpus):
     name = make_corpus()
     batches = list(build_loader(config(name, repeat=False)))
-    found: Counter = Counter()
+    counts: Counter = Counter()
     for batch in batches:
         for tokens in (batch.encoder_input_tokens, batch.target_tokens):
-            found += Counter(tokens[(tokens > 2) & (tokens < 259)].tolist())
+            counts += Counter(tokens[(tokens > 2) & (tokens < 259)].tolist())
     expected: Counter = Counter()
     for document in registry.definition(name).read("train"):
         expected += Counter(load_vocabulary("bytes").encode(document.text))
-    assert found == expected
+    assert counts == expected
 
 
 def test_text_tasks_give_the_ids_of_their_seqio_task(make_text_task, pieces_path):
@@ -264,8 +264,8 @@ def test_text_tasks_give_the_ids_of_their_seqio_task(make_text_task, pieces_path
     rows = task.get_dataset({"inputs": 12, "targets": 4}, "train", shuffle=False).as_numpy_iterator()
     settings = config(name, inputs_length=12, targets_length=4, pack=False, repeat=False, shuffle=False)
     batches = list(build_loader(settings))
-    for number, row in enumerate(rows):
-        batch, place = batches[number // 4], number % 4
+    for index, row in enumerate(rows):
+        batch, place = batches[index // 4], index % 4
         assert batch.encoder_input_tokens[place, : len(row["inputs"])].tolist() == row["inputs"].tolist()
         assert batch.target_tokens[place, : len(row["targets"])].tolist() == row["targets"].tolist()
 

@@ -94,7 +94,7 @@ def test_batches_are_cut_joined_and_shared_out_with_their_declared_streams() -> 
 
 
 def task(folder: Path, **changes) -> TextTask:
-    lines = ["text\tlabel\tpoints", *(f"text {number}\t{number % 2}\t{number / 2}" for number in range(6))]
+    lines = ["text\tlabel\tpoints", *(f"text {index}\t{index % 2}\t{index / 2}" for index in range(6))]
     (folder / "rows.tsv").write_text("\n".join(lines) + "\n")
     settings = {
         "name": folder.name,

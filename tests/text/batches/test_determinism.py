@@ -67,8 +67,8 @@ def global_batches(settings: LoaderConfig, count: int, hosts: int, state=None) -
 
 def assert_equal(left: list[Batch], right: list[Batch]) -> None:
     for one, other in zip(left, right, strict=True):
-        for name, mine, theirs in zip(Batch._fields, one, other, strict=True):
-            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+        for name, mine, reference in zip(Batch._fields, one, other, strict=True):
+            np.testing.assert_array_equal(mine, reference, err_msg=name)
 
 
 @pytest.fixture
@@ -112,13 +112,13 @@ def check_cells(
     ends = [end for end in range(compared, num_batches - compared) if windows[end] != windows[end - 1]]
     assert ends
     chooser = random.Random(f"{settings.layout} {settings.prefix_attention} {settings.pack}")
-    for number, (hosts, workers) in enumerate(cells):
-        cache = caches[number % len(caches)]
+    for index, (hosts, workers) in enumerate(cells):
+        cache = caches[index % len(caches)]
         anywhere = chooser.randrange(1, num_batches - compared)
-        start = chooser.choice(ends) - chooser.randrange(1, compared) if number % 2 else anywhere
+        start = chooser.choice(ends) - chooser.randrange(1, compared) if index % 2 else anywhere
         changed = dataclasses.replace(settings, num_workers=workers, cache=cache)
-        found, places = global_batches(changed, compared, hosts, states[start - 1])
-        assert_equal(found, expected[start : start + compared])
+        result, places = global_batches(changed, compared, hosts, states[start - 1])
+        assert_equal(result, expected[start : start + compared])
         assert places == states[start : start + compared], (hosts, workers, cache, start)
 
 
@@ -144,8 +144,8 @@ def test_a_kill_at_any_position_is_recovered_from(mixture: str) -> None:
     settings = config(mixture)
     expected, states = global_batches(settings, 60, 1)
     for start in range(0, 59, 7):
-        found, _ = global_batches(settings, 1, 1, states[start])
-        assert_equal(found, expected[start + 1 : start + 2])
+        result, _ = global_batches(settings, 1, 1, states[start])
+        assert_equal(result, expected[start + 1 : start + 2])
 
 
 def test_the_state_is_small_and_restored_directly(mixture: str) -> None:

@@ -64,8 +64,8 @@ def cache_all(*tasks: str, output: Path) -> str:
 
 
 def assert_equal(one: Batch, other: Batch) -> None:
-    for name, mine, theirs in zip(Batch._fields, one, other, strict=True):
-        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+    for name, mine, reference in zip(Batch._fields, one, other, strict=True):
+        np.testing.assert_array_equal(mine, reference, err_msg=name)
 
 
 def decoders(mixture: str) -> LoaderConfig:

@@ -56,8 +56,8 @@ def test_inputs_are_learned_where_that_is_asked_for(make_text_task, prefix_atten
     np.testing.assert_array_equal(everything.loss_weights, is_token)
     assert 0 < targets.loss_weights.sum() < is_token.sum() / 2
     same = everything._replace(loss_weights=targets.loss_weights)
-    for name, mine, theirs in zip(same._fields, same, targets, strict=True):
-        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+    for name, mine, reference in zip(same._fields, same, targets, strict=True):
+        np.testing.assert_array_equal(mine, reference, err_msg=name)
 
 
 def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_talks):
@@ -89,14 +89,14 @@ lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=30
 def by_trying(pairs, limits):
     """Pack by the definition of first fit."""
     rows = []
-    for number in range(len(pairs)):
+    for index in range(len(pairs)):
         for row in rows:
-            together = np.minimum([pairs[each] for each in (*row, number)], limits).sum(0)
+            together = np.minimum([pairs[each] for each in (*row, index)], limits).sum(0)
             if (together <= limits).all():
-                row.append(number)
+                row.append(index)
                 break
         else:
-            rows.append([number])
+            rows.append([index])
     return rows
 
 

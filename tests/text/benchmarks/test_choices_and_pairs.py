@@ -139,7 +139,7 @@ def test_race_comes_a_question_a_row_from_the_hub(tmp_path: Path) -> None:
 
 
 def test_story_cloze_has_two_endings(tmp_path: Path) -> None:
-    row = {"InputStoryid": "1", **{f"InputSentence{number}": f"S{number}." for number in range(1, 5)}}
+    row = {"InputStoryid": "1", **{f"InputSentence{index}": f"S{index}." for index in range(1, 5)}}
     row |= {"RandomFifthSentenceQuiz1": "Good.", "RandomFifthSentenceQuiz2": "Bad.", "AnswerRightEnding": "1"}
     name = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
     table(tmp_path / "story_cloze" / name, row)

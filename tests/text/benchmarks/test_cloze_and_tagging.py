@@ -53,21 +53,21 @@ def test_lambada_asks_for_the_last_word(tmp_path: Path) -> None:
 @given(st.text(), st.text())
 def test_a_passage_is_what_comes_before_its_last_word_and_that(before: str, after: str) -> None:
     passage = f"a{before} {after}b"
-    (worded,) = last_word({"passage": passage})
-    assert f"{worded['inputs']} {worded['targets']}" == passage.strip()
+    (formatted,) = last_word({"passage": passage})
+    assert f"{formatted['inputs']} {formatted['targets']}" == passage.strip()
 
 
 def book(answer: str = "hay", *, first: int = 1) -> str:
-    lines = [f"{number} S{number} ." for number in range(first, first + 20)]
+    lines = [f"{index} S{index} ." for index in range(first, first + 20)]
     return "\n".join([*lines, f"{first + 20} The goat ate XXXXX .\t{answer}\t\tTom|hay|mill"]) + "\n\n"
 
 
 def test_the_book_test_is_read_a_question_at_a_time(tmp_path: Path) -> None:
     file = tmp_path / "cbt" / "CBTest" / "data" / "cbtest_CN_valid_2000ex.txt"
     write(file, book() + book("Tom"))
-    found = pairs("cbt_cn", tmp_path, "validation")
-    assert [targets for _, targets in found] == ["hay", "Tom"]
-    assert found[0][0].startswith(
+    result = pairs("cbt_cn", tmp_path, "validation")
+    assert [targets for _, targets in result] == ["hay", "Tom"]
+    assert result[0][0].startswith(
         "cbt question: The goat ate XXXXX . options: Tom, hay, mill passage: S1 . S2 . "
     )
     definition = task("cbt_cn", tmp_path)
@@ -243,8 +243,8 @@ def test_any_text_is_measured_by_tokens_words_and_bytes(tmp_path: Path) -> None:
 def parts(file: Path, content: bytes, **settings: Any) -> list[str]:
     file.write_bytes(content)
     read = ByteSplits(name="letters", num_bytes=len(content), **settings)
-    found = [row for split in ("train", "validation", "test") for row in read(str(file), split)]
-    return [str(row) if isinstance(row, BadRow) else row.values["text"] for row in found]
+    results = [row for split in ("train", "validation", "test") for row in read(str(file), split)]
+    return [str(row) if isinstance(row, BadRow) else row.values["text"] for row in results]
 
 
 def test_one_file_is_cut_into_90_5_and_5_percent_of_its_bytes(tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ def test_a_file_that_is_cut_off_or_has_other_letters_is_named(tmp_path: Path) ->
     write(tmp_path / "text8" / "valid.txt.raw", "no Capitals")
     with pytest.raises(ValueError, match="b'C' is none of the characters that text8 has: 'abcd"):
         pairs("text8", tmp_path, "validation")
-    found = parts(tmp_path / "letters", b"a" * 36 + b"\xff\xff" + b"\xc3" + b"a")
-    assert [text.partition(": ")[2] for text in found[1:]] == [
+    result = parts(tmp_path / "letters", b"a" * 36 + b"\xff\xff" + b"\xc3" + b"a")
+    assert [text.partition(": ")[2] for text in result[1:]] == [
         "invalid UTF-8 at byte 36",
         "invalid UTF-8 at byte 38",
     ]

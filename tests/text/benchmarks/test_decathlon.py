@@ -136,7 +136,11 @@ def test_a_schema_is_two_rows_and_splits_are_by_position(tmp_path: Path) -> None
     schema = "It [fell/rose] [here/there].\nWhat [fell/rose]?\nstone/kite\n\n"
     write(tmp_path / "decanlp/schema.txt", schema * 92 + schema.strip())
     rows = {split: pairs("decanlp_mwsc", tmp_path, split) for split in ("train", "validation", "test")}
-    assert {split: len(found) for split, found in rows.items()} == {"train": 80, "validation": 4, "test": 100}
+    assert {split: len(result) for split, result in rows.items()} == {
+        "train": 80,
+        "validation": 4,
+        "test": 100,
+    }
     assert rows["train"][:2] == [
         ("question: What fell? stone or kite? context: It fell here.", "stone"),
         ("question: What rose? stone or kite? context: It rose there.", "kite"),

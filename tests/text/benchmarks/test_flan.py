@@ -24,13 +24,13 @@ def only(name: str, template: int, row: dict[str, Any]) -> tuple[str, str]:
     """Return the wording of a row by one of a task's templates."""
     word = catalogue.benchmark(f"flan_{name}").word
     assert isinstance(word, InstructionWording)
-    (worded,) = replace(word, templates=word.templates[template : template + 1])(row)
-    return worded["inputs"], worded["targets"]
+    (formatted,) = replace(word, templates=word.templates[template : template + 1])(row)
+    return formatted["inputs"], formatted["targets"]
 
 
 def test_each_template_of_a_kind_is_a_sentence_with_the_rows_texts() -> None:
-    asked = [only("rte", number, {**PAIR, "label": 1}) for number in range(3)]
-    assert asked == [
+    prompts = [only("rte", index, {**PAIR, "label": 1}) for index in range(3)]
+    assert prompts == [
         (
             f"Rain fell.\nFrom this alone, can we conclude that the following is true? It was wet.{YES_NO}",
             "no",
@@ -144,10 +144,10 @@ def test_a_task_of_each_kind_is_worded_as_by_hand(
 def test_rows_are_divided_among_the_templates() -> None:
     word = catalogue.benchmark("flan_rte").word
     starts = Counter(
-        word({**PAIR, "premise": f"{number} fell.", "label": 0})[0]["inputs"].replace(f"{number} fell.", "")[
+        word({**PAIR, "premise": f"{index} fell.", "label": 0})[0]["inputs"].replace(f"{index} fell.", "")[
             :12
         ]
-        for number in range(300)
+        for index in range(300)
     )
     assert len(starts) == len(ENTAILS) == 3
     assert min(starts.values()) > 60
@@ -185,16 +185,16 @@ def test_the_mixture_counts_3000_examples_of_a_task_at_most() -> None:
 
 def test_a_cluster_can_be_left_out_of_the_mixture() -> None:
     held_out = [each.name for each in CLUSTERS["natural_language_inference"]]
-    found = {
+    results = {
         each.name: each
         for each in catalogue.benchmark_tasks(
             "flan_2021", vocabulary="bytes", max_examples=30_000, left_out=held_out
         )
     }
-    mixture = found["flan_2021"]
+    mixture = results["flan_2021"]
     assert isinstance(mixture, Mixture)
     assert set(mixture.tasks) == {each.name for each in BENCHMARKS} - set(held_out)
-    task = found["flan_rte"]
+    task = results["flan_rte"]
     assert isinstance(task, BenchmarkTask)
     assert task.limit_of("train") == 30_000
     assert task.limit_of("validation") is None

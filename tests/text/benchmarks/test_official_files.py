@@ -52,7 +52,7 @@ def test_tables_are_read_without_quoting_and_with_any_line_ends(tmp_path: Path) 
         {"sentence": '"He "no" said', "label": 0, "idx": 1},
     ]
     assert [row["label"] for row in rows_of(task, "test")] == [-1, -1]
-    assert [worded.targets for worded in task.read("test")] == ["<unk>", "<unk>"]
+    assert [formatted.targets for formatted in task.read("test")] == ["<unk>", "<unk>"]
     assert next(iter(task.read("train"))).extras == {"idx": 0}
 
 
@@ -77,8 +77,8 @@ def test_rows_of_qqp_that_are_broken_are_left_out(tmp_path: Path, caplog: pytest
         header + "1\t2\t3\tA?\tB?\t1\n4\t5\t6\tcut here\n7\t8\t9\tC?\tD?\t\n7\t8\t9\tC?\tD?\t0\n",
     )
     with caplog.at_level(logging.WARNING):
-        found = rows_of(task_of("glue_qqp_v002", tmp_path))
-    assert [(row["idx"], row["label"]) for row in found] == [(0, 1), (3, 0)]
+        rows = rows_of(task_of("glue_qqp_v002", tmp_path))
+    assert [(row["idx"], row["label"]) for row in rows] == [(0, 1), (3, 0)]
     assert "2 broken rows are left out" in caplog.text
     assert "train.tsv:3" in caplog.text
 
@@ -93,11 +93,15 @@ def test_microsofts_pairs_are_parted_by_the_list_of_ids(tmp_path: Path) -> None:
     write(tmp_path, "glue/MRPC/dev_ids.tsv", "12\t13\n")
     write(tmp_path, "glue/MRPC/msr_paraphrase_test.txt", header + "1\t20\t21\tG\tH\r\n")
     task = task_of("glue_mrpc_v002", tmp_path)
-    found = {
+    results = {
         split: [(row["sentence1"], row["label"], row["idx"]) for row in rows_of(task, split)]
         for split in SPLITS
     }
-    assert found == {"train": [("A", 1, 0), ("E", 1, 2)], "validation": [("C", 0, 1)], "test": [("G", -1, 0)]}
+    assert results == {
+        "train": [("A", 1, 0), ("E", 1, 2)],
+        "validation": [("C", 0, 1)],
+        "test": [("G", -1, 0)],
+    }
 
 
 def test_definite_pronouns_come_in_blocks(tmp_path: Path) -> None:
@@ -125,8 +129,8 @@ def test_every_benchmark_reads_what_hugging_face_and_plain_json_hold(tmp_path: P
         pq.write_table(pa.Table.from_pylist(rows), folder / f"{split}-00000-of-00001.parquet")
         task = task_of(benchmark.name, tmp_path)
         assert rows_of(task, split) == rows, benchmark.name
-        worded = [(each.inputs, each.targets) for each in task.read(split)]
-        assert worded == [
+        formatted = [(each.inputs, each.targets) for each in task.read(split)]
+        assert formatted == [
             (each["inputs"], each["targets"]) for ex in benchmark.examples for each in ex.worded
         ]
 

@@ -60,12 +60,12 @@ def test_names_and_coreference_are_read_from_one_document(tmp_path: Path) -> Non
         ("ontonotes5 tokens: Ann Lee 's mill", "B-PERSON I-PERSON O O"),
         ("ontonotes5 tokens: It left Oslo .", "O O B-GPE O"),
     ]
-    worded = (
+    formatted = (
         "coreference speaker: Bo_Li text: Ann Lee 's mill speaker: Cy text: It left Oslo .",
         "[ [ Ann Lee | 2 ] 's mill | 1 ] [ It | 1 ] left Oslo .",
     )
     # The outer mention comes first, so its cluster has the first number.
-    assert pairs("conll2012_coreference", tmp_path, "validation") == [worded, worded]
+    assert pairs("conll2012_coreference", tmp_path, "validation") == [formatted, formatted]
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def test_backslashes_of_a_pronoun_are_read_as_t5s_patterns_read_them(pronoun: st
 
 
 def test_backslashes_of_a_marked_span_are_too() -> None:
-    found = wsc_marked_spans(wsc(r"Ann saw \ go", 2, r"\\\\"))[0]["inputs"]
-    assert found == r"wsc text: * Ann * saw # \ # go"
+    result = wsc_marked_spans(wsc(r"Ann saw \ go", 2, r"\\\\"))[0]["inputs"]
+    assert result == r"wsc text: * Ann * saw # \ # go"
 
 
 def test_definite_pronouns_refuse_what_they_cannot_use() -> None:
@@ -124,8 +124,8 @@ def wnli(premise: str, hypothesis: str) -> dict[str, Any]:
 def test_wnlis_pronoun_is_the_one_whose_neighbours_agree(
     premise: str, hypothesis: str, inputs: str, targets: str
 ) -> None:
-    found = wnli(premise, hypothesis)
-    assert (found["inputs"], found["targets"]) == (inputs, targets)
+    result = wnli(premise, hypothesis)
+    assert (result["inputs"], result["targets"]) == (inputs, targets)
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def turns(*texts: str) -> list[dict[str, Any]]:
 
 
 def story(**changes: Any) -> dict[str, Any]:
-    found = {"source": "wikipedia", "id": "s", "filename": "f", "name": "n", "story": "Ann fell. Bo ran."}
-    found |= {"questions": turns("Who fell?", "Who ran?"), "answers": turns("Ann", "Bo")}
-    return found | {"additional_answers": {"0": turns("Ann did", "bo"), "1": turns("ann", "Bob")}} | changes
+    results = {"source": "wikipedia", "id": "s", "filename": "f", "name": "n", "story": "Ann fell. Bo ran."}
+    results |= {"questions": turns("Who fell?", "Who ran?"), "answers": turns("Ann", "Bo")}
+    return results | {"additional_answers": {"0": turns("Ann did", "bo"), "1": turns("ann", "Bob")}} | changes
 
 
 def conversations(folder: Path, *stories: Any) -> None:
@@ -50,8 +50,8 @@ def test_a_question_has_the_conversation_before_it(tmp_path: Path) -> None:
         ["Ann", "Ann did", "ann"],
         ["Bo", "bo", "Bob"],
     ]
-    asked = json.dumps({"story": "S.", "history": ["Who?", "I"], "question": "Where?"})
-    assert task.word_question(asked) == "coqa question: Who? answer: I question: Where? story: S."
+    line = json.dumps({"story": "S.", "history": ["Who?", "I"], "question": "Where?"})
+    assert task.word_question(line) == "coqa question: Who? answer: I question: Where? story: S."
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ COUNTS = {
 def test_every_real_row_is_worded(name: str) -> None:
     task = catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(DATA))
     for split, count in COUNTS[name].items():
-        worded = list(task.read(split))
-        assert len(worded) == count
+        formatted = list(task.read(split))
+        assert len(formatted) == count
         if task.answers:
             unlabeled = {"<unk>"} if split == "test" else set()
-            assert {each.targets for each in worded} == (unlabeled or set(task.answers))
+            assert {each.targets for each in formatted} == (unlabeled or set(task.answers))

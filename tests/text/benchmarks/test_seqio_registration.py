@@ -30,20 +30,20 @@ def dataset_of(name: str, rows: list[dict[str, Any]]) -> tf.data.Dataset:
 
 
 def precached(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = seqio.TaskRegistry.get(name).preprocess_precache(dataset_of(name, rows))
-    return [python_value(dict(example)) for example in found.as_numpy_iterator()]
+    examples = seqio.TaskRegistry.get(name).preprocess_precache(dataset_of(name, rows))
+    return [python_value(dict(example)) for example in examples.as_numpy_iterator()]
 
 
 @pytest.mark.parametrize("stem", [stem for stem in FILES if name_of(stem) in catalogue.benchmarks()])
 def test_seqio_tasks_give_what_t5s_give(stem: str) -> None:
     good = [row for row in golden_rows(stem) if "error" not in row]
-    expected = [worded for row in good for worded in row["out"]]
-    found = precached(name_of(stem), [row["raw"] for row in good])
-    assert len(found) == len(expected)
-    for example, worded in zip(found, expected, strict=True):
+    expected = [formatted for row in good for formatted in row["out"]]
+    result = precached(name_of(stem), [row["raw"] for row in good])
+    assert len(result) == len(expected)
+    for example, formatted in zip(result, expected, strict=True):
         texts = {"inputs": example["inputs_pretokenized"], "targets": example["targets_pretokenized"]}
         extras = {key: value for key, value in example.items() if not key.startswith(("inputs", "targets"))}
-        assert texts | extras == worded
+        assert texts | extras == formatted
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_seqio_tasks_give_t5s_ids(stem: str) -> None:
     lengths = {"inputs": 48, "targets": 8}
     dataset = task.preprocess_precache(dataset_of(task.name, [row["raw"] for row in rows]))
     dataset = task.preprocess_postcache(dataset, sequence_length=lengths)
-    found = [
+    results = [
         {key: example[key][:length].tolist() for key, length in lengths.items()}
         for example in dataset.as_numpy_iterator()
     ]
-    assert found == [ids for row in rows for ids in row["tokenized"]]
+    assert results == [ids for row in rows for ids in row["tokenized"]]
 
 
 @pytest.mark.parametrize("stem", ["super_glue_wsc_simple_train", "super_glue_wsc_simple_eval"])
@@ -98,8 +98,8 @@ def test_t5s_large_tasks_are_mixed_evenly_or_by_their_rows() -> None:
 
 @pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
 def test_seqio_takes_the_metrics_of_every_benchmark(name: str) -> None:
-    found = seqio.TaskRegistry.get(name).metric_fns  # refused where seqio doesn't know its arguments
-    assert list(found) == list(catalogue.benchmark(name).metrics)
+    result = seqio.TaskRegistry.get(name).metric_fns  # refused where seqio doesn't know its arguments
+    assert list(result) == list(catalogue.benchmark(name).metrics)
 
 
 def test_answers_are_read_and_scored_as_t5_does() -> None:
@@ -151,11 +151,13 @@ def test_mnlis_splits_are_named_as_tensorflow_datasets_names_them() -> None:
 )
 def test_other_benchmarks_examples_are_worded_by_seqio_too(name: str) -> None:
     examples = catalogue.benchmark(name).examples
-    found = precached(name, [dict(example.row) for example in examples])
-    for example, worded in zip(found, [worded for each in examples for worded in each.worded], strict=True):
+    result = precached(name, [dict(example.row) for example in examples])
+    for example, formatted in zip(
+        result, [formatted for each in examples for formatted in each.worded], strict=True
+    ):
         texts = {"inputs": example["inputs_pretokenized"], "targets": example["targets_pretokenized"]}
         extras = {key: value for key, value in example.items() if not key.startswith(("inputs", "targets"))}
-        assert texts | extras == worded
+        assert texts | extras == formatted
 
 
 def test_missing_files_are_reported_before_tensorflow_wraps_the_message(tmp_path, monkeypatch):

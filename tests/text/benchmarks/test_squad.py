@@ -110,9 +110,9 @@ def test_a_place_holds_the_answers_words(parts: list[str], data: st.DataObject) 
     start = data.draw(st.integers(0, len(parts) - 2))
     end = data.draw(st.integers(start + 1, len(parts) - 1))
     context, answer = " ".join(parts), " ".join(parts[start:end])
-    found = find_answer_words(answer, f"{context} tail")
-    assert found is not None
-    assert split_words(f"{context} tail")[found[0] : found[1] + 1] == split_words(answer)
+    answer_words = find_answer_words(answer, f"{context} tail")
+    assert answer_words is not None
+    assert split_words(f"{context} tail")[answer_words[0] : answer_words[1] + 1] == split_words(answer)
 
 
 def test_an_answer_at_the_very_end_is_not_found() -> None:

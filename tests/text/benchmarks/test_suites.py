@@ -20,9 +20,9 @@ def test_a_group_of_two_metrics_counts_as_one():
 
 def test_a_score_that_is_no_number_is_not_passed_over():
     scores: dict[str, float | None] = {name: 1.0 for names in GLUE.average.values() for name in names}
-    found = GLUE.average_of(scores | {"glue_stsb_v002/pearson_corrcoef": math.nan})
-    assert found is not None
-    assert math.isnan(found)
+    average = GLUE.average_of(scores | {"glue_stsb_v002/pearson_corrcoef": math.nan})
+    assert average is not None
+    assert math.isnan(average)
     assert GLUE.average_of(scores | {"glue_stsb_v002/pearson_corrcoef": None}) is None
 
 

@@ -22,8 +22,8 @@ def test_without_beam_a_runner_is_refused_with_the_remedy():
 @pytest.mark.skipif(not has_beam, reason="needs the extra t5x-like[beam]")
 @pytest.mark.filterwarnings("default")  # Beam's own
 def test_beam_makes_the_same_examples_in_the_same_order(tmp_path, corpus_task, texts):
-    for number in range(3):
-        (tmp_path / f"{number}.txt").write_text("\n".join(texts[100 * number : 100 * number + 100]) + "\n")
+    for index in range(3):
+        (tmp_path / f"{index}.txt").write_text("\n".join(texts[100 * index : 100 * index + 100]) + "\n")
     task = corpus_task(files={"train": str(tmp_path / "?.txt")})
     cache_split(task, "train", str(tmp_path / "here"))
     cache_split(task, "train", str(tmp_path / "beam"), run_units=on_beam("DirectRunner"))
@@ -36,8 +36,8 @@ def test_beam_makes_the_same_examples_in_the_same_order(tmp_path, corpus_task, t
 
 
 def test_a_shard_for_each_file_holds_the_same_examples(tmp_path, corpus_task, texts):
-    for number in range(3):
-        (tmp_path / f"{number}.txt").write_text("\n".join(texts[100 * number : 100 * number + 100]) + "\n")
+    for index in range(3):
+        (tmp_path / f"{index}.txt").write_text("\n".join(texts[100 * index : 100 * index + 100]) + "\n")
     task = corpus_task(files={"train": str(tmp_path / "?.txt")})
     cache_split(task, "train", str(tmp_path / "here"))
     manifest = cache_split(

@@ -83,7 +83,7 @@ def test_quarantine_leaves_out_the_examples_of_the_damaged_block_and_no_others(c
     left = read_all(examples)
     assert 0 < examples.num_quarantined < 60
     assert len(examples) == len(left) == 300 - examples.num_quarantined
-    first = next(number for number, tokens in enumerate(whole) if tokens != left[number])
+    first = next(index for index, tokens in enumerate(whole) if tokens != left[index])
     assert left == whole[:first] + whole[first + examples.num_quarantined :]
     assert f"{examples.num_quarantined} of 300 examples touch damaged bytes and are left out" in caplog.text
     assert examples.lengths("tokens").tolist() == [len(tokens) for tokens in left]

@@ -66,8 +66,8 @@ def make_pairs(folder: Path, _):
 
 def make_talks(folder: Path, _):
     talks = [
-        [{"role": role, "content": f"{role} {number}"} for role in ("user", "assistant")]
-        for number in range(50)
+        [{"role": role, "content": f"{role} {index}"} for role in ("user", "assistant")]
+        for index in range(50)
     ]
     (folder / "a.jsonl").write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
     return ChatTask(name="talks", vocabulary="bytes", files={"train": str(folder / "a.jsonl")})
@@ -80,19 +80,19 @@ def make_corpus(_, corpus_task):
 @pytest.mark.parametrize("make", [make_corpus, make_documents, make_pairs, make_talks])
 def test_a_cache_with_any_shards_has_the_checksum_of_the_tokens_in_memory(tmp_path, corpus_task, make):
     task = make(tmp_path, corpus_task)
-    found = set()
+    result = set()
     for num_shards in (1, 2, 7):
         output = tmp_path / str(num_shards)
         cache_split(task, "train", str(output), num_shards=num_shards)
-        found.add(CachedExamples.open(output / task.name / "train").checksum)
-    assert found == {load_in_memory(task, "train", max_tokens_in_memory=10**6).checksum}
+        result.add(CachedExamples.open(output / task.name / "train").checksum)
+    assert result == {load_in_memory(task, "train", max_tokens_in_memory=10**6).checksum}
 
 
 def test_one_token_or_the_order_of_two_documents_changes_it(tmp_path, corpus_task):
     checksums = []
-    for number, text in enumerate(["ab\ncd\n", "cd\nab\n", "ab\nce\n", "ab\ncd\n"]):
-        (tmp_path / f"{number}.txt").write_text(text)
-        task = corpus_task(name=f"letters_{number}", files={"train": str(tmp_path / f"{number}.txt")})
+    for index, text in enumerate(["ab\ncd\n", "cd\nab\n", "ab\nce\n", "ab\ncd\n"]):
+        (tmp_path / f"{index}.txt").write_text(text)
+        task = corpus_task(name=f"letters_{index}", files={"train": str(tmp_path / f"{index}.txt")})
         cache_split(task, "train", str(tmp_path))
         checksums.append(CachedExamples.open(tmp_path / task.name / "train").checksum)
     assert len(set(checksums)) == 3
@@ -124,7 +124,7 @@ def test_a_cache_of_version_1_is_read_and_has_a_checksum_of_its_own(
     as_version_1(folder, monkeypatch)
     assert read_json(folder / "manifest.json")["version"] == 1
     older = CachedExamples.open(folder)
-    assert [text_of(older, number) for number in range(len(older))] == texts
+    assert [text_of(older, index) for index in range(len(older))] == texts
     assert older.checksum == read_manifest(str(folder)).checksum != whole
     cache_split(corpus_task(), "train", str(tmp_path), num_shards=3)  # checks it, finds nothing to do
     assert CachedExamples.open(folder).checksum == older.checksum

@@ -24,9 +24,9 @@ def tokens_of(text):
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_examples_are_read_in_the_requested_order(cached, texts, numbers):
     examples = CachedExamples.open(cached)
-    found = examples.read(np.array(numbers, np.int64))
-    assert [example["tokens"].tolist() for example in found] == [tokens_of(texts[n]) for n in numbers]
-    assert all(example["tokens"].dtype == np.uint16 for example in found)
+    result = examples.read(np.array(numbers, np.int64))
+    assert [example["tokens"].tolist() for example in result] == [tokens_of(texts[n]) for n in numbers]
+    assert all(example["tokens"].dtype == np.uint16 for example in result)
 
 
 def test_lengths_are_known_without_the_shards(cached, texts):
@@ -95,8 +95,8 @@ def test_threads_share_it_with_few_open_files(cached, texts, monkeypatch):
     assert len(examples.manifest.shards) > 3
     batches = [np.random.default_rng(seed).permutation(300)[:80] for seed in range(24)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(examples.read, batches))
-    for batch, read in zip(batches, found, strict=True):
+        result = list(pool.map(examples.read, batches))
+    for batch, read in zip(batches, result, strict=True):
         assert [len(example["tokens"]) for example in read] == [len(texts[n]) for n in batch]
 
 

@@ -28,13 +28,13 @@ def test_records_are_found_by_offset_without_the_files_own_index(tmp_path_factor
     records = [bytes((start + k) % 251 for k in range(length)) for length in lengths]
     content = write(path, records)
     offsets = record_offsets(memoryview(content), lengths)
-    found = [
+    results = [
         read_record(
             lambda place, length: content[place : place + length], int(offsets[k]), int(offsets[k + 1]), size
         )
         for k, size in enumerate(lengths)
     ]
-    assert found == records
+    assert results == records
     if records:
         assert ArrayRecordReader(str(path)).read_all() == records
 

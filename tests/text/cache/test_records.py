@@ -27,12 +27,12 @@ examples = st.fixed_dictionaries(
 def test_examples_come_back_as_they_were(given_examples):
     encoded = encode(given_examples, FEATURES)
     assert [len(record) for record in encoded.records] == record_sizes(encoded.lengths, FEATURES).tolist()
-    for example, found in zip(
+    for example, result in zip(
         given_examples, decode(encoded.records, encoded.lengths, FEATURES), strict=True
     ):
-        assert found["tokens"].dtype == np.uint16
-        assert found["spans"].shape == (len(example["spans"]), 2)
-        assert {name: array.tolist() for name, array in found.items()} == {
+        assert result["tokens"].dtype == np.uint16
+        assert result["spans"].shape == (len(example["spans"]), 2)
+        assert {name: array.tolist() for name, array in result.items()} == {
             **example,
             "spans": [list(span) for span in example["spans"]],
         }

@@ -19,7 +19,7 @@ FEATURES = {key: seqio.Feature(VOCABULARY) for key in ("inputs", "targets")}
 
 
 def lines(split, shuffle_files=False, seed=None):
-    return tf.data.Dataset.from_tensor_slices([f"line {number} of {split}" for number in range(40)])
+    return tf.data.Dataset.from_tensor_slices([f"line {index} of {split}" for index in range(40)])
 
 
 def as_pairs(dataset):
@@ -56,37 +56,37 @@ def registered(monkeypatch):
 
 
 def test_steps_before_the_placeholder_are_cached(tmp_path, registered):
-    found = cached(registered(task("halved", *BEFORE, seqio.CacheDatasetPlaceholder(), *AFTER)), tmp_path)
-    (example,) = found.read(np.array([7]))
+    result = cached(registered(task("halved", *BEFORE, seqio.CacheDatasetPlaceholder(), *AFTER)), tmp_path)
+    (example,) = result.read(np.array([7]))
     assert example["targets"].tolist() == VOCABULARY.encode("LINE 7 OF TRAIN")
     assert sorted(example) == ["inputs", "targets"]
-    assert found.manifest.contents.remaining_steps == ("append_eos_after_trim",)
+    assert result.manifest.contents.remaining_steps == ("append_eos_after_trim",)
 
 
 def test_without_a_placeholder_all_steps_are_cached(tmp_path, registered):
-    found = cached(registered(task("whole", *BEFORE, *AFTER)), tmp_path)
-    assert found.read(np.array([7]))[0]["targets"].tolist() == [*VOCABULARY.encode("LINE 7 OF TRAIN"), 1]
-    assert found.manifest.contents.remaining_steps == ()
+    result = cached(registered(task("whole", *BEFORE, *AFTER)), tmp_path)
+    assert result.read(np.array([7]))[0]["targets"].tolist() == [*VOCABULARY.encode("LINE 7 OF TRAIN"), 1]
+    assert result.manifest.contents.remaining_steps == ()
 
 
 def test_files_of_a_source_become_shards_of_the_cache_in_their_order(tmp_path, registered):
-    for number in range(3):
-        (tmp_path / f"{number}.txt").write_text("".join(f"{number}{row}\n" for row in range(5)))
+    for index in range(3):
+        (tmp_path / f"{index}.txt").write_text("".join(f"{index}{row}\n" for row in range(5)))
     source = seqio.TextLineDataSource({"train": str(tmp_path / "?.txt")})
     steps = (as_pairs, seqio.preprocessors.tokenize, seqio.CacheDatasetPlaceholder())
-    found = cached(registered(task("files", *steps, source=source)), tmp_path)
-    assert [shard.examples for shard in found.manifest.shards] == [5, 5, 5]
+    result = cached(registered(task("files", *steps, source=source)), tmp_path)
+    assert [shard.examples for shard in result.manifest.shards] == [5, 5, 5]
     first = [
-        bytes((example["inputs"] - 3).astype(np.uint8)) for example in found.read(np.array([0, 4, 5, 14]))
+        bytes((example["inputs"] - 3).astype(np.uint8)) for example in result.read(np.array([0, 4, 5, 14]))
     ]
     assert first == [b"00", b"04", b"10", b"24"]
 
 
 def test_a_source_of_one_file_is_split_into_the_requested_shards(tmp_path, registered):
-    found = cached(registered(task("dealt", *BEFORE, *AFTER)), tmp_path, num_shards=4)
-    targets = {VOCABULARY.decode(example["targets"]) for example in found.read(np.arange(40))}
-    assert [shard.examples for shard in found.manifest.shards] == [10] * 4
-    assert targets == {f"LINE {number} OF TRAIN" for number in range(40)}
+    result = cached(registered(task("dealt", *BEFORE, *AFTER)), tmp_path, num_shards=4)
+    targets = {VOCABULARY.decode(example["targets"]) for example in result.read(np.arange(40))}
+    assert [shard.examples for shard in result.manifest.shards] == [10] * 4
+    assert targets == {f"LINE {index} OF TRAIN" for index in range(40)}
 
 
 @pytest.mark.filterwarnings("ignore:label.. is deprecated:DeprecationWarning")  # tensorflow_datasets' own
@@ -98,8 +98,8 @@ def test_a_tfds_data_set_is_cached(tmp_path, registered):
     features = tfds.features.FeaturesDict({"text": tf.string})
     for shard in range(2):
         with tf.io.TFRecordWriter(str(folder / f"rhymes-train.tfrecord-0000{shard}-of-00002")) as writer:
-            for number in range(10 * shard, 10 * shard + 10):
-                writer.write(features.serialize_example({"text": f"rhyme {number}"}))
+            for index in range(10 * shard, 10 * shard + 10):
+                writer.write(features.serialize_example({"text": f"rhyme {index}"}))
     template = tfds.core.ShardedFileTemplate(
         dataset_name="rhymes", data_dir=folder, split="train", filetype_suffix="tfrecord"
     )
@@ -113,11 +113,11 @@ def test_a_tfds_data_set_is_cached(tmp_path, registered):
         return dataset.map(lambda row: {"inputs": row["text"], "targets": row["text"]})
 
     steps = (read, seqio.preprocessors.tokenize, seqio.CacheDatasetPlaceholder(), *AFTER)
-    found = cached(registered(task("rhymes_task", *steps, source=source)), tmp_path)
-    texts = [VOCABULARY.decode(example["inputs"]) for example in found.read(np.arange(20))]
-    assert texts == [f"rhyme {number}" for number in range(20)]
-    assert [shard.examples for shard in found.manifest.shards] == [10, 10]
-    assert found.manifest.contents.fingerprint["source"] == "TfdsDataSource rhymes:1.0.0, train"
+    result = cached(registered(task("rhymes_task", *steps, source=source)), tmp_path)
+    texts = [VOCABULARY.decode(example["inputs"]) for example in result.read(np.arange(20))]
+    assert texts == [f"rhyme {index}" for index in range(20)]
+    assert [shard.examples for shard in result.manifest.shards] == [10, 10]
+    assert result.manifest.contents.fingerprint["source"] == "TfdsDataSource rhymes:1.0.0, train"
 
 
 def test_another_pipeline_is_refused_by_the_step_that_differs(tmp_path, registered):
@@ -127,18 +127,18 @@ def test_another_pipeline_is_refused_by_the_step_that_differs(tmp_path, register
     def with_mark(mark):
         return task("marked", as_pairs, shouting(mark), seqio.preprocessors.tokenize)
 
-    found = cached(registered(with_mark("!")), tmp_path)
+    result = cached(registered(with_mark("!")), tmp_path)
     same, other = (seqio_fingerprint(with_mark(mark), "train") for mark in "!?")
-    CachedExamples.open(found.directory, task_fingerprint=same)
+    CachedExamples.open(result.directory, task_fingerprint=same)
     with pytest.raises(ValueError, match=r"step 1: the cache has .*'!'.*, you ask for .*'[?]'") as refused:
-        CachedExamples.open(found.directory, task_fingerprint=other)
+        CachedExamples.open(result.directory, task_fingerprint=other)
     assert "step 0" not in str(refused.value)
 
 
 def test_steps_after_the_placeholder_may_change(tmp_path, registered):
-    found = cached(registered(task("after", *BEFORE, seqio.CacheDatasetPlaceholder(), *AFTER)), tmp_path)
+    result = cached(registered(task("after", *BEFORE, seqio.CacheDatasetPlaceholder(), *AFTER)), tmp_path)
     other = task("after", *BEFORE, seqio.CacheDatasetPlaceholder())
-    CachedExamples.open(found.directory, task_fingerprint=seqio_fingerprint(other, "train"))
+    CachedExamples.open(result.directory, task_fingerprint=seqio_fingerprint(other, "train"))
 
 
 def test_steps_that_need_lengths_are_refused_with_the_remedy(tmp_path, registered):
@@ -179,15 +179,15 @@ seqio.TaskRegistry.add(
 
 @pytest.mark.slow  # each process imports TensorFlow
 def test_processes_that_import_the_users_module_write_the_same_bytes_as_this_one(tmp_path, monkeypatch):
-    for number in range(3):
-        (tmp_path / f"{number}.txt").write_text("".join(f"{number}{row}\n" for row in range(5)))
+    for index in range(3):
+        (tmp_path / f"{index}.txt").write_text("".join(f"{index}{row}\n" for row in range(5)))
     (tmp_path / "users_own_tasks.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     registration.import_modules(["users_own_tasks"])
-    found = registration.get_task("from_a_module")
+    result = registration.get_task("from_a_module")
     for processes in (1, 2):
         cache_seqio_split(
-            found, "train", f"by_{processes}", num_processes=processes, modules=["users_own_tasks"]
+            result, "train", f"by_{processes}", num_processes=processes, modules=["users_own_tasks"]
         )
     one, two = (tmp_path / f"by_{processes}" / "from_a_module" / "train" for processes in (1, 2))
     names = sorted(path.name for path in one.iterdir())

@@ -27,15 +27,15 @@ def expected(tmp_path_factory, corpus_task) -> dict[str, bytes]:
     """Every file of an undisturbed run of one process."""
     output = tmp_path_factory.mktemp("undisturbed")
     cache_split(corpus_task(), "train", str(output), shard_bytes=SHARD_BYTES)
-    found = contents(output / "letters" / "train")
-    assert sum(name.endswith(".array_record") for name in found) > 3
-    return found
+    result = contents(output / "letters" / "train")
+    assert sum(name.endswith(".array_record") for name in result) > 3
+    return result
 
 
 def test_a_cache_holds_the_tokens_of_every_document_in_order(tmp_path, corpus_task, texts, text_of):
     manifest = cache_split(corpus_task(), "train", str(tmp_path), shard_bytes=SHARD_BYTES)
     examples = CachedExamples.open(tmp_path / "letters" / "train")
-    assert [text_of(examples, number) for number in range(len(examples))] == texts
+    assert [text_of(examples, index) for index in range(len(examples))] == texts
     assert manifest.num_tokens == {"tokens": sum(map(len, texts))}
 
 
@@ -215,7 +215,7 @@ def test_texts_of_every_kind_are_kept_unchanged(tmp_path, corpus_task, text_of):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     cache_split(corpus_task(files={"train": str(tmp_path / "a.jsonl")}), "train", str(tmp_path))
     examples = CachedExamples.open(tmp_path / "letters" / "train")
-    assert [text_of(examples, number) for number in range(len(texts))] == texts
+    assert [text_of(examples, index) for index in range(len(texts))] == texts
     assert examples.lengths("tokens").tolist() == [len(text.encode()) for text in texts]
 
 

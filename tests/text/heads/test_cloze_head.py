@@ -78,7 +78,7 @@ def test_long_texts_are_cut_far_from_the_blank(tokenizer):
     row = FORM.read({"text": "a b c d e f g h a b c d e f g h", "label": 0})
     examples = make_examples(FORM, [row], tokenizer, length=11)
     first = examples.example(0).choices[0]
-    pieces = [tokenizer.piece(int(number)) for number in first.inputs]
+    pieces = [tokenizer.piece(int(token_id)) for token_id in first.inputs]
     assert pieces == ["[CLS]", "f", "g", "h", "[UNK]", "[MASK]", ".", "[SOP]", "a", "b"]
     assert examples.num_cut == 1
 
@@ -102,9 +102,9 @@ def test_a_candidates_score_is_its_likelihood_token_by_token_in_the_blank(exampl
     predictions = predict(model, batch)
     assert predictions.logits is None
     scores = np.asarray(predictions.heads["cloze"]).reshape(2, 2)
-    for number in range(2):
-        for place, row in enumerate(examples.example(number).choices):
-            assert scores[number, place] == pytest.approx(by_decoding(model, row), rel=1e-4)
+    for index in range(2):
+        for place, row in enumerate(examples.example(index).choices):
+            assert scores[index, place] == pytest.approx(by_decoding(model, row), rel=1e-4)
     measured = measure_sequences(batch, predictions.heads, FORM.label_loss)
     assert measured is not None
     expected = -jax.nn.log_softmax(jnp.asarray(scores), axis=-1)[jnp.arange(2), jnp.array([0, 1])]
@@ -140,13 +140,13 @@ def masked_examples(tokenizer):
 
 def batch_of(examples, head_format):
     spec = head_format.spec(examples.num_choices)
-    rows = [[examples.example(number)] for number in range(len(examples))]
+    rows = [[examples.example(index)] for index in range(len(examples))]
     return jax.tree.map(jnp.asarray, BatchLayout(spec, Lengths(16, 2)).batch(rows))
 
 
 def test_a_masked_language_model_reads_a_mask_for_each_token(masked_examples, tokenizer):
     rows = masked_examples.example(0).choices
-    texts = [" ".join(tokenizer.piece(int(number)) for number in row.inputs) for row in rows]
+    texts = [" ".join(tokenizer.piece(int(token_id)) for token_id in row.inputs) for row in rows]
     assert texts == ["[CLS] e f [UNK] [MASK] [MASK] [MASK] . [SEP]", "[CLS] e f [UNK] [MASK] . [SEP]"]
     assert [row.targets[row.targets > 0].tolist() for row in rows] == [
         tokenizer.encode(word) for word in MASKED.words
@@ -194,14 +194,14 @@ def test_the_output_layer_scores_the_words_at_their_masks(architecture, masked_e
     model = config.build(jax.random.key(0))
     graphdef = parameters.abstract(with_head(config, "cloze", 2, where="here"))[0]
     cloze = parameters.merge(graphdef, parameters.split(model)[1])
-    found = np.asarray(predict(cloze, batch_of(masked_examples, MASKED)).heads["cloze"]).reshape(2, 2)
-    for number in range(2):
-        for place, row in enumerate(masked_examples.example(number).choices):
+    result = np.asarray(predict(cloze, batch_of(masked_examples, MASKED)).heads["cloze"]).reshape(2, 2)
+    for index in range(2):
+        for place, row in enumerate(masked_examples.example(index).choices):
             alone = Batch(encoder_input_tokens=jnp.asarray(row.inputs)[None])
             log_probs = jax.nn.log_softmax(predict(model, alone).logits[0])
             masks = np.flatnonzero(row.targets)
             expected = np.mean([float(log_probs[mask, row.targets[mask]]) for mask in masks])
-            assert found[number, place] == pytest.approx(expected, rel=1e-4)
+            assert result[index, place] == pytest.approx(expected, rel=1e-4)
 
 
 def test_it_is_exported_as_a_masked_language_model(tmp_path):

@@ -34,7 +34,7 @@ def roberta_like(tmp_path_factory):
     folder = tmp_path_factory.mktemp("roberta")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     pieces = {
-        piece: number for number, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *alphabet, "<mask>"])
+        piece: index for index, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *alphabet, "<mask>"])
     }
     engine = Tokenizer(models.BPE(vocab=pieces, merges=[], unk_token="<unk>"))
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -82,11 +82,11 @@ def xlnet_like(tmp_path_factory):
 @pytest.mark.parametrize("texts", [("a b c",), ("a b c", "d e"), ("", "a")])
 def test_xlnets_class_token_is_last_in_a_segment_of_its_own(xlnet_like, texts):
     tokenizer, engine = xlnet_like
-    theirs = engine.encode(*texts)
+    reference = engine.encode(*texts)
     framing = input_format_of(tokenizer, 64)
     framed = framing.join(tokenizer.encode_all(list(texts)))
-    assert framed.tokens.tolist() == theirs.ids
-    assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
+    assert framed.tokens.tolist() == reference.ids
+    assert framing.token_types(len(framed.tokens), framed.second).tolist() == reference.type_ids
     cut = input_format_of(tokenizer, 8).join([[9] * 20] * len(texts))
     assert (len(cut.tokens), cut.num_cut) == (8, 20 * len(texts) - 7 + len(texts))
     assert tokenizer.piece(int(cut.tokens[-1])) == "<cls>"
@@ -101,7 +101,7 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     rows = [QuestionAnswering(unanswerable=True).read(each) for each in (row, none)]
     examples = make_examples(QuestionAnswering(unanswerable=True), rows, tokenizer, length=32)
     inputs = np.asarray(examples.example(0).inputs)
-    pieces = [tokenizer.piece(number) for number in inputs.tolist()]
+    pieces = [tokenizer.piece(token_id) for token_id in inputs.tolist()]
     assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
     assert (examples.example(0).span, examples.example(1).span) == ((2, 3), (12, 12))
     assert (examples.context_start(0), examples.cls_position(0)) == (0, 12)
@@ -120,19 +120,19 @@ def test_xlnets_words_have_their_classes_at_their_positions(xlnet_like):
 
 
 def pieces_of(tokenizer, framed):
-    return [tokenizer.piece(int(number)) for number in framed.tokens]
+    return [tokenizer.piece(int(token_id)) for token_id in framed.tokens]
 
 
 def test_a_pair_is_framed_as_the_tokenizers_library_does(wordpiece):
     from tokenizers.implementations import BertWordPieceTokenizer
 
-    theirs = BertWordPieceTokenizer(str(wordpiece.name), lowercase=True).encode(
+    reference = BertWordPieceTokenizer(str(wordpiece.name), lowercase=True).encode(
         "The cat sat.", "dogs, on a mat"
     )
     framing = input_format_of(wordpiece, 64)
     framed = framing.join(wordpiece.encode_all(["The cat sat.", "dogs, on a mat"]))
-    assert framed.tokens.tolist() == theirs.ids
-    assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
+    assert framed.tokens.tolist() == reference.ids
+    assert framing.token_types(len(framed.tokens), framed.second).tolist() == reference.type_ids
 
 
 def test_one_text_is_between_cls_and_sep_with_types_0(wordpiece):
@@ -200,7 +200,7 @@ def test_an_answer_is_found_by_its_characters(wordpiece):
     (pieces,) = encode_with_spans(wordpiece, [text])
     start = text.index("sat")
     first, last = tokens_of(pieces, (start, start + len("sat, on")))
-    assert [wordpiece.piece(int(number)) for number in pieces.ids[first : last + 1]] == ["sat", ",", "on"]
+    assert [wordpiece.piece(int(token_id)) for token_id in pieces.ids[first : last + 1]] == ["sat", ",", "on"]
     with pytest.raises(ValueError, match="no token covers the answer"):
         tokens_of(pieces, (len(text), len(text) + 3))
 

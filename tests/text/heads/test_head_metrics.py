@@ -25,10 +25,10 @@ SPANS = QuestionAnswering(unanswerable=True)
 
 
 def scores(head, names, targets, predictions):
-    found = {}
+    results = {}
     for metric in head.named_metrics(names):
-        found |= metric(targets, predictions)
-    return found
+        results |= metric(targets, predictions)
+    return results
 
 
 @pytest.mark.parametrize("head", [OF_THREE, CLOZE])
@@ -50,8 +50,8 @@ def test_f1_is_for_two_classes_the_second_being_positive():
 
 
 def test_numbers_have_two_correlations():
-    found = scores(NUMBER, ("pearson_corrcoef", "spearman_corrcoef"), [1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
-    assert found == {
+    result = scores(NUMBER, ("pearson_corrcoef", "spearman_corrcoef"), [1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
+    assert result == {
         "pearson_corrcoef": pytest.approx(91.766, abs=1e-3),
         "spearman_corrcoef": pytest.approx(100),
     }
@@ -78,9 +78,9 @@ def test_words_without_a_label_do_not_count():
     assert TAGS.target(row) == ["B-X", None, None, None, "O"]
     names = ("chunk_f1", "accuracy", "macro_f1", "sequence_accuracy")
     known = scores(TAGS, names, [["B-X", "O"]], [["B-X", "B-X"]])
-    found = scores(TAGS, names, [TAGS.target(row)], [["B-X", "O", "B-X", "I-X", "B-X"]])
-    assert found == known
-    assert found["accuracy"] == pytest.approx(50.0)
+    result = scores(TAGS, names, [TAGS.target(row)], [["B-X", "O", "B-X", "I-X", "B-X"]])
+    assert result == known
+    assert result["accuracy"] == pytest.approx(50.0)
     assert TAGS.read({"tokens": "a b", "tags": "0 -100"}).tags == (0, -1)
 
 
@@ -115,8 +115,8 @@ def task(**settings):
 
 
 def test_a_task_takes_classes_from_its_head():
-    found = task(head=OF_THREE, metrics=("macro_f1",)).head_metrics()
-    assert found[0]([0, 1, 2], [0, 1, 2]) == {"mean_3class_f1": 100.0}
+    head_metrics = task(head=OF_THREE, metrics=("macro_f1",)).head_metrics()
+    assert head_metrics[0]([0, 1, 2], [0, 1, 2]) == {"mean_3class_f1": 100.0}
 
 
 def test_a_metric_of_tags_needs_a_head():

@@ -19,26 +19,26 @@ CONTEXT = "a b c d e f g h"
 FORMS: dict[str, tuple[HeadFormat, list[dict]]] = {
     "classes": (
         SequenceClassification(texts=("{text}",), classes=("no", "yes")),
-        [{"text": "a " * (3 * number + 1), "label": number % 2} for number in range(6)],
+        [{"text": "a " * (3 * index + 1), "label": index % 2} for index in range(6)],
     ),
     "choices": (
         MultipleChoice(context="{text}", choices="choices"),
-        [{"text": "a b", "choices": ["c " * number, "d"], "label": 1} for number in range(1, 6)],
+        [{"text": "a b", "choices": ["c " * index, "d"], "label": 1} for index in range(1, 6)],
     ),
     "spans": (
         QuestionAnswering(),
         [
             {
                 "question": "a",
-                "context": CONTEXT[: 2 * number + 1],
+                "context": CONTEXT[: 2 * index + 1],
                 "answers": {"text": ["a"], "answer_start": [0]},
             }
-            for number in range(1, 8)
+            for index in range(1, 8)
         ],
     ),
     "words": (
         TokenClassification(classes=("O", "X")),
-        [{"tokens": ["ab", "c"] * number, "tags": [0, 1] * number} for number in range(1, 6)],
+        [{"tokens": ["ab", "c"] * index, "tags": [0, 1] * index} for index in range(1, 6)],
     ),
 }
 
@@ -69,8 +69,8 @@ def test_a_part_has_the_examples_of_its_rows_in_their_order(all_examples, name, 
     assert part.cut == {place for place, row in enumerate(rows) if row in whole.cut}
     assert part.sizes.tolist() == whole.sizes[numbers].tolist()
     for new, old in enumerate(numbers):
-        for ours, theirs in zip(_flat(part.example(new)), _flat(whole.example(old)), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+        for actual, reference in zip(_flat(part.example(new)), _flat(whole.example(old)), strict=True):
+            np.testing.assert_array_equal(actual, reference)
         np.testing.assert_array_equal(part.character_offsets(new)[0], whole.character_offsets(old)[0])
 
 

@@ -28,9 +28,9 @@ def test_a_pair_of_texts_has_a_class():
     assert PAIR.is_labeled(row)
 
 
-@pytest.mark.parametrize("given", ["no", b"no", "1", 1])
-def test_a_class_is_known_by_its_number_and_by_its_word(given):
-    assert PAIR.read({"premise": "a", "hypothesis": "b", "label": given}).label == 1
+@pytest.mark.parametrize("label", ["no", b"no", "1", 1])
+def test_a_class_is_known_by_its_number_and_by_its_word(label):
+    assert PAIR.read({"premise": "a", "hypothesis": "b", "label": label}).label == 1
 
 
 def test_a_row_without_a_label_can_be_read_but_not_learned_from():

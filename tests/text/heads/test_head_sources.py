@@ -51,7 +51,7 @@ def sentence(number: int) -> str:
 def labeled(tmp_path_factory, vocabulary):
     """Return a task from users' files: 1,500 sentences, every seventh labeled "bad"."""
     folder = tmp_path_factory.mktemp("labeled")
-    lines = [f"{sentence(number)}\t{'bad' if number % 7 == 0 else 'good'}" for number in range(1500)]
+    lines = [f"{sentence(index)}\t{'bad' if index % 7 == 0 else 'good'}" for index in range(1500)]
     (folder / "train.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
     task = TextTask(
         name="labeled_sentences",
@@ -94,7 +94,7 @@ def config(mixture, **options):
 
 def texts_of(loader, batch):
     return [
-        " ".join(loader.vocabulary.piece(int(number)) for number in row[real > 0])
+        " ".join(loader.vocabulary.piece(int(token_id)) for token_id in row[real > 0])
         for row, real in zip(batch.encoder_input_tokens, batch.encoder_segment_ids, strict=True)
     ]
 
@@ -116,10 +116,10 @@ def take(loader, number):
 @pytest.mark.parametrize("grouped", [False, True])
 def test_an_epoch_has_every_row_once_with_its_label(labeled, grouped):
     loader = build_loader(config(labeled, inputs_length=32, batch_size=10, group_by_length=grouped))
-    found = rows_of(loader, 150)
-    expected = [(f"[CLS] {sentence(number)} [SEP]", int(number % 7 == 0)) for number in range(1500)]
-    assert sorted(found) == sorted(expected)
-    assert found != expected
+    rows = rows_of(loader, 150)
+    expected = [(f"[CLS] {sentence(index)} [SEP]", int(index % 7 == 0)) for index in range(1500)]
+    assert sorted(rows) == sorted(expected)
+    assert rows != expected
 
 
 def test_grouped_batches_are_shorter_and_as_long_as_their_longest_row(labeled):
@@ -171,7 +171,7 @@ def test_workers_make_the_same_batches(labeled):
 
 def test_long_rows_are_cut_and_counted(labeled, caplog):
     loader = build_loader(config(labeled, inputs_length=10))
-    num_long = sum(1 + number % 23 > 8 for number in range(1500))
+    num_long = sum(1 + index % 23 > 8 for index in range(1500))
     assert f"{num_long} examples are longer than inputs_length=10 and were cut" in caplog.text
     assert {len(text.split()) for text in texts_of(loader, next(loader))} <= set(range(3, 11))
 
@@ -203,7 +203,7 @@ def test_each_choice_is_a_row_of_its_question(tmp_path, vocabulary):
     assert first.encoder_input_tokens.shape == (4, 3, 16)
     assert first.sequence_labels.tolist() == [2, 2, 2, 2]
     assert last.sequence_labels.tolist() == [2, -1, -1, -1]
-    pieces = [loader.vocabulary.piece(int(number)) for number in first.encoder_input_tokens[1, 2][:7]]
+    pieces = [loader.vocabulary.piece(int(token_id)) for token_id in first.encoder_input_tokens[1, 2][:7]]
     assert pieces == ["[CLS]", "a", "f", "[SEP]", "f", "[SEP]", "[PAD]"]
     assert first.token_types[1, 2][:7].tolist() == [0, 0, 0, 0, 1, 1, 0]
 
@@ -254,20 +254,20 @@ def test_rows_without_tags_are_left_out_or_kept_with_loss_weights_of_zero(tmp_pa
         {"tokens": ["d", "e"]},
         {"tokens": ["f", "g"], "tags": [-1, -1]},
     ]
-    found = {}
+    results = {}
     for keeps in (False, True):
         form = TokenClassification(classes=("x", "y"), keeps_unlabeled=keeps)
         name = register(tmp_path, vocabulary, f"keeps_{keeps}", form, {"train": rows})
         loader = build_loader(config(name, batch_size=3, repeat=False, shuffle=False))
         batch = next(loader)
         real = batch.encoder_segment_ids.sum(1).tolist()
-        found[keeps] = texts_of(loader, batch), real, batch.loss_weights.sum(1).tolist()
-    assert found[True] == (
+        results[keeps] = texts_of(loader, batch), real, batch.loss_weights.sum(1).tolist()
+    assert results[True] == (
         ["[CLS] a ##b c [SEP]", "[CLS] d e [SEP]", "[CLS] f g [SEP]"],
         [5, 4, 4],
         [2, 0, 0],
     )
-    assert found[False] == (["[CLS] a ##b c [SEP]", "", ""], [5, 0, 0], [2, 0, 0])
+    assert results[False] == (["[CLS] a ##b c [SEP]", "", ""], [5, 0, 0], [2, 0, 0])
     assert caplog.messages == [
         "task 'keeps_False', split 'train': 2 of 3 rows have no label and are left out"
     ]
@@ -295,20 +295,20 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
     tokenizer = open_tokenizer(vocabulary, 0)
     examples = make_examples(QuestionAnswering(), [row], tokenizer, length=length, stride=stride)
     seen = set()
-    for number in range(len(examples)):
-        example, (starts, ends) = examples.example(number), examples.character_offsets(number)
+    for index in range(len(examples)):
+        example, (starts, ends) = examples.example(index), examples.character_offsets(index)
         assert example.inputs is not None
         assert len(example.inputs) <= length
         seen |= set(starts.tolist())
         if example.span != (0, 0):
-            second = examples.context_start(number)
+            second = examples.context_start(index)
             first, last = (side - second for side in example.span)
             assert CONTEXT[starts[first] : ends[last]] == answer
     max_tokens = length - 5  # [CLS] a b [SEP] … [SEP]
     assert seen == {place for place, letter in enumerate(CONTEXT) if letter != " "} or stride > max_tokens
     num_tokens = len(tokenizer.encode(answer))
     if num_tokens + stride <= max_tokens + 1:
-        assert any(examples.example(number).span != (0, 0) for number in range(len(examples)))
+        assert any(examples.example(index).span != (0, 0) for index in range(len(examples)))
 
 
 def test_a_split_without_labels_is_read_but_not_learned_from(tmp_path, vocabulary):

@@ -20,7 +20,7 @@ from t5x_like.text.heads.input_format import input_format_of, num_input_ids
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
-START, DELIMITER, EXTRACT = (f"<extra_id_{number}>" for number in range(3))
+START, DELIMITER, EXTRACT = (f"<extra_id_{index}>" for index in range(3))
 ONE = SequenceClassification(texts=("{text}",), classes=("no", "yes"))
 PAIR = SequenceClassification(texts=("{premise}", "{hypothesis}"), classes=("no", "yes"))
 SIMILAR = Regression(texts=("{first}", "{second}"), lowest=0.0, highest=5.0)
@@ -33,7 +33,9 @@ def gpt_vocabulary(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("gpt")
     pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "<|endoftext|>"]
-    engine = Tokenizer(models.BPE(vocab={piece: number for number, piece in enumerate(pieces)}, merges=[]))
+    engine = Tokenizer(
+        models.BPE(vocab={piece: token_id for token_id, piece in enumerate(pieces)}, merges=[])
+    )
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     engine.add_special_tokens(["<|endoftext|>"])
     engine.save(str(folder / "tokenizer.json"))
@@ -52,7 +54,7 @@ def pieces_of(tokenizer, form, row, **options):
     options = {"framing": InputFraming(), "length": 32, **options}
     example = make_examples(form, [form.read(row)], tokenizer, **options).example(0)
     return [
-        [tokenizer.piece(int(number)) for number in np.asarray(each.inputs)]
+        [tokenizer.piece(int(token_id)) for token_id in np.asarray(each.inputs)]
         for each in example.choices or (example,)
     ]
 

@@ -82,9 +82,9 @@ def test_fields_that_mean_nothing_are_refused(fields, message):
 
 def test_metrics_equal_those_of_scikit_learn():
     truth, guess = ([[name in row for name in CLASSES] for row in rows] for rows in (TRUTH, GUESS))
-    found = {}
+    results = {}
     for metric in HEAD.named_metrics(("micro_f1", "macro_f1", "samples_f1", "samples_jaccard", "accuracy")):
-        found |= metric(TRUTH, GUESS)
+        results |= metric(TRUTH, GUESS)
     options: dict[str, Any] = {"zero_division": 0}
     f1 = {
         f"{average}_f1": 100 * sklearn.metrics.f1_score(truth, guess, average=average, **options)
@@ -92,9 +92,9 @@ def test_metrics_equal_those_of_scikit_learn():
     }
     jaccard = sklearn.metrics.jaccard_score(truth, guess, average="samples", **options)
     accuracy = sklearn.metrics.accuracy_score(truth, guess)
-    assert found == pytest.approx(f1 | {"samples_jaccard": 100 * jaccard, "accuracy": 100 * accuracy})
+    assert results == pytest.approx(f1 | {"samples_jaccard": 100 * jaccard, "accuracy": 100 * accuracy})
     # scikit-learn 1.9's numbers for these rows
-    assert found == pytest.approx(
+    assert results == pytest.approx(
         {
             "micro_f1": 72.7272727,
             "macro_f1": 72.2222222,
@@ -114,14 +114,14 @@ def test_other_metrics_are_refused_and_the_default_ones_are_f1():
 def test_each_class_has_precision_recall_and_f1_and_there_is_no_matrix():
     pairs = zip([*TRUTH, None], [*GUESS, ["drama"]], strict=True)
     rows = [{"target": target, "prediction": prediction} for target, prediction in pairs]
-    found = class_scores(CLASSES, rows, are_sets=True)
+    result = class_scores(CLASSES, rows, are_sets=True)
     truth, guess = ([[name in row for name in CLASSES] for row in rows] for rows in (TRUTH, GUESS))
     precision, recall, f1, support = sklearn.metrics.precision_recall_fscore_support(truth, guess)
-    for number, name in enumerate(CLASSES):
+    for index, name in enumerate(CLASSES):
         scores = {"precision": precision, "recall": recall, "f1": f1}
-        wanted = {key: 100 * np.asarray(values)[number] for key, values in scores.items()}
-        assert found["classes"][name] == pytest.approx(wanted | {"rows": np.asarray(support)[number]})
-    assert "confusion" not in found
+        wanted = {key: 100 * np.asarray(values)[index] for key, values in scores.items()}
+        assert result["classes"][name] == pytest.approx(wanted | {"rows": np.asarray(support)[index]})
+    assert "confusion" not in result
     assert class_scores(CLASSES, rows[-1:], are_sets=True) == {}
 
 
@@ -155,14 +155,14 @@ def test_batches_have_indicators_and_padding_has_no_label():
     tokenizer = open_tokenizer("bytes")
     examples = make_examples(HEAD, rows, tokenizer, length=len(CLASSES) * 8)
     maker = RowMaker((), Lengths(24, 2), HEAD.spec(), pack=False, zero_is_padding=True)
-    batch = maker.lay_out([*([examples.example(number)] for number in range(3)), []])
+    batch = maker.lay_out([*([examples.example(index)] for index in range(3)), []])
     wanted = [[1, 0, 1], [0, 0, 0], [-1, -1, -1], [-1, -1, -1]]
     assert batch.sequence_classes.tolist() == wanted
     np.testing.assert_array_equal(examples.part([1, 0]).example(1).classes, [1, 0, 1])  # pyright: ignore[reportArgumentType]
 
 
 def test_labels_of_as_many_classes_as_tokens_are_not_cut():
-    classes = tuple(f"class {number}" for number in range(32))
+    classes = tuple(f"class {index}" for index in range(32))
     head = MultiLabelClassification(texts=("{text}",), classes=classes)
     examples = make_examples(
         head, [head.read({"text": "a", "label": [31]})], open_tokenizer("bytes"), length=32

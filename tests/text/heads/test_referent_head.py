@@ -40,7 +40,7 @@ def row(referent, label, *others, form=GIVEN):
 
 
 def pieces(tokenizer, ids):
-    return " ".join(tokenizer.piece(int(number)) for number in ids)
+    return " ".join(tokenizer.piece(int(token_id)) for token_id in ids)
 
 
 def test_an_example_is_a_choice_between_the_referent_and_others(tokenizer):
@@ -50,8 +50,8 @@ def test_an_example_is_a_choice_between_the_referent_and_others(tokenizer):
     assert examples.labels.tolist() == [0, 0, -1]  # a wrong phrase is not learned
     before, after = "[CLS] the trophy does not fit in the brown case because", "is too big . [SEP]"
     expected = [("the trophy", "the brown case", "too big"), ("the trophy", "trophy not", "")]
-    for number, phrases in enumerate(expected):
-        for choice, phrase in zip(examples.example(number).choices, phrases, strict=True):
+    for index, phrases in enumerate(expected):
+        for choice, phrase in zip(examples.example(index).choices, phrases, strict=True):
             masks = ["[MASK]"] * len(phrase.split())
             assert pieces(tokenizer, choice.inputs) == " ".join([before, *masks, after]) * bool(phrase)
             assert pieces(tokenizer, choice.targets[choice.targets > 0]) == phrase
@@ -87,25 +87,25 @@ def test_only_right_phrases_with_another_one_train():
 
 
 def test_given_phrases_are_kept_unless_they_are_the_referent():
-    found = row("The man", 1, "the man", "the manager", "man", "case", "Case")
-    assert found.candidates == ("The man", "the manager", "man", "case")
+    result = row("The man", 1, "the man", "the manager", "man", "case", "Case")
+    assert result.candidates == ("The man", "the manager", "man", "case")
 
 
 def test_a_phrase_is_right_if_no_other_is_likelier(tokenizer):
     rows = [row("the trophy", 1, "case", "big", "too"), row("case", 0, "trophy"), row("case", 1)]
     scores = [(-1.0, -2.0, -3.0), (-1.0, -0.5, -1e10), (-1.0, -1.0, -1e10), (-1.0, -1e10, -1e10)]
-    found = GIVEN.answers_of(rows, [np.array(each) for each in scores], lambda number: np.arange(number))
-    assert found == [0, 1, 1]
+    answers = GIVEN.answers_of(rows, [np.array(each) for each in scores], lambda number: np.arange(number))
+    assert answers == [0, 1, 1]
     assert len(make_examples(GIVEN, rows, tokenizer, length=32)) == len(scores)
-    assert [GIVEN.written(answer, ()) for answer in found] == ["False", "True", "True"]
+    assert [GIVEN.written(answer, ()) for answer in answers] == ["False", "True", "True"]
 
 
 def test_noun_phrases_of_the_text_are_the_others():
     form = ReferentRanking()
     values = {"text": "The trophy didn't fit in the brown suitcase because [MASK] was big.", "label": 1}
-    found = form.read({**values, "referent": "the trophy"})
-    assert found.candidates == ("the trophy", "the brown suitcase")
-    assert found.input_text == f"{values['text']}\nthe trophy"
+    result = form.read({**values, "referent": "the trophy"})
+    assert result.candidates == ("the trophy", "the brown suitcase")
+    assert result.input_text == f"{values['text']}\nthe trophy"
 
 
 @pytest.mark.parametrize(
@@ -198,12 +198,12 @@ def test_the_margin_loss_is_that_of_the_paper():
     scores = jnp.log(jnp.array([[0.5], [0.4], [0.1], [0.6], [0.2], [0.7]]))  # three pairs
     batch = Batch(encoder_input_tokens=jnp.ones((6, 2), jnp.int32), sequence_labels=jnp.array([0, 0, -1]))
     ranking = MarginRanking(weight=5.0, margin=0.4)
-    found = measure_sequences(batch, {"cloze": scores}, GIVEN.label_loss, ranking)
-    assert found is not None
+    measures = measure_sequences(batch, {"cloze": scores}, GIVEN.label_loss, ranking)
+    assert measures is not None
     first = -np.log(0.5) + 5 * max(0.0, np.log(0.4) - np.log(0.5) + 0.4)
     second = -np.log(0.1) + 5 * max(0.0, np.log(0.6) - np.log(0.1) + 0.4)
-    np.testing.assert_allclose(found.losses, [first, second, 0.0], rtol=1e-6)
-    assert found.correct.tolist() == [1.0, 0.0, 0.0]
+    np.testing.assert_allclose(measures.losses, [first, second, 0.0], rtol=1e-6)
+    assert measures.correct.tolist() == [1.0, 0.0, 0.0]
     far = measure_sequences(batch, {"cloze": jnp.array([[0.0], [-9.0]] * 3)}, GIVEN.label_loss, ranking)
     assert far is not None
     np.testing.assert_allclose(far.losses, 0.0)

@@ -15,12 +15,12 @@ def coin_rows(number, share, seed=0):
 def test_the_interval_of_an_accuracy_is_that_of_a_share():
     targets, predictions = coin_rows(1000, 0.8)
     score = metrics.accuracy(targets, predictions)["accuracy"]
-    found = intervals(metrics.accuracy, targets, predictions)["accuracy"]
+    result = intervals(metrics.accuracy, targets, predictions)["accuracy"]
     half = 196 * np.sqrt(score / 100 * (1 - score / 100) / 1000)
-    assert found is not None
-    assert found.low == pytest.approx(score - half, abs=0.4)
-    assert found.high == pytest.approx(score + half, abs=0.4)
-    assert (found.confidence, found.resamples, found.units) == (0.95, 1000, 1000)
+    assert result is not None
+    assert result.low == pytest.approx(score - half, abs=0.4)
+    assert result.high == pytest.approx(score + half, abs=0.4)
+    assert (result.confidence, result.resamples, result.units) == (0.95, 1000, 1000)
 
 
 def test_the_same_rows_have_the_same_interval_and_others_another():
@@ -33,10 +33,10 @@ def test_a_metric_that_is_no_mean_of_rows_is_computed_on_every_draw():
     targets = [0, 1] * 40
     predictions = [0, 1, 0, 0] * 20
     for metric in (metrics.f1_score_with_invalid, metrics.matthews_corrcoef, metrics.pearson_corrcoef):
-        (found,) = intervals(metric, targets, predictions, resamples=200).values()
+        (result,) = intervals(metric, targets, predictions, resamples=200).values()
         (score,) = metric(targets, predictions).values()
-        assert found is not None
-        assert found.low < score < found.high
+        assert result is not None
+        assert result.low < score < result.high
 
 
 def test_answers_to_one_question_are_drawn_together():
@@ -55,9 +55,9 @@ def test_answers_to_one_question_are_drawn_together():
 def test_a_question_drawn_twice_counts_twice():
     targets = [{"value": 1, "group": 0}, {"value": 1, "group": 1}]
     predictions = [{"value": 1}, {"value": 0}]
-    found = intervals(metrics.mean_group_metric(metrics.all_match), targets, predictions)["exact_match"]
-    assert found is not None
-    assert (found.low, found.high) == (0.0, 100.0)
+    result = intervals(metrics.mean_group_metric(metrics.all_match), targets, predictions)["exact_match"]
+    assert result is not None
+    assert (result.low, result.high) == (0.0, 100.0)
 
 
 def test_a_score_that_is_mostly_no_number_has_no_interval():
@@ -71,10 +71,10 @@ def test_bleu_is_added_up_from_sentences():
         "a small dog barked at him",
         "it is raining in the south",
     ] * 4
-    found = intervals(metrics.bleu, targets, predictions, resamples=100)["bleu"]
+    result = intervals(metrics.bleu, targets, predictions, resamples=100)["bleu"]
     score = metrics.bleu(targets, predictions)["bleu"]
-    assert found is not None
-    assert found.low < score < found.high
+    assert result is not None
+    assert result.low < score < result.high
     (same,) = intervals(metrics.bleu, targets[:1] * 3, predictions[:1] * 3, resamples=10).values()
     assert same is not None
     assert same.low == pytest.approx(metrics.bleu(targets[:1] * 3, predictions[:1] * 3)["bleu"])

@@ -31,9 +31,9 @@ def test_chunks_begin_and_end_as_conlleval_says(tags, chunks):
     plain = ["O"] * len(tags)
     for kind, first, last in chunks:
         plain[first : last + 1] = [f"B-{kind}", *[f"I-{kind}"] * (last - first)]
-    found = chunk_f1([tags], [plain])
+    result = chunk_f1([tags], [plain])
     expected = 100.0 if chunks else 0.0
-    assert (found["precision"], found["recall"]) == (expected, expected)
+    assert (result["precision"], result["recall"]) == (expected, expected)
 
 
 @settings(deadline=None)  # importing seqeval takes seconds
@@ -43,10 +43,10 @@ def test_scores_are_shares_of_chunks_that_both_sides_have(sentences, random):
     truth, guess = (
         {(n, *c) for n, tags in enumerate(side) for c in chunks_of(tags)} for side in (sentences, guesses)
     )
-    found = chunk_f1(sentences, guesses)
-    assert found["precision"] == pytest.approx(100 * len(truth & guess) / max(len(guess), 1))
-    assert found["recall"] == pytest.approx(100 * len(truth & guess) / max(len(truth), 1))
-    assert found["f1"] == pytest.approx(200 * len(truth & guess) / max(len(truth) + len(guess), 1))
+    result = chunk_f1(sentences, guesses)
+    assert result["precision"] == pytest.approx(100 * len(truth & guess) / max(len(guess), 1))
+    assert result["recall"] == pytest.approx(100 * len(truth & guess) / max(len(truth), 1))
+    assert result["f1"] == pytest.approx(200 * len(truth & guess) / max(len(truth) + len(guess), 1))
 
 
 def chunks_of(tags):

@@ -14,8 +14,8 @@ RESPONSE = ["ab", "cd", "fghi"]
 
 def test_the_papers_worked_example() -> None:
     scores = coreference_f1([KEY], [RESPONSE])
-    found = {name: round(score / 100, 2) for name, score in scores.items() if not name.endswith("f1")}
-    assert found == {
+    results = {name: round(score / 100, 2) for name, score in scores.items() if not name.endswith("f1")}
+    assert results == {
         "muc_recall": 0.40, "muc_precision": 0.40, "b_cubed_recall": 0.42, "b_cubed_precision": 0.50,
         "ceaf_e_recall": 0.65, "ceaf_e_precision": 0.43,
     }  # fmt: skip
@@ -64,8 +64,8 @@ def test_recall_and_precision_change_places_with_the_sides(truth: list, guess: l
 
 
 def test_intervals_draw_documents() -> None:
-    found = intervals(coreference_f1, [KEY, ["ab"], ["cd"]], [RESPONSE, ["ab"], []], resamples=50)
-    interval = found["conll_f1"]
+    result = intervals(coreference_f1, [KEY, ["ab"], ["cd"]], [RESPONSE, ["ab"], []], resamples=50)
+    interval = result["conll_f1"]
     assert interval is not None
     assert (
         interval.low

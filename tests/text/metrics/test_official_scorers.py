@@ -77,10 +77,10 @@ def test_rouge_and_bleu_are_their_libraries(rows):
 
     truth, guess = map(list, zip(*rows, strict=True))
     scorer = rouge_scorer.RougeScorer(["rouge1", "rouge2"])
-    found = metrics.rouge_mean(truth, guess)
+    scores = metrics.rouge_mean(truth, guess)
     for name in ("rouge1", "rouge2"):
         each = [scorer.score(left, right)[name].fmeasure for left, right in rows]
-        assert found[name] == pytest.approx(100 * np.mean(each))
+        assert scores[name] == pytest.approx(100 * np.mean(each))
     expected = sacrebleu.corpus_bleu(guess, [truth], smooth_method="exp", tokenize="intl", force=True).score
     assert metrics.bleu(truth, guess)["bleu"] == pytest.approx(expected)
 

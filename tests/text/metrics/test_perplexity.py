@@ -8,11 +8,11 @@ from t5x_like.text.metrics.perplexity import cost_of, perplexities, windows
 
 
 def test_the_same_cost_is_spread_over_tokens_words_and_bytes():
-    found = perplexities(cost_of("naïve words", nats=12.0, tokens=4))
-    assert found["token_perplexity"] == pytest.approx(math.exp(3))
-    assert found["word_perplexity"] == pytest.approx(math.exp(6))
-    assert found["byte_perplexity"] == pytest.approx(math.exp(1))  # ï is two bytes
-    assert found["bits_per_byte"] == pytest.approx(1 / math.log(2))
+    result = perplexities(cost_of("naïve words", nats=12.0, tokens=4))
+    assert result["token_perplexity"] == pytest.approx(math.exp(3))
+    assert result["word_perplexity"] == pytest.approx(math.exp(6))
+    assert result["byte_perplexity"] == pytest.approx(math.exp(1))  # ï is two bytes
+    assert result["bits_per_byte"] == pytest.approx(1 / math.log(2))
 
 
 def test_costs_add_up_over_texts():
@@ -28,12 +28,12 @@ def test_what_costs_too_much_is_infinite_and_nothing_is_refused():
 @given(st.integers(1, 500), st.integers(1, 40), st.data())
 def test_windows_score_every_token_once_with_enough_before_it(num_tokens, length, data):
     stride = data.draw(st.integers(1, length))
-    found = list(windows(num_tokens, length=length, stride=stride))
-    scored = [place for window in found for place in range(window.scored_from, window.end)]
+    result = list(windows(num_tokens, length=length, stride=stride))
+    scored = [place for window in result for place in range(window.scored_from, window.end)]
     assert scored == list(range(num_tokens))
-    assert all(window.end - window.start <= length for window in found)
+    assert all(window.end - window.start <= length for window in result)
     assert all(
-        window.scored_from - window.start >= min(window.scored_from, length - stride) for window in found
+        window.scored_from - window.start >= min(window.scored_from, length - stride) for window in result
     )
 
 

@@ -15,8 +15,8 @@ LIKELIHOODS = [-3.0, -1.5, -2.0, -2.5]
 
 def test_other_kinds_of_rouge_can_be_chosen():
     for rouge in (metrics.rouge, metrics.rouge_mean):
-        found = rouge(SUMMARIES, WRITTEN, score_keys=("rouge3", "rougeL"))
-        assert found == {"rouge3": 0.0, "rougeL": pytest.approx(100 / 3)}
+        result = rouge(SUMMARIES, WRITTEN, score_keys=("rouge3", "rougeL"))
+        assert result == {"rouge3": 0.0, "rougeL": pytest.approx(100 / 3)}
         stemmed = rouge(SUMMARIES, WRITTEN, score_keys=["rouge1"], use_stemmer=True)
         assert stemmed == {"rouge1": pytest.approx(200 / 3)}
 
@@ -50,8 +50,8 @@ def test_arrays_are_right_as_a_whole():
 def test_scores_of_each_group_can_be_had():
     targets = [{"value": 1, "group": (0, 1)}, {"value": 0, "group": (0, 1)}, {"value": 1, "group": (2, 0)}]
     predictions = [{"value": 1}, {"value": 1}, {"value": 1}]
-    found = metrics.mean_group_metric(metrics.accuracy, return_subgroup_scores=True)(targets, predictions)
-    assert found == {"accuracy": 75.0, "(0, 1)-accuracy": 50.0, "(2, 0)-accuracy": 100.0}
+    result = metrics.mean_group_metric(metrics.accuracy, return_subgroup_scores=True)(targets, predictions)
+    assert result == {"accuracy": 75.0, "(0, 1)-accuracy": 50.0, "(2, 0)-accuracy": 100.0}
 
 
 def test_a_metric_may_give_some_groups_other_scores():
@@ -59,8 +59,8 @@ def test_a_metric_may_give_some_groups_other_scores():
         return {f"of_{len(targets)}": float(targets == predictions)}
 
     targets = [{"value": 1, "group": 0}, {"value": 0, "group": 0}, {"value": 1, "group": 1}]
-    found = metrics.mean_group_metric(by_size)(targets, [{"value": 1}, {"value": 0}, {"value": 0}])
-    assert found == {"of_2": 1.0, "of_1": 0.0}
+    result = metrics.mean_group_metric(by_size)(targets, [{"value": 1}, {"value": 0}, {"value": 0}])
+    assert result == {"of_2": 1.0, "of_1": 0.0}
 
 
 def test_macro_f1_weighs_rows_and_may_count_absent_classes():
@@ -78,8 +78,8 @@ def test_macro_f1_weighs_rows_and_may_count_absent_classes():
 def test_numbers_of_any_size_correlate(scale):
     truth, guess = [0.0, 1.0, 2.0, 4.0], [1.0, 3.0, 2.0, 5.0]
     scaled = [number * scale for number in guess]
-    found = metrics.pearson_corrcoef(truth, scaled)["pearson_corrcoef"]
-    assert found == pytest.approx(metrics.pearson_corrcoef(truth, guess)["pearson_corrcoef"], rel=1e-9)
+    correlation = metrics.pearson_corrcoef(truth, scaled)["pearson_corrcoef"]
+    assert correlation == pytest.approx(metrics.pearson_corrcoef(truth, guess)["pearson_corrcoef"], rel=1e-9)
 
 
 def test_two_numbers_correlate_wholly():
@@ -95,8 +95,14 @@ def test_answers_of_which_nothing_is_left_are_equal_in_coqa_alone():
 
 
 def test_edits_are_counted_in_words_between_signs():
-    found = metrics.edit_distance(["A cat, sat", "b"], ["a cat sat", "B c d"])
-    assert found == {"min_edit": 1, "max_edit": 2, "mean_edit": 1.5, "median_edit": 1.5, "sum_edit": 3}
+    edit_distance = metrics.edit_distance(["A cat, sat", "b"], ["a cat sat", "B c d"])
+    assert edit_distance == {
+        "min_edit": 1,
+        "max_edit": 2,
+        "mean_edit": 1.5,
+        "median_edit": 1.5,
+        "sum_edit": 3,
+    }
     assert metrics.edit_distance(["B"], ["b"], lower=False)["sum_edit"] == 1
 
 
@@ -111,16 +117,16 @@ def test_areas_lie_under_curves_of_scores():
 
 def test_the_likeliest_answer_is_the_predicted_one():
     assert metrics.rank_classification(RANKED, LIKELIHOODS) == {"accuracy": 50.0}
-    found = metrics.rank_classification(RANKED, LIKELIHOODS, num_classes=2)
-    assert found == pytest.approx({"accuracy": 50.0, "f1": 200 / 3, "auc-roc": 50.0, "auc-pr": 50.0})
-    found = metrics.rank_classification(RANKED, LIKELIHOODS, num_classes=2, normalize_by_target_length=True)
-    assert found == pytest.approx({"accuracy": 50.0, "f1": 0.0, "auc-roc": 100.0, "auc-pr": 100.0})
+    scores = metrics.rank_classification(RANKED, LIKELIHOODS, num_classes=2)
+    assert scores == pytest.approx({"accuracy": 50.0, "f1": 200 / 3, "auc-roc": 50.0, "auc-pr": 50.0})
+    scores = metrics.rank_classification(RANKED, LIKELIHOODS, num_classes=2, normalize_by_target_length=True)
+    assert scores == pytest.approx({"accuracy": 50.0, "f1": 0.0, "auc-roc": 100.0, "auc-pr": 100.0})
 
 
 def test_ranking_three_answers_gives_macro_f1_and_any_of_several_right_ones_will_do():
     three = [((0, place), place == 2, 1.0, 1) for place in range(3)]
-    found = metrics.rank_classification(three, [-3.0, -2.0, -1.0], num_classes=3)
-    assert found == {"accuracy": 100.0, "mean_3class_f1": pytest.approx(100 / 3)}
+    scores = metrics.rank_classification(three, [-3.0, -2.0, -1.0], num_classes=3)
+    assert scores == {"accuracy": 100.0, "mean_3class_f1": pytest.approx(100 / 3)}
     several = [((0, place), place > 0, 1.0, 1) for place in range(3)]
     assert metrics.rank_classification(several, [-3.0, -1.0, -2.0], num_classes=3) == {"accuracy": 100.0}
 

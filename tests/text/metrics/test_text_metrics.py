@@ -151,5 +151,5 @@ def test_the_number_of_edits_is_a_distance(left, right):
 
 def test_the_majority_baseline_gives_the_most_frequent_training_answer():
     accuracy = metric_function("accuracy")
-    found = baselines.majority(["b", "a", "b"], ["a", "b", "b", "c"], [accuracy])
-    assert found == baselines.MajorityBaseline("b", {"accuracy": 50.0})
+    majority = baselines.majority(["b", "a", "b"], ["a", "b", "b", "c"], [accuracy])
+    assert majority == baselines.MajorityBaseline("b", {"accuracy": 50.0})

@@ -37,13 +37,13 @@ def window_of(documents, *, pieces=None, eos=None, spans=None):
     """Return documents of given sentence lengths; tokens count up from 104, or cycle through ``pieces``."""
     records = []
     count = 0
-    for number, sentences in enumerate(documents):
+    for index, sentences in enumerate(documents):
         size = sum(sentences)
         words = pieces if pieces is not None else np.arange(FIRST_WORD, 800)
         tokens = words[np.arange(count, count + size) % len(words)]
         record = {"tokens": tokens.astype(np.int32), "sentence_ends": np.cumsum(sentences)}
         if spans is not None:
-            record["spans"] = np.array(spans[number], np.int64).reshape(-1, 2)
+            record["spans"] = np.array(spans[index], np.int64).reshape(-1, 2)
         records.append(record)
         count += size
     return lay_window(records, chunks=np.zeros(len(records), np.uint64), eos=eos)

@@ -53,14 +53,14 @@ def blanks_of(example):
     inputs, targets = example.inputs[~in_a], example.targets[~in_a]
     positions, inside = example.positions[~in_a], example.block_positions[~in_a]
     begins = np.flatnonzero(inputs == START).tolist()
-    found = []
+    results = []
     for begin, stop in zip(begins, [*begins[1:], len(inputs)], strict=True):
         assert targets[stop - 1] == END
         np.testing.assert_array_equal(inputs[begin + 1 : stop], targets[begin : stop - 1])
         np.testing.assert_array_equal(inside[begin:stop], np.arange(1, stop - begin + 1))
         (position,) = set(positions[begin:stop].tolist())
-        found.append((position, targets[begin : stop - 1].tolist()))
-    return example.inputs[in_a], found
+        results.append((position, targets[begin : stop - 1].tolist()))
+    return example.inputs[in_a], results
 
 
 def filled_in(example, mask):
@@ -107,12 +107,12 @@ def test_short_blanks_have_poisson_lengths_and_any_order():
     objective = BlankInfilling()
     size = objective._text_length(SHORT, 512)
     examples = objective.make([text(size)] * 800, seeds_of(800), LENGTHS, IDS)
-    found = [blanks_of(example)[1] for example in examples]
-    lengths = np.array([len(tokens) for blanks in found for _, tokens in blanks])
+    results = [blanks_of(example)[1] for example in examples]
+    lengths = np.array([len(tokens) for blanks in results for _, tokens in blanks])
     # Poisson(3) without 0: 3 / (1 - e^-3), but for the longer chance of a long blank to be the last one.
     assert abs(lengths.mean() - 3.157) < 0.1
     assert abs(np.mean(lengths == 1) - 0.157) < 0.02
-    in_order = [np.mean(np.diff([position for position, _ in blanks]) > 0) for blanks in found]
+    in_order = [np.mean(np.diff([position for position, _ in blanks]) > 0) for blanks in results]
     assert abs(np.mean(in_order) - 0.5) < 0.05
     share = sum(lengths) / 800 / size
     assert 0.15 <= share < 0.16
@@ -220,7 +220,7 @@ def test_an_id_that_the_vocabulary_lacks_is_refused(wrong):
 def task(tmp_path, request):
     file = tmp_path / "text.txt"
     file.write_text(
-        "".join(f"In year {number} it rained. The river rose! Who saw it?\n" for number in range(60))
+        "".join(f"In year {index} it rained. The river rose! Who saw it?\n" for index in range(60))
     )
     name = f"blanks_{zlib.crc32(request.node.name.encode())}"
     objective = BlankInfilling(document_rate=0.3, sentence_rate=0.3)
@@ -244,8 +244,8 @@ def test_the_loader_gives_packed_rows_with_both_positions(task):
 
 @pytest.mark.seqio
 def test_seqio_gives_examples_from_a_task(task):
-    found = registration.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
-    rows = list(found.as_numpy_iterator())
+    dataset = registration.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
+    rows = list(dataset.as_numpy_iterator())
     assert len(rows) >= 60
     for row in rows:
         assert row["inputs"].shape == row["positions"].shape == row["prefix"].shape

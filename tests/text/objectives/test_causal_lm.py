@@ -77,7 +77,7 @@ def test_every_token_is_predicted_once_from_the_one_before(lengths, row, isolate
 def make_task(tmp_path, request):
     def make(objective):
         file = tmp_path / "text.txt"
-        file.write_text("\n".join(f"document {number}" for number in range(40)) + "\n")
+        file.write_text("\n".join(f"document {index}" for index in range(40)) + "\n")
         name = f"causal_{zlib.crc32(request.node.name.encode())}"
         registry.register(
             [PretrainingTask(name=name, vocabulary="bytes", files={"train": str(file)}, objective=objective)]
@@ -113,7 +113,7 @@ def test_seqio_gives_the_same_examples_from_a_task(make_task):
     task = registration.get_task(make_task(CausalLM()))
     rows = list(task.get_dataset({"targets": 50}, "train", shuffle=False).as_numpy_iterator())
     joined = np.concatenate([row["targets"] for row in rows])
-    texts = [f"document {number}".encode() for number in range(40)]
+    texts = [f"document {index}".encode() for index in range(40)]
     assert joined.tolist() == [token for text in texts for token in [*(byte + 3 for byte in text), EOS]]
     np.testing.assert_array_equal(np.concatenate([row["inputs"] for row in rows]), np.roll(joined, 1))
 

@@ -50,10 +50,10 @@ def test_the_reused_parts_of_a_stream_are_its_text_and_the_rest_looks_ahead():
     text = np.concatenate([example.targets[:REUSED] for example in made[:-2:2]])
     plain = [*range(3, 102), EOS, *range(102, 201), EOS, *range(201, 300), EOS]
     assert text.tolist() == plain[: len(text)]
-    for number, example in enumerate(made[:-6:2]):
+    for index, example in enumerate(made[:-6:2]):
         after = example.targets[REUSED:]
         assert after[-1] == CLS
-        begin = (number + 1) * REUSED
+        begin = (index + 1) * REUSED
         assert after[after < CLS].tolist() == plain[begin : begin + ROOM]
         assert np.count_nonzero(after == SEP) == 2
         types = example.token_types

@@ -121,9 +121,9 @@ def test_random_words_are_any_but_special_ids():
 def test_gathered_words_come_from_the_text():
     objective = Denoising(noise=IidNoise(noise_density=1.0), inputs="gathered", targets="text")
     example = make_one(objective, np.arange(100, 600), WIDE)
-    found = example.inputs[:-1]
-    assert set(found.tolist()) <= set(range(100, 600))
-    assert len(set(found.tolist())) < 400  # with repetition: about 1 - 1/e of them
+    result = example.inputs[:-1]
+    assert set(result.tolist()) <= set(range(100, 600))
+    assert len(set(result.tolist())) < 400  # with repetition: about 1 - 1/e of them
 
 
 @given(st.lists(st.integers(3, 9), min_size=1, max_size=60), st.integers(0, 2**63))
@@ -131,9 +131,9 @@ def test_gathered_words_come_from_the_text():
 def test_shuffled_noise_keeps_its_words_and_places(tokens, seed):
     objective = Denoising(noise=IidNoise(noise_density=0.5), inputs="shuffled", targets="text")
     is_noise = objective.noise.draw(len(tokens), np.array([[seed, 1]], np.uint64))[0]
-    found = make_one(objective, tokens, WIDE, seed=(seed, 1)).inputs[:-1]
-    assert found[~is_noise].tolist() == np.array(tokens)[~is_noise].tolist()
-    assert sorted(found.tolist()) == sorted(tokens)
+    result = make_one(objective, tokens, WIDE, seed=(seed, 1)).inputs[:-1]
+    assert result[~is_noise].tolist() == np.array(tokens)[~is_noise].tolist()
+    assert sorted(result.tolist()) == sorted(tokens)
 
 
 def test_more_spans_than_sentinels_repeat_the_last():

@@ -41,12 +41,12 @@ def test_rows_do_not_depend_on_each_other():
 
 def test_a_seqio_task_gives_whole_texts_and_their_words(golden):
     reference = read(golden, "exact_task_level.json")
-    found = examples_of_task(
+    result = examples_of_task(
         reference, seqio_preprocessors(Deshuffling()), {"inputs": 512, "targets": 512}, cached=True
     )
-    joined = [token for example in found for token in example["targets"][:-1].tolist()]
+    joined = [token for example in result for token in example["targets"][:-1].tolist()]
     assert joined == [token for document in reference["docs"] for token in document]
-    for example in found:
+    for example in result:
         assert sorted(example["inputs"].tolist()) == sorted(example["targets"].tolist())
         assert example["inputs"].tolist() != example["targets"].tolist()
 

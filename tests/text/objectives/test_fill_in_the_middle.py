@@ -124,14 +124,14 @@ def test_rates_and_cuts_are_those_asked_for():
     objective = FillInTheMiddle(fim_rate=0.7, spm_rate=0.4)
     _, _, examples = examples_of(objective, [19] * 4000, 24)
     documents, formats = zip(*(restored(example.targets) for example in examples), strict=True)
-    found = [form for row in formats for form in row]
+    results = [form for row in formats for form in row]
     assert {len(row) for row in documents} == {1}
-    assert len(found) == 4000
-    assert found.count("plain") / 4000 == pytest.approx(0.3, abs=0.03)
+    assert len(results) == 4000
+    assert results.count("plain") / 4000 == pytest.approx(0.3, abs=0.03)
     # An empty prefix, 1 of the 20 first cuts of two, looks as SPM does.
     empty = 1 - (19 / 20) ** 2
     expected = 0.7 * (0.4 + 0.6 * empty)
-    assert found.count("spm") / 4000 == pytest.approx(expected, abs=0.03)
+    assert results.count("spm") / 4000 == pytest.approx(expected, abs=0.03)
     starts = [
         row.index(SUF) - 1
         for row in (example.targets.tolist() for example in examples)
@@ -172,7 +172,7 @@ def test_marks_can_be_a_vocabularys_own_and_documents_begin_with_bos():
 def make_task(tmp_path, request):
     def make(objective):
         file = tmp_path / "text.txt"
-        file.write_text("\n".join(f"document {number}" for number in range(200)) + "\n")
+        file.write_text("\n".join(f"document {index}" for index in range(200)) + "\n")
         name = f"infilling_{zlib.crc32(request.node.name.encode())}"
         task = PretrainingTask(name=name, vocabulary="bytes", files={"train": str(file)}, objective=objective)
         registry.register([task])
@@ -211,7 +211,7 @@ def test_seqio_gives_examples_of_the_same_documents(make_task):
     marks = {358, 357, 356}
     assert all(marks <= set(row["targets"].tolist()) for row in rows)
     words = sum(np.isin(row["targets"], [EOS, *marks], invert=True).sum() for row in rows)
-    assert words == sum(len(f"document {number}") for number in range(200))
+    assert words == sum(len(f"document {index}") for index in range(200))
 
 
 @pytest.mark.parametrize(

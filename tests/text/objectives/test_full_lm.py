@@ -23,8 +23,8 @@ def test_training_cuts_as_t5_does(golden):
     expected = reference["tasks"]["full_lm/no_cache_placeholder_at_index_2"]["out"]
     records = [{"tokens": np.array(tokens)} for tokens in reference["docs"]]
     window = lay_window(records, chunks=np.zeros(len(records), np.uint64), eos=IDS.eos)
-    found = examples_of(window, Lengths(2, 512))
-    assert [example.targets.tolist() for example in found] == [example["targets"] for example in expected]
+    examples = examples_of(window, Lengths(2, 512))
+    assert [example.targets.tolist() for example in examples] == [example["targets"] for example in expected]
 
 
 def examples_of(window, lengths):

@@ -18,12 +18,12 @@ def masked_words(tokenizer, masking, text, count=200):
     objective = MaskedLM(masking=masking)
     objective.check(Lengths(512, 2), ids)
     tokens = np.array(tokenizer.encode(text), np.int32)
-    found = set()
+    result = set()
     examples = objective.make([Text(tokens, len(tokens))] * count, seeds(count), Lengths(512, 2), ids)
     for example in examples:
         for start, end in runs(chosen(example)) if example.weights.any() else ():
-            found.add(tokenizer.decode(example.targets[start:end].tolist()).strip())
-    return found
+            result.add(tokenizer.decode(example.targets[start:end].tolist()).strip())
+    return result
 
 
 @pytest.fixture
@@ -58,21 +58,21 @@ def word_pieces(tmp_path):
 
 def test_listed_phrases_are_masked_as_a_whole_and_the_longest_at_the_leftmost_place(word_pieces, word_list):
     masking = KnowledgeMasking(noise_density=0.15, word_list=word_list, vocabulary=word_pieces)
-    found = masked_words(open_tokenizer(word_pieces), masking, f"{TEXT} {TEXT}")
-    assert "met in" in found
-    assert "new york" in found
-    assert "new yorkshire" in found  # widened to whole words
+    result = masked_words(open_tokenizer(word_pieces), masking, f"{TEXT} {TEXT}")
+    assert "met in" in result
+    assert "new york" in result
+    assert "new yorkshire" in result  # widened to whole words
     alone = {"met", "new", "shire"}
-    assert not alone & found
-    assert {"york", "in"} <= found  # single words elsewhere
+    assert not alone & result
+    assert {"york", "in"} <= result  # single words elsewhere
 
 
 def test_bytes_find_phrases_at_a_text_s_start_and_after_spaces(tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("a b\n")
     masking = KnowledgeMasking(noise_density=0.2, word_list=str(file), vocabulary="bytes")
-    found = masked_words(open_tokenizer("bytes"), masking, "a b xxx a b yyy")
-    assert found == {"a b"}  # other words are too long for the share
+    result = masked_words(open_tokenizer("bytes"), masking, "a b xxx a b yyy")
+    assert result == {"a b"}  # other words are too long for the share
 
 
 def test_sentencepiece_finds_phrases_inside_texts(pieces_path, tmp_path):
@@ -80,9 +80,9 @@ def test_sentencepiece_finds_phrases_inside_texts(pieces_path, tmp_path):
     file.write_text("this is\n")
     tokenizer = open_tokenizer(str(pieces_path))
     masking = KnowledgeMasking(noise_density=0.3, word_list=str(file), vocabulary=str(pieces_path))
-    found = masked_words(tokenizer, masking, "this is a test and this is a test and this is it")
-    assert not {"this", "is"} & found
-    assert any("this is" in words for words in found)
+    result = masked_words(tokenizer, masking, "this is a test and this is a test and this is it")
+    assert not {"this", "is"} & result
+    assert any("this is" in words for words in result)
 
 
 def test_annotated_spans_are_units_in_both_segments():

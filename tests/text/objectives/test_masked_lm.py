@@ -43,12 +43,12 @@ def make_task(tmp_path):
     def make(objective, num_documents=60):
         chooser = random.Random(2)
         rows = []
-        for number in range(num_documents):
+        for index in range(num_documents):
             sentences = [
                 " ".join(chooser.choices(["it", "rains", "in", "New York", "today"], k=5)) + "."
                 for _ in range(chooser.randint(2, 6))
             ]
-            text = f"{number} " + " ".join(sentences)
+            text = f"{index} " + " ".join(sentences)
             place = text.find("New York")
             rows.append({"text": text, "spans": json.dumps([[place, place + 8]] if place >= 0 else [])})
         file = tmp_path / "documents.jsonl"

@@ -76,9 +76,9 @@ def test_each_target_has_its_share_of_masks_anywhere_also_at_its_end(ids, densit
     assert set(places) == set(range(3, 13))
     assert max(places.values()) < 1.5 * min(places.values())
     replaced = Counter(
-        "mask" if given == MASK else "kept" if given == wanted else "random"
+        "mask" if token == MASK else "kept" if token == wanted else "random"
         for row in rows
-        for given, wanted, weight in zip(row.inputs, row.targets, row.weights, strict=True)
+        for token, wanted, weight in zip(row.inputs, row.targets, row.weights, strict=True)
         if weight
     )
     shares = {name: count / sum(replaced.values()) for name, count in replaced.items()}
@@ -101,7 +101,7 @@ def test_rows_too_short_and_vocabularies_without_a_mask_are_refused(ids):
 @pytest.fixture(scope="module")
 def config(vocabulary, tmp_path_factory):
     file = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
-    lines = [f"{'a b c d'[: 1 + 2 * (number % 4)]}\t{'efghij'[number % 6]}" for number in range(40)]
+    lines = [f"{'a b c d'[: 1 + 2 * (index % 4)]}\t{'efghij'[index % 6]}" for index in range(40)]
     file.write_text("\n".join(["one\tother", *lines]) + "\n")
     task = TextTask(
         name="written_letters",

@@ -103,7 +103,7 @@ def test_rows_do_not_depend_on_each_other():
 @pytest.fixture
 def task(tmp_path, request):
     file = tmp_path / "text.txt"
-    file.write_text("".join(f"In year {number} it rained and the river rose\n" for number in range(60)))
+    file.write_text("".join(f"In year {index} it rained and the river rose\n" for index in range(60)))
     name = f"permuted_{zlib.crc32(request.node.name.encode())}"
     registry.register(
         [
@@ -125,10 +125,10 @@ def test_the_loader_gives_full_rows_with_ranks(task):
 
 @pytest.mark.seqio
 def test_seqio_gives_examples_from_a_task(task):
-    found = registration.get_task(task).get_dataset(
+    dataset = registration.get_task(task).get_dataset(
         {"inputs": 64, "targets": 64}, "train", shuffle=False, seed=3
     )
-    rows = list(found.as_numpy_iterator())
+    rows = list(dataset.as_numpy_iterator())
     assert len(rows) > 20
     assert all(len(row["inputs"]) == len(row["ranks"]) <= 64 for row in rows)
 

@@ -8,18 +8,18 @@ TOKENS = st.integers(0, 3)
 
 
 def one_by_one(phrases, tokens, allowed):
-    found, place = [], 0
+    result, place = [], 0
     while place < len(tokens):
         fitting = [
             p for p in phrases if len(p) > 1 and tokens[place : place + len(p)] == p and allowed[place]
         ]
         if fitting:
             longest = max(map(len, fitting))
-            found.append([place, place + longest])
+            result.append([place, place + longest])
             place += longest
         else:
             place += 1
-    return found
+    return result
 
 
 @given(
@@ -35,8 +35,8 @@ def test_the_longest_phrase_at_each_place_is_found_from_left_to_right(phrases, t
     allowed = [True] * len(tokens)
     if data is not None:
         allowed = data.draw(st.lists(st.booleans(), min_size=len(tokens), max_size=len(tokens)))
-    found = Phrases(phrases, 4).find(np.array(tokens, np.int32), np.array(allowed, bool))
-    assert found.tolist() == one_by_one(phrases, tokens, allowed)
+    result = Phrases(phrases, 4).find(np.array(tokens, np.int32), np.array(allowed, bool))
+    assert result.tolist() == one_by_one(phrases, tokens, allowed)
 
 
 def test_phrases_of_one_token_are_left_out():

@@ -35,10 +35,10 @@ def test_lengths_have_t5s_distribution(golden, name):
     reference = np.repeat(*expected.T)
     seeds = np.stack([np.arange(4000), np.arange(4000)], axis=1).astype(np.uint64)
     examples = PREFIXES[name].make([Text(np.arange(568, dtype=np.int32), 568)] * 4000, seeds, LENGTHS, IDS)
-    found = lengths_of(examples)[:, 0] - 1
-    assert abs(found.mean() - reference.mean()) < 3 * reference.std() / 10
+    result = lengths_of(examples)[:, 0] - 1
+    assert abs(result.mean() - reference.mean()) < 3 * reference.std() / 10
     least = int(PREFIXES[name].shortest_prefix(np.array([568]))[0])
-    assert {found.min(), found.max()} <= {least, least + 1, 566, 567}
+    assert {result.min(), result.max()} <= {least, least + 1, 566, 567}
     assert reference.min() >= least
 
 
@@ -57,8 +57,8 @@ def test_prefix_and_rest_are_the_text_and_neither_is_empty(name, length, seed):
 def test_documents_stay_apart_and_single_tokens_are_left_out():
     window = lay_window([{"tokens": np.arange(n)} for n in (3, 11, 1, 20)], chunks=np.zeros(4, np.uint64))
     cuts = PrefixLM().cut(window, Lengths(11, 11), np.zeros(2, np.uint64))
-    found = [text.tokens.tolist() for text in texts_of(window, cuts, np.arange(len(cuts.starts)))]
-    assert found == [[0, 1, 2], list(range(10)), list(range(10)), list(range(10, 20))]
+    results = [text.tokens.tolist() for text in texts_of(window, cuts, np.arange(len(cuts.starts)))]
+    assert results == [[0, 1, 2], list(range(10)), list(range(10)), list(range(10, 20))]
 
 
 def test_a_single_token_is_predicted_from_nothing():

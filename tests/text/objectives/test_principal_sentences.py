@@ -30,13 +30,13 @@ def words_of(tokens):
 @given(sentences=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=2, max_size=5))
 def test_scores_are_rouge_1_against_the_other_sentences(counts_once, sentences):
     edges = np.cumsum([0, *map(len, sentences)])
-    found = sentence_scores(np.concatenate(sentences), edges, counts_once=counts_once)
+    result = sentence_scores(np.concatenate(sentences), edges, counts_once=counts_once)
     scorer = RougeScorer(["rouge1"])
-    for number, sentence in enumerate(sentences):
-        others = [token for other, each in enumerate(sentences) if other != number for token in each]
+    for index, sentence in enumerate(sentences):
+        others = [token for other, each in enumerate(sentences) if other != index for token in each]
         given_, rest = (sorted(set(part)) if counts_once else part for part in (sentence, others))
         wanted = scorer.score(words_of(rest), words_of(given_))["rouge1"].fmeasure
-        assert found[number] == pytest.approx(wanted)
+        assert result[index] == pytest.approx(wanted)
 
 
 def test_the_sentence_most_like_the_others_is_masked_and_predicted():

@@ -26,8 +26,8 @@ def test_masked_spans_have_these_lengths():
     examples = make(SpanMasking(noise_density=0.03), [150] * 7998, 60)
     lengths = np.concatenate([np.diff(runs(chosen(example)), axis=1)[:, 0] for example in examples])
     assert np.mean(lengths) == pytest.approx(3.8, abs=0.25)
-    found = np.bincount(lengths, minlength=11)[1:11] / len(lengths)
-    np.testing.assert_allclose(found, SpanMasking().shares(), atol=0.03)
+    result = np.bincount(lengths, minlength=11)[1:11] / len(lengths)
+    np.testing.assert_allclose(result, SpanMasking().shares(), atol=0.03)
 
 
 def test_512_tokens_have_77_predictions_in_spans_cut_where_the_share_ends():

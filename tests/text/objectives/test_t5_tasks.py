@@ -35,7 +35,7 @@ def task_name(tmp_path, request):
     name = request.node.callspec.params["name"]
     unique = f"{name}_{tmp_path.name}"
     file = tmp_path / "text.txt"
-    file.write_text("".join(f"the {number}th line is a document of its own\n" for number in range(60)))
+    file.write_text("".join(f"the {index}th line is a document of its own\n" for index in range(60)))
     task = PretrainingTask(
         name=unique, vocabulary="bytes", files={"train": str(file)}, objective=OBJECTIVES[name]
     )

@@ -150,7 +150,7 @@ def test_rows_do_not_depend_on_each_other():
 def make_task(tmp_path, request):
     def make(objective):
         file = tmp_path / "text.txt"
-        file.write_text("".join(f"In year {number} it rained and the river rose\n" for number in range(300)))
+        file.write_text("".join(f"In year {index} it rained and the river rose\n" for index in range(300)))
         name = f"unilm_{zlib.crc32(repr((request.node.name, objective)).encode())}"
         registry.register(
             [PretrainingTask(name=name, vocabulary="bytes", files={"train": str(file)}, objective=objective)]
@@ -166,15 +166,15 @@ def test_the_loader_gives_every_kind_at_its_rate(make_task):
     assert (batch.encoder_segment_ids.max(axis=1) == 1).all()
     first, last = batch.ranks[:, 0], batch.ranks[np.arange(600), (batch.encoder_segment_ids > 0).sum(1) - 1]
     has_two = batch.token_types.max(axis=1) > 0
-    found = [
+    results = [
         (first == 0) & (last == 0),
         ~has_two & (last > first),
         first > last,
         has_two & (last > first),
     ]
-    np.testing.assert_allclose(np.mean(found, axis=1), [1 / 3, 1 / 6, 1 / 6, 1 / 3], atol=0.07)
-    np.testing.assert_array_equal(batch.sequence_labels >= 0, found[0])
-    assert abs(np.mean(batch.sequence_labels[found[0]]) - 0.5) < 0.12
+    np.testing.assert_allclose(np.mean(results, axis=1), [1 / 3, 1 / 6, 1 / 6, 1 / 3], atol=0.07)
+    np.testing.assert_array_equal(batch.sequence_labels >= 0, results[0])
+    assert abs(np.mean(batch.sequence_labels[results[0]]) - 0.5) < 0.12
     assert not batch.loss_weights[batch.encoder_segment_ids == 0].any()
 
 

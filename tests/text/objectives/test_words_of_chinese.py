@@ -47,9 +47,9 @@ def test_annotated_words_begin_where_they_are_annotated_whatever_the_vocabulary_
 def test_words_are_masked_whole(masking):
     rows: Any = MaskedLM(masking=masking).make([text()] * 200, seeds(200), Lengths(64, 2), IDS)
     edges = {0, 1, 3, 6, 7, 8, 9, 10}
-    found = {tuple(run - 1) for row in rows if row.weights.any() for run in runs(chosen(row))}
-    assert {(1, 3), (7, 8)} <= found
-    assert {edge for run in found for edge in run} <= edges
+    results = {tuple(run - 1) for row in rows if row.weights.any() for run in runs(chosen(row))}
+    assert {(1, 3), (7, 8)} <= results
+    assert {edge for run in results for edge in run} <= edges
 
 
 def test_replaced_tokens_are_those_of_whole_words():

@@ -112,7 +112,7 @@ def test_special_strings_in_messages_stay_text(content):
 def test_a_vocabularys_own_pieces_are_the_special_ids(tmp_path):
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-    pieces = {piece: number for number, piece in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    pieces = {piece: index for index, piece in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     tokenizer = Tokenizer(models.BPE(vocab=pieces, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_special_tokens(
@@ -189,8 +189,8 @@ def test_weights_are_those_of_the_tokens_that_answers_hold(pieces, last, limit):
 
 def talks(count):
     return [
-        as_messages([("user", "?" * (number % 9 + 1)), ("assistant", "!" * (number % 13))])
-        for number in range(count)
+        as_messages([("user", "?" * (index % 9 + 1)), ("assistant", "!" * (index % 13))])
+        for index in range(count)
     ]
 
 
@@ -213,7 +213,7 @@ def test_the_loader_packs_conversations_and_learns_answers(tmp_path, pack):
         assert batch.decoder_segment_ids.max() > (1 if pack else 0)
         learned += int(batch.loss_weights.sum())
         assert set(batch.target_tokens[batch.loss_weights > 0].tolist()) <= {ord("!") + 3, 1}
-    assert learned == sum(number % 13 + 1 for number in range(50))
+    assert learned == sum(index % 13 + 1 for index in range(50))
 
 
 @pytest.mark.seqio
@@ -237,7 +237,7 @@ def test_a_stream_gives_the_same_batches_as_memory(tmp_path):
     held = list(build_loader(LoaderConfig(**settings, shuffle=False)))
     streamed = list(build_loader(LoaderConfig(**settings, shuffle=False, max_tokens_in_memory=1)))
     total = [sum(batch.loss_weights.sum() for batch in each) for each in (held, streamed)]
-    assert total[0] == total[1] == sum(number % 13 + 1 for number in range(30))
+    assert total[0] == total[1] == sum(index % 13 + 1 for index in range(30))
 
 
 def test_a_cache_gives_the_same_batches_as_memory(tmp_path):

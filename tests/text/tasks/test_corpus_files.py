@@ -32,8 +32,8 @@ TEXTS = {
 
 def rows_of(texts):
     return [
-        {"url": f"e.org/{number}", "timestamp": "2019-04-18T10:00:00Z", "text": text, "language": "en"}
-        for number, text in enumerate(texts)
+        {"url": f"e.org/{index}", "timestamp": "2019-04-18T10:00:00Z", "text": text, "language": "en"}
+        for index, text in enumerate(texts)
     ]
 
 
@@ -64,12 +64,12 @@ def task(corpus: Path, **changes) -> PretrainingTask:
 def test_a_folder_of_shards_is_a_source_with_its_splits(corpus: Path, with_manifest: bool) -> None:
     if not with_manifest:
         (corpus / "manifest.json").unlink()
-    found = task(corpus)
-    assert found.splits == ("train", "validation")
-    for split in found.splits:
+    result = task(corpus)
+    assert result.splits == ("train", "validation")
+    for split in result.splits:
         texts = [text for name, shard in TEXTS.items() if name.startswith(split) for text in shard]
-        assert [document.text for document in found.read(split)] == texts
-    assert next(iter(found.read("validation"))).location == f"{corpus}/validation-00000-of-00001.jsonl.zst:1"
+        assert [document.text for document in result.read(split)] == texts
+    assert next(iter(result.read("validation"))).location == f"{corpus}/validation-00000-of-00001.jsonl.zst:1"
 
 
 def test_a_split_without_pages_is_no_split(corpus: Path) -> None:
@@ -82,10 +82,10 @@ def test_a_split_without_pages_is_no_split(corpus: Path) -> None:
 @pytest.mark.seqio
 def test_the_seqio_registry_reads_a_corpus_to_tokens(corpus: Path) -> None:
     registry.register([task(corpus, name="corpus_for_seqio")])
-    found = registration.get("corpus_for_seqio")
-    assert set(found.splits) == {"train", "validation"}
-    assert found.num_input_examples("train") == 3  # pyright: ignore[reportAttributeAccessIssue]
-    source = found.source  # pyright: ignore[reportAttributeAccessIssue]
+    result = registration.get("corpus_for_seqio")
+    assert set(result.splits) == {"train", "validation"}
+    assert result.num_input_examples("train") == 3  # pyright: ignore[reportAttributeAccessIssue]
+    source = result.source  # pyright: ignore[reportAttributeAccessIssue]
     texts = [row["text"].decode() for row in source.get_dataset("train", shuffle=False).as_numpy_iterator()]
     assert texts == [text for name, shard in TEXTS.items() if name.startswith("train") for text in shard]
 
@@ -117,11 +117,11 @@ def test_a_recipe_names_the_folder_and_its_tokens_are_cached(
 
 
 def test_a_task_can_be_defined_before_its_corpus_is_built(tmp_path: Path) -> None:
-    found = task(tmp_path / "later")
-    assert found.splits == ("train", "validation")
+    result = task(tmp_path / "later")
+    assert result.splits == ("train", "validation")
     with pytest.raises(ValueError, match=r"later' does not exist; build it \(t5x-like corpus build --output"):
-        list(found.read("train"))
-    assert found == task(tmp_path / "later")
+        list(result.read("train"))
+    assert result == task(tmp_path / "later")
     assert hash(CorpusFiles("a")) == hash(CorpusFiles("a"))
 
 
@@ -175,21 +175,23 @@ def test_packed_rows_read_as_they_would_unpacked(tmp_path: Path, ending: str) ->
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_rows_before_a_cut_are_kept_and_the_cut_is_named(tmp_path: Path, ending: str) -> None:
-    rows = "".join(json.dumps({"text": f"{number} {number**9}"}) + "\n" for number in range(9999)).encode()
+    rows = "".join(
+        json.dumps({"text": f"{token_id} {token_id**9}"}) + "\n" for token_id in range(9999)
+    ).encode()
     whole = gzip.compress(rows) if ending == ".gz" else zstandard.compress(rows)
     path = tmp_path / f"rows.jsonl{ending}"
     path.write_bytes(whole[: len(whole) // 2])
-    found = list(read_rows(str(path), "jsonl"))
-    bad = [row for row in found if isinstance(row, BadRow)]
+    result = list(read_rows(str(path), "jsonl"))
+    bad = [row for row in result if isinstance(row, BadRow)]
     assert len(bad) == 1
     assert "cut short" in bad[0].reason
-    assert bad[0].location == f"{path}:{len(found)}"
-    assert [row.cells["text"].split()[0] for row in found if isinstance(row, Row)] == [
-        str(number) for number in range(len(found) - 1)
+    assert bad[0].location == f"{path}:{len(result)}"
+    assert [row.cells["text"].split()[0] for row in result if isinstance(row, Row)] == [
+        str(token_id) for token_id in range(len(result) - 1)
     ]
     policy = RowPolicy("skip")
     task = PretrainingTask(name="p", vocabulary="bytes", files={"train": str(path)}, on_bad_row="skip")
-    assert len(list(task.read("train", policy))) == len(found) - 1
+    assert len(list(task.read("train", policy))) == len(result) - 1
     assert policy.num_skipped == 1
 
 
@@ -213,9 +215,9 @@ def test_any_text_comes_back_from_a_corpus(tmp_path_factory, texts) -> None:
 
 @pytest.mark.parametrize(("form", "ending"), [("tfrecord", "tfrecord"), ("arrayrecord", "array_record")])
 def test_a_corpus_of_records_is_a_source_too(tmp_path: Path, form: str, ending: str) -> None:
-    texts = [f"Text number {number} — ß.\nAnd more." for number in range(700)]
+    texts = [f"Text number {index} — ß.\nAnd more." for index in range(700)]
     path = tmp_path / f"train-00000-of-00001.{ending}"
-    write_pages([Page(f"e.org/{number}", text, "2019") for number, text in enumerate(texts)], str(path), form)
+    write_pages([Page(f"e.org/{index}", text, "2019") for index, text in enumerate(texts)], str(path), form)
     documents = list(task(tmp_path).read("train"))
     assert [document.text for document in documents] == texts
     assert documents[-1].location == f"{path}:record 700"

@@ -44,14 +44,14 @@ def task(files):
 def test_a_task_reads_the_rows_of_each_split(saved):
     files = {split: dataset_files(saved, split) for split in ("train", "validation")}
     assert len(files["train"]) == 2
-    found = task(files)
-    assert [(pair.inputs, pair.targets) for pair in found.read("train")] == [
+    result = task(files)
+    assert [(pair.inputs, pair.targets) for pair in result.read("train")] == [
         ("review: good", "positive"),
         ("review: bad \t one", "negative"),
         ("review: fine", "positive"),
         ("review: poor", "negative"),
     ]
-    assert [pair.inputs for pair in found.read("validation")] == ["review: new"]
+    assert [pair.inputs for pair in result.read("validation")] == ["review: new"]
 
 
 def test_a_pattern_reads_the_same_without_the_library(saved, monkeypatch):
@@ -62,8 +62,8 @@ def test_a_pattern_reads_the_same_without_the_library(saved, monkeypatch):
 
 def test_a_selection_that_was_saved_has_its_own_rows(tmp_path):
     dataset().select([2, 0]).save_to_disk(tmp_path / "one")
-    found = task({"train": dataset_files(tmp_path / "one", "train")})
-    assert [pair.inputs for pair in found.read("train")] == ["review: fine", "review: good"]
+    result = task({"train": dataset_files(tmp_path / "one", "train")})
+    assert [pair.inputs for pair in result.read("train")] == ["review: fine", "review: good"]
 
 
 def test_what_is_not_there_is_named(saved, tmp_path):

@@ -49,8 +49,8 @@ def test_every_format_reads_the_same_rows(tmp_path, name):
         pyarrow.parquet.write_table(rows, path)
     else:
         write(path, EQUAL_FILES[name])
-    found = [(row.inputs, row.targets) for row in task(path).read("train")]
-    assert found == [('weather: rain, "all" day', "bad"), ("weather: sun", "good")]
+    results = [(row.inputs, row.targets) for row in task(path).read("train")]
+    assert results == [('weather: rain, "all" day', "bad"), ("weather: sun", "good")]
 
 
 def test_files_without_header_take_their_columns_from_the_task(tmp_path):
@@ -74,8 +74,8 @@ def test_rows_with_other_cells_are_left_out(tmp_path):
 def test_several_files_and_patterns_make_one_split(tmp_path):
     for number in (2, 1):
         write(tmp_path / f"part{number}.tsv", f"text\tlabel\nday {number}\t1\n")
-    found = [row.inputs for row in task(tmp_path / "part*.tsv").read("train")]
-    assert found == ["weather: day 1", "weather: day 2"]
+    results = [row.inputs for row in task(tmp_path / "part*.tsv").read("train")]
+    assert results == ["weather: day 1", "weather: day 2"]
 
 
 BAD_ROWS = {
@@ -219,8 +219,8 @@ cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\
 def test_tsv_keeps_every_cell(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "rows.tsv"
     write(path, "".join(f"x{left}\t{right}\n" for left, right in rows))
-    found = list(read_rows(str(path), "tsv", columns=("left", "right")))
-    assert [tuple(row.cells.values()) for row in found] == [(f"x{left}", right) for left, right in rows]
+    result = list(read_rows(str(path), "tsv", columns=("left", "right")))
+    assert [tuple(row.cells.values()) for row in result] == [(f"x{left}", right) for left, right in rows]
 
 
 @given(st.dictionaries(st.sampled_from("abc"), cells, min_size=1))
@@ -251,14 +251,16 @@ def test_not_parquet_is_named(tmp_path):
 def test_a_registered_task_is_a_seqio_task_with_trimmed_and_ended_ids(tmp_path, pieces_path):
     path = write(tmp_path / "rows.tsv", "text\tlabel\nthat is good\t1\nthis is a test of a long line\t0\n")
     registry.register([task(path, name="seqio_weather", vocabulary=str(pieces_path))])
-    found = seqio.get_mixture_or_task("seqio_weather")
-    assert found.num_input_examples("train") == 2
-    rows = list(found.get_dataset({"inputs": 6, "targets": 4}, "train", shuffle=False).as_numpy_iterator())
-    vocabulary = found.output_features["inputs"].vocabulary
+    mixture_or_task = seqio.get_mixture_or_task("seqio_weather")
+    assert mixture_or_task.num_input_examples("train") == 2
+    rows = list(
+        mixture_or_task.get_dataset({"inputs": 6, "targets": 4}, "train", shuffle=False).as_numpy_iterator()
+    )
+    vocabulary = mixture_or_task.output_features["inputs"].vocabulary
     whole = vocabulary.encode("weather: this is a test of a long line")
     assert rows[1]["inputs"].tolist() == [*whole[:5], 1]
     assert rows[0]["targets_pretokenized"] == b"good"
-    assert [metric.__name__ for metric in found.predict_metric_fns] == ["accuracy", "f1"]
+    assert [metric.__name__ for metric in mixture_or_task.predict_metric_fns] == ["accuracy", "f1"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from t5x_like.text.tasks.row_files import cells_of
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert, expand, partition, sample_of
 from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 
-ROWS = [("first", number) for number in range(300)] + [("second", number) for number in range(700)]
+ROWS = [("first", index) for index in range(300)] + [("second", index) for index in range(700)]
 
 
 def test_a_sample_of_sorted_rows_has_their_shares_and_their_order() -> None:

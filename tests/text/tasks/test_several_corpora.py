@@ -55,8 +55,8 @@ def test_rows_are_drawn_by_the_rates(tmp_path: Path) -> None:
     registry.register(made(**{key: f"{tmp_path}/{pattern}" for key, pattern in FILES.items()}))
     loader = build_loader(LoaderConfig(mixture="both", batch_size=200, inputs_length=8, targets_length=8))
     batch = next(loader)
-    found = Counter(chr(token - 3) for token in batch.target_tokens.flat if token > 2)
-    assert found["w"] / found.total() == pytest.approx(3 / 4, abs=0.05)
+    counts = Counter(chr(token - 3) for token in batch.target_tokens.flat if token > 2)
+    assert counts["w"] / counts.total() == pytest.approx(3 / 4, abs=0.05)
 
 
 def test_a_mixture_has_the_tasks_that_its_rates_name() -> None:
@@ -68,8 +68,8 @@ def test_a_mixture_has_the_tasks_that_its_rates_name() -> None:
 def test_benchmarks_come_with_a_corpus_and_a_mixture_of_all() -> None:
     corpus = PretrainingTask(name="corpus", vocabulary="bytes", files={"train": "train.txt"})
     both = Mixture(name="all", rates={"corpus": 1.0, "glue_rte_v002": 1.0})
-    found = catalogue.benchmark_tasks("glue_rte_v002", vocabulary="bytes", others=(corpus, both))
-    assert [each.name for each in found] == ["glue_rte_v002", "corpus", "all"]
+    benchmark_tasks = catalogue.benchmark_tasks("glue_rte_v002", vocabulary="bytes", others=(corpus, both))
+    assert [each.name for each in benchmark_tasks] == ["glue_rte_v002", "corpus", "all"]
 
 
 def test_tasks_of_a_mixture_can_be_left_out() -> None:

@@ -27,10 +27,10 @@ def test_spans_of_bytes_hold_the_bytes_of_their_characters(data):
     spans = tuple(zip(edges[::2], edges[1::2], strict=False))
     for sentences in (False, True):
         document = Document(text, "a:1", spans=spans)
-        found = tokenize_with_spans(open_tokenizer("bytes", 0), document, sentences=sentences)
-        tokens = bytes(token - 3 for token in found["tokens"])
+        result = tokenize_with_spans(open_tokenizer("bytes", 0), document, sentences=sentences)
+        tokens = bytes(token - 3 for token in result["tokens"])
         assert tokens.decode() == text
-        assert [tokens[start:end].decode() for start, end in found["spans"]] == [text[s:e] for s, e in spans]
+        assert [tokens[start:end].decode() for start, end in result["spans"]] == [text[s:e] for s, e in spans]
 
 
 def test_pieces_of_a_sentencepiece_model_keep_their_spans(pieces_path):
@@ -38,6 +38,6 @@ def test_pieces_of_a_sentencepiece_model_keep_their_spans(pieces_path):
     text = "this is a test. that is"
     document = Document(text, "a:1", spans=((10, 14), (16, 20)))
     for sentences in (False, True):
-        found = tokenize_with_spans(tokenizer, document, sentences=sentences)
-        words = [tokenizer.decode(found["tokens"][start:end]) for start, end in found["spans"]]
+        result = tokenize_with_spans(tokenizer, document, sentences=sentences)
+        words = [tokenizer.decode(result["tokens"][start:end]) for start, end in result["spans"]]
         assert words == ["test", "that"]

@@ -16,7 +16,7 @@ from t5x_like.text.tasks.text_task import TextTask
 
 def text_task(tmp_path, name, num_rows=3):
     path = tmp_path / f"{name}.tsv"
-    path.write_text("text\tlabel\n" + "".join(f"row {number}\tyes\n" for number in range(num_rows)))
+    path.write_text("text\tlabel\n" + "".join(f"row {index}\tyes\n" for index in range(num_rows)))
     return TextTask(
         name=name,
         vocabulary="bytes",
@@ -65,8 +65,8 @@ def test_a_mixture_is_a_seqio_mixture_proportional_to_its_tasks(tmp_path):
     mixture = Mixture(name="both", tasks=("small", "large"), rates=Proportional(maximum=8))
     evened = Mixture(name="evened", tasks=("small", "large"), rates=Proportional(temperature=2.0))
     registry.register([mixture, evened, *tasks])  # in any order
-    found = seqio.MixtureRegistry.get("both")
-    assert {task.name: found.get_rate(task) for task in found.tasks} == {"small": 2.0, "large": 8.0}
+    result = seqio.MixtureRegistry.get("both")
+    assert {task.name: result.get_rate(task) for task in result.tasks} == {"small": 2.0, "large": 8.0}
     assert task_examples.describe(registry.resolve("evened")).rates == {
         "small": pytest.approx(2**0.5),
         "large": pytest.approx(50**0.5),

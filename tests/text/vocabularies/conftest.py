@@ -36,7 +36,7 @@ def unigram_json(path: Path) -> Path:
     vocabulary = [[piece, 0.0] for piece in special[:3]] + letters + [["▁the", -1.0], ["<mask>", 0.0]]
     vocabulary += [[piece, 0.0] for piece in special[3:]]
     space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-    numbers = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+    numbers = {piece: token_id for token_id, (piece, _) in enumerate(vocabulary)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     definition = {
         "version": "1.0",

@@ -27,9 +27,9 @@ def test_unknown_tokens_are_counted(every_kind, tmp_path):
 
 def test_every_kind_is_measured_on_the_same_text(every_kind, corpus):
     tokenizers = [open_tokenizer(path, 0) for path in every_kind.values()]
-    found = measure(tokenizers, str(corpus))
-    assert len({(each.num_words, each.num_bytes) for each in found}) == 1
-    by_kind = dict(zip(every_kind, found, strict=True))
+    result = measure(tokenizers, str(corpus))
+    assert len({(each.num_words, each.num_bytes) for each in result}) == 1
+    by_kind = dict(zip(every_kind, result, strict=True))
     assert by_kind["wordpiece"].fertility < by_kind["characters"].fertility < by_kind["bytes"].fertility
     assert by_kind["bytebpe"].num_unknown == 0
 

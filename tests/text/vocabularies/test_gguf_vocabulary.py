@@ -64,8 +64,8 @@ def file_of(name: str, folder: Path) -> Path:
 
 def texts_with_other_ids(path: Path, ids: list[list[int]]) -> list[str]:
     """Return the texts that we read with other ids; the same beginnings mean the same texts."""
-    found = open_tokenizer(path, 0).encode_all(TEXTS)
-    return [text for text, ours, theirs in zip(TEXTS, found, ids, strict=True) if ours != theirs]
+    result = open_tokenizer(path, 0).encode_all(TEXTS)
+    return [text for text, actual, reference in zip(TEXTS, result, ids, strict=True) if actual != reference]
 
 
 @pytest.mark.parametrize("name", sorted(IDS))
@@ -87,7 +87,7 @@ def test_words_are_cut_as_the_models_own_files_say(way, tmp_path):
     )  # merges within words, without cutting texts
     whole.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
     expected = [
-        [number for word in words for number in whole.encode(word, add_special_tokens=False).ids]
+        [token_id for word in words for token_id in whole.encode(word, add_special_tokens=False).ids]
         for words in WORDS[way]
     ]
     assert tokenizer.encode_all(WORD_TEXTS) == expected

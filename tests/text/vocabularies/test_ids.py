@@ -44,23 +44,23 @@ def test_replaced_ids_and_remaining_sentinels_are_disjoint(path_of_kind):
     ids = ids_of(open_tokenizer(path_of_kind, 10))
     left = {ids.first_sentinel - place for place in range(ids.num_sentinels)}
     others = [ids.mask, ids.cls, ids.sep, ids.bos, ids.pad, ids.eos, ids.unk]
-    assert not left.intersection(number for number in others if number is not None)
-    assert all(number is None or 0 <= number < ids.vocab_size for number in others)
+    assert not left.intersection(token_id for token_id in others if token_id is not None)
+    assert all(token_id is None or 0 <= token_id < ids.vocab_size for token_id in others)
 
 
 def test_a_vocabulary_for_seqio_has_the_ids_of_its_tokenizer(path_of_kind):
-    mine, theirs = (
+    mine, reference = (
         ids_of(open_tokenizer(path_of_kind, 10)),
         ids_of(load_vocabulary(path_of_kind, num_sentinels=10)),
     )
-    assert without_starts(mine) == without_starts(theirs)
-    np.testing.assert_array_equal(mine.starts_word, theirs.starts_word)
+    assert without_starts(mine) == without_starts(reference)
+    np.testing.assert_array_equal(mine.starts_word, reference.starts_word)
 
 
 def test_seqios_own_vocabularies_have_ids_too(pieces_path):
     mine = ids_of(load_vocabulary(pieces_path))
-    theirs = ids_of(seqio.SentencePieceVocabulary(str(pieces_path), extra_ids=100))
-    assert without_starts(mine) == without_starts(theirs)
+    reference = ids_of(seqio.SentencePieceVocabulary(str(pieces_path), extra_ids=100))
+    assert without_starts(mine) == without_starts(reference)
     of_bytes = ids_of(seqio.ByteVocabulary(100)), ids_of(load_vocabulary("bytes"))
     assert without_starts(of_bytes[0]) == without_starts(of_bytes[1])
     passed = ids_of(seqio.PassThroughVocabulary(size=50, eos_id=1))

@@ -22,7 +22,7 @@ def write_word_pieces(folder, pieces=WORD_PIECES, **configuration):
 
 
 def pieces_of(tokenizer, text):
-    return [tokenizer.piece(number) for number in tokenizer.encode(text)]
+    return [tokenizer.piece(token_id) for token_id in tokenizer.encode(text)]
 
 
 def test_word_pieces_are_lower_cased_if_no_piece_has_a_capital(tmp_path):

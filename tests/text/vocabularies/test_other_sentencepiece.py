@@ -42,21 +42,21 @@ def models(tmp_path_factory, corpus):
 
 
 def roles(tokenizer):
-    return {name: number for name, number in tokenizer.special.by_role.items() if number is not None}
+    return {name: token_id for name, token_id in tokenizer.special.by_role.items() if token_id is not None}
 
 
 def test_each_family_has_its_own_special_ids(models):
-    found = {name: roles(open_tokenizer(models / name, 0)) for name in FAMILIES}
-    assert found["albert"] == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4, "eos": 3}
-    assert found["xlnet"] == {"unk": 0, "bos": 1, "eos": 2, "cls": 3, "sep": 4, "pad": 5, "mask": 6}
-    assert found["llama"] == {"unk": 0, "bos": 1, "eos": 2}
-    assert found["gemma"] == {"pad": 0, "eos": 1, "bos": 2, "unk": 3, "mask": 4, "cls": 2, "sep": 1}
+    results = {name: roles(open_tokenizer(models / name, 0)) for name in FAMILIES}
+    assert results["albert"] == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4, "eos": 3}
+    assert results["xlnet"] == {"unk": 0, "bos": 1, "eos": 2, "cls": 3, "sep": 4, "pad": 5, "mask": 6}
+    assert results["llama"] == {"unk": 0, "bos": 1, "eos": 2}
+    assert results["gemma"] == {"pad": 0, "eos": 1, "bos": 2, "unk": 3, "mask": 4, "cls": 2, "sep": 1}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_markup_in_text_stays_text(models, name):
     tokenizer = open_tokenizer(models / name, 5)
-    pieces = {tokenizer.piece(number) for number in tokenizer.encode(MARKUP)} - {"<unk>"}
+    pieces = {tokenizer.piece(token_id) for token_id in tokenizer.encode(MARKUP)} - {"<unk>"}
     assert not pieces.intersection(MARKUP.split())
     if name in ("llama", "gemma"):
         assert tokenizer.decode(tokenizer.encode(MARKUP)) == MARKUP
@@ -64,7 +64,7 @@ def test_markup_in_text_stays_text(models, name):
 
 def test_pieces_that_are_meant_for_text_are_found_in_it(models):
     tokenizer = open_tokenizer(models / "gemma", 0)
-    assert "<h1>" in [tokenizer.piece(number) for number in tokenizer.encode("<h1>the")]
+    assert "<h1>" in [tokenizer.piece(token_id) for token_id in tokenizer.encode("<h1>the")]
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ def test_tensorflow_gives_the_ids_of_python(vocabulary):
 
 def test_a_graph_tokenises_and_writes_as_python_does(vocabulary):
     dataset = tf.data.Dataset.from_tensor_slices(TEXTS).map(vocabulary.encode_tf)
-    found = [ids.tolist() for ids in dataset.as_numpy_iterator()]
-    assert found == [vocabulary.encode(text) for text in TEXTS]
+    results = [ids.tolist() for ids in dataset.as_numpy_iterator()]
+    assert results == [vocabulary.encode(text) for text in TEXTS]
     written = dataset.map(vocabulary.decode_tf).as_numpy_iterator()
-    assert [text.decode() for text in written] == [vocabulary.decode(ids) for ids in found]
+    assert [text.decode() for text in written] == [vocabulary.decode(ids) for ids in results]
 
 
 def test_rows_are_written_one_by_one(vocabulary):
@@ -53,8 +53,8 @@ def test_tokenization_by_seqio_adds_the_end(vocabulary):
     dataset = tf.data.Dataset.from_tensor_slices({"targets": TEXTS})
     dataset = seqio.preprocessors.tokenize(dataset, features, copy_pretokenized=False)
     dataset = seqio.preprocessors.append_eos(dataset, features)
-    found = [example["targets"].tolist() for example in dataset.as_numpy_iterator()]
-    assert found == [[*vocabulary.encode(text), vocabulary.eos_id] for text in TEXTS]
+    results = [example["targets"].tolist() for example in dataset.as_numpy_iterator()]
+    assert results == [[*vocabulary.encode(text), vocabulary.eos_id] for text in TEXTS]
 
 
 def test_special_ids_are_named_as_seqio_names_them(every_kind):

@@ -52,13 +52,14 @@ def test_ids_are_those_of_encode_and_places_never_fall(paths, kind):
 def test_pieces_lie_where_their_text_is(paths):
     tokenizer = open_tokenizer(paths["wordpiece"], 10)
     ids, starts, ends = encode_with_offsets(tokenizer, TEXT)
-    found = {
-        tokenizer.piece(number): TEXT[start:end] for number, start, end in zip(ids, starts, ends, strict=True)
+    results = {
+        tokenizer.piece(token_id): TEXT[start:end]
+        for token_id, start, end in zip(ids, starts, ends, strict=True)
     }
-    assert found["the"] == "The"
-    assert found["fox"] == "fox"
-    assert found["##es"] == "es"
-    assert found["naive"] == "naïve"
+    assert results["the"] == "The"
+    assert results["fox"] == "fox"
+    assert results["##es"] == "es"
+    assert results["naive"] == "naïve"
 
 
 def test_vocabularies_that_normalize_text_are_refused(paths):

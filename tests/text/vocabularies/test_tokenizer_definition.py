@@ -37,8 +37,8 @@ def test_an_exported_definition_gives_our_ids_with_those_of_a_head(folder, kind)
     processor = template_of(tokenizer.piece, start=joined.start, between=between, end=joined.end)
     engine = Engine.from_str(json.dumps({**definition_of(tokenizer), "post_processor": processor}))
     texts = [text for text in TEXTS if "<" not in text]  # a text can't spell our special ids
-    ours = [joined.join([ids]).tokens.tolist() for ids in tokenizer.encode_all(texts)]
-    assert [each.ids for each in engine.encode_batch(texts)] == ours
+    actual = [joined.join([ids]).tokens.tolist() for ids in tokenizer.encode_all(texts)]
+    assert [each.ids for each in engine.encode_batch(texts)] == actual
     pair = joined.join([tokenizer.encode(text) for text in ("a text", "another")]).tokens.tolist()
     assert engine.encode("a text", "another").ids == pair
     assert engine.token_to_id("<extra_id_0>") == tokenizer.vocab_size - 1

@@ -23,7 +23,7 @@ def tokenizer(path_of_kind):
 
 def reserved(tokenizer):
     """Return the ids that no text may have: special ones except the unknown, and sentinels."""
-    special = {number for number in tokenizer.special.by_role.values() if number is not None} - {
+    special = {token_id for token_id in tokenizer.special.by_role.values() if token_id is not None} - {
         tokenizer.special.unk
     }
     return special | set(range(tokenizer.vocab_size - tokenizer.num_sentinels, tokenizer.vocab_size))
@@ -46,7 +46,7 @@ def test_special_strings_read_back_as_they_were(every_kind, kind):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_text_has_an_id_out_of_range_or_a_reserved_one(tokenizer, text):
     ids = tokenizer.encode(text)
-    assert all(0 <= number < tokenizer.vocab_size for number in ids)
+    assert all(0 <= token_id < tokenizer.vocab_size for token_id in ids)
     assert not reserved(tokenizer).intersection(ids)
 
 
@@ -117,7 +117,7 @@ def test_text_that_is_none_is_named(tokenizer):
 
 def test_nul_and_white_space_are_read(tokenizer):
     for text in ("\0", "a\0b", "   ", "\n\t\r\n", "\ufeffthe"):
-        assert all(0 <= number < tokenizer.vocab_size for number in tokenizer.encode(text))
+        assert all(0 <= token_id < tokenizer.vocab_size for token_id in tokenizer.encode(text))
 
 
 def test_text_longer_than_is_read_at_once_has_the_ids_of_its_words(tokenizer):
@@ -133,7 +133,7 @@ def test_text_without_a_space_is_read_whatever_its_length(tokenizer):
 
 
 def test_every_id_has_a_piece_and_words_begin_at_some(tokenizer):
-    assert all(tokenizer.piece(number) for number in range(tokenizer.vocab_size))
+    assert all(tokenizer.piece(token_id) for token_id in range(tokenizer.vocab_size))
     begins = tokenizer.starts_word()
     if tokenizer.kind == "tokenizer.json" and begins is None:
         assert tokenizer.piece(tokenizer.encode("the king")[-1]).endswith("</w>")

@@ -56,9 +56,9 @@ def test_python_and_tensorflow_agree(vocabulary):
 
 def test_ordinary_text_has_the_ids_of_seqios_vocabulary(pieces_path):
     text = "That is good. This is a test."
-    theirs = seqio.SentencePieceVocabulary(str(pieces_path), extra_ids=100)
-    assert load_vocabulary(pieces_path).encode(text) == theirs.encode(text)
-    assert load_vocabulary(pieces_path).decode([19, 5, 1099]) == theirs.decode([19, 5, 1099])
+    reference = seqio.SentencePieceVocabulary(str(pieces_path), extra_ids=100)
+    assert load_vocabulary(pieces_path).encode(text) == reference.encode(text)
+    assert load_vocabulary(pieces_path).decode([19, 5, 1099]) == reference.decode([19, 5, 1099])
 
 
 @given(st.text(max_size=40))

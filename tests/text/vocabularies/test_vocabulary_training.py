@@ -58,7 +58,7 @@ def test_byte_pairs_are_written_as_one_file_or_as_two(corpus, tmp_path, output, 
 def test_sennrichs_pieces_tell_where_words_end(corpus, tmp_path):
     learn(corpus, tmp_path / "v.json", kind="bpe", end_of_word=True, size=110)
     tokenizer = open_tokenizer(tmp_path / "v.json", 0)
-    pieces = [tokenizer.piece(number) for number in tokenizer.encode("the king spoke")]
+    pieces = [tokenizer.piece(token_id) for token_id in tokenizer.encode("the king spoke")]
     assert [piece.endswith("</w>") for piece in pieces].count(True) == 3
     assert tokenizer.decode(tokenizer.encode("the king spoke")) == "the king spoke"
 
@@ -122,7 +122,7 @@ def test_text_with_special_strings_teaches_no_special_piece(tmp_path):
         output = tmp_path / kind / OUTPUTS[kind]
         learn(tmp_path / "a.txt", output, kind=kind, size=size)
         tokenizer = open_tokenizer(output, 0)
-        reserved = {number for number in tokenizer.special.by_role.values() if number is not None} - {
+        reserved = {token_id for token_id in tokenizer.special.by_role.values() if token_id is not None} - {
             tokenizer.special.unk
         }
         assert not reserved.intersection(tokenizer.encode("</s> <pad> [MASK] </s></s>"))

@@ -63,8 +63,8 @@ def gradient_of(config, batch, loss, *, mesh=None):
     return values, [leaf for leaf in jax.tree.leaves(gradients) if leaf.dtype != jax.dtypes.float0]
 
 
-def assert_same(found, expected):
-    (loss, totals), gradients = found
+def assert_same(result, expected):
+    (loss, totals), gradients = result
     (expected_loss, expected_totals), expected_gradients = expected
     np.testing.assert_allclose(loss, expected_loss, rtol=1e-6)
     for name in ("cross_entropy", "z_loss"):
@@ -143,8 +143,8 @@ def test_logits_that_a_model_reads_itself_are_whole():
     batch = batch_for(config, 0)._replace(block_positions=jnp.ones((8, LENGTH), jnp.int32))
     expected = jax.jit(lambda batch: predict(model, batch).heads["cloze"])(batch)
     defer_logits(model)
-    found = jax.jit(lambda batch: predict(model, batch).heads["cloze"])(batch)
-    np.testing.assert_array_equal(found, expected)
+    result = jax.jit(lambda batch: predict(model, batch).heads["cloze"])(batch)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_training_and_validation_steps_have_no_array_of_all_logits():
@@ -156,7 +156,7 @@ def test_training_and_validation_steps_have_no_array_of_all_logits():
         step = jax.make_jaxpr(train_step(plan, Supervised(loss=loss), seed=0))(plan.abstract, batch)
         assert (all_logits in str(step)) == expected
         validate = validation_step(plan, loss)
-        measured = jax.make_jaxpr(lambda *given: validate(*given)[0])(  # noqa: B023 - called at once
+        measured = jax.make_jaxpr(lambda *arguments: validate(*arguments)[0])(  # noqa: B023 - called at once
             plan.weights(plan.abstract), batch, totals, None
         )
         assert (all_logits in str(measured)) == expected

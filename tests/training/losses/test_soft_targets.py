@@ -64,9 +64,12 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def kl(student: np.ndarray, teacher: np.ndarray, temperature: float) -> np.ndarray:
     """KL(teacher || student) of softened distributions, times T squared, summed word by word."""
-    theirs, ours = softmax(teacher / temperature), softmax(student / temperature)
-    words = range(theirs.shape[-1])
-    return sum(theirs[..., k] * np.log(theirs[..., k] / ours[..., k]) for k in words) * temperature**2
+    teacher_probs, student_probs = softmax(teacher / temperature), softmax(student / temperature)
+    words = range(teacher_probs.shape[-1])
+    return (
+        sum(teacher_probs[..., k] * np.log(teacher_probs[..., k] / student_probs[..., k]) for k in words)
+        * temperature**2
+    )
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -87,19 +90,21 @@ def tokens(**options: Any) -> Batch:
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 5.0])
 def test_soft_targets_are_the_mean_divergence_over_real_tokens(temperature: float) -> None:
-    ours, theirs = drawn(2, 6, 7), drawn(2, 6, 7)
+    student, teacher = drawn(2, 6, 7), drawn(2, 6, 7)
     config = distillation(soft_targets_weight=3.0, temperature=temperature)
-    found, _ = loss_of(Predictions(logits=ours), Predictions(logits=theirs), tokens(), config)
-    assert float(found) == pytest.approx(3 * kl(ours, theirs, temperature)[REAL].mean(), rel=1e-5)
+    result, _ = loss_of(Predictions(logits=student), Predictions(logits=teacher), tokens(), config)
+    assert float(result) == pytest.approx(3 * kl(student, teacher, temperature)[REAL].mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize("normalize_by", ["target_tokens", "sum", "sequences"])
 def test_soft_targets_of_targets_have_the_weights_of_the_own_loss(normalize_by: Any) -> None:
-    ours, theirs, batch = drawn(2, 6, 7), drawn(2, 6, 7), tokens()
+    student, teacher, batch = drawn(2, 6, 7), drawn(2, 6, 7), tokens()
     config = distillation(soft_targets_weight=3.0, temperature=2.0, soft_target_tokens="targets")
     options = {"normalize_by": normalize_by}
-    found, totals = loss_of(Predictions(logits=ours), Predictions(logits=theirs), batch, config, **options)
-    losses = kl(ours, theirs, 2.0)
+    result, totals = loss_of(
+        Predictions(logits=student), Predictions(logits=teacher), batch, config, **options
+    )
+    losses = kl(student, teacher, 2.0)
     is_target = batch.loss_weights > 0
     wanted = {
         "target_tokens": losses[is_target].mean(),
@@ -107,7 +112,7 @@ def test_soft_targets_of_targets_have_the_weights_of_the_own_loss(normalize_by: 
         # Each of the three examples has its own mean.
         "sequences": np.mean([losses[is_target & (k == SEGMENTS) & row].mean() for k, row in _examples()]),
     }[normalize_by]
-    assert float(found) == pytest.approx(3 * wanted, rel=1e-5)
+    assert float(result) == pytest.approx(3 * wanted, rel=1e-5)
     logged = totals.measures["soft_target_loss"]
     mean = wanted if normalize_by != "sum" else losses[is_target].mean()
     assert float(logged.total / logged.count) == pytest.approx(mean, rel=1e-5)
@@ -119,33 +124,36 @@ def _examples() -> list[tuple[int, np.ndarray]]:
 
 
 def test_padded_vocabularies_of_different_sizes_are_compared_where_both_have_words() -> None:
-    ours, theirs = drawn(2, 6, 7), drawn(2, 6, 7)
-    wanted = kl(ours, theirs, 2.0)
+    student_logits, teacher_logits = drawn(2, 6, 7), drawn(2, 6, 7)
+    wanted = kl(student_logits, teacher_logits, 2.0)
     pads = {"constant_values": -1e10}
-    wide = (np.pad(ours, ((0, 0), (0, 0), (0, 5)), **pads), np.pad(theirs, ((0, 0), (0, 0), (0, 2)), **pads))
-    for student, teacher in (wide, (wide[0], theirs), (ours, wide[1]), (wide[1], wide[0])):
+    wide = (
+        np.pad(student_logits, ((0, 0), (0, 0), (0, 5)), **pads),
+        np.pad(teacher_logits, ((0, 0), (0, 0), (0, 2)), **pads),
+    )
+    for student, teacher in (wide, (wide[0], teacher_logits), (student_logits, wide[1]), (wide[1], wide[0])):
         swapped = student is wide[1]
-        expected = kl(theirs, ours, 2.0) if swapped else wanted
+        expected = kl(teacher_logits, student_logits, 2.0) if swapped else wanted
         np.testing.assert_allclose(divergence(student, teacher, 2.0), expected, rtol=1e-5)
     # Ids that only the student has get none of the teacher's probability, but take some of the student's.
-    more = np.concatenate([ours, drawn(2, 6, 3)], -1)
-    padded = np.concatenate([theirs, np.full((2, 6, 3), -50.0, np.float32)], -1)
-    np.testing.assert_allclose(divergence(more, theirs, 2.0), kl(more, padded, 2.0), rtol=1e-4)
+    more = np.concatenate([student_logits, drawn(2, 6, 3)], -1)
+    padded = np.concatenate([teacher_logits, np.full((2, 6, 3), -50.0, np.float32)], -1)
+    np.testing.assert_allclose(divergence(more, teacher_logits, 2.0), kl(more, padded, 2.0), rtol=1e-4)
 
 
 def test_the_most_likely_tokens_give_a_lower_bound_that_is_exact_with_all_of_them() -> None:
-    ours, theirs, batch = drawn(2, 6, 7), 3 * drawn(2, 6, 7), tokens()
-    exact, bounds = kl(ours, theirs, 2.0), []
+    student, teacher, batch = drawn(2, 6, 7), 3 * drawn(2, 6, 7), tokens()
+    exact, bounds = kl(student, teacher, 2.0), []
     for kept in (1, 3, 6, 7, 100):
-        padded = np.pad(theirs, ((0, 0), (0, 0), (0, 5)), constant_values=-1e10)
+        padded = np.pad(teacher, ((0, 0), (0, 0), (0, 5)), constant_values=-1e10)
         outputs = kept_outputs(
             Predictions(logits=padded), batch, temperature=2.0, num_logits=kept, vocab_size=7
         )
         top = predictions_of(outputs).logits
-        bounds.append(np.asarray(top_divergence(ours, top, 2.0)))
+        bounds.append(np.asarray(top_divergence(student, top, 2.0)))
         # The others as one word, written out.
-        order = np.argsort(-theirs, axis=-1)[..., :kept]
-        p, q = softmax(theirs / 2.0), softmax(ours / 2.0)
+        order = np.argsort(-teacher, axis=-1)[..., :kept]
+        p, q = softmax(teacher / 2.0), softmax(student / 2.0)
         p_kept, q_kept = (np.take_along_axis(each, order, -1) for each in (p, q))
         p_rest, q_rest = 1 - p_kept.sum(-1), 1 - q_kept.sum(-1)
         wanted = (p_kept * np.log(p_kept / q_kept)).sum(-1)
@@ -162,15 +170,15 @@ def test_the_most_likely_tokens_give_a_lower_bound_that_is_exact_with_all_of_the
 
 
 def test_hidden_states_count_by_their_angle_at_real_tokens() -> None:
-    ours, theirs = drawn(2, 6, 5), drawn(2, 6, 5)
+    student, teacher = drawn(2, 6, 5), drawn(2, 6, 5)
     config = distillation(hidden_states_weight=4.0)
-    found, totals = loss_of(
-        Predictions(encoder_output=ours, logits=drawn(2, 6, 7)),
-        Predictions(encoder_output=7 * theirs),
+    result, totals = loss_of(
+        Predictions(encoder_output=student, logits=drawn(2, 6, 7)),
+        Predictions(encoder_output=7 * teacher),
         tokens(),
         config,
     )
-    assert float(found) == pytest.approx(4 * (1 - cosine(ours, theirs)[REAL]).mean(), rel=1e-5)
+    assert float(result) == pytest.approx(4 * (1 - cosine(student, teacher)[REAL]).mean(), rel=1e-5)
     assert float(totals.measures["encoder_cosine_loss"].count) == REAL.sum()
     assert float(totals.measures["decoder_cosine_loss"].count) == 0
 
@@ -188,56 +196,56 @@ def test_both_stacks_of_an_encoder_decoder_count_over_their_own_tokens() -> None
     student, teacher = (
         Predictions(**{name: pair[side] for name, pair in outputs.items()}) for side in (0, 1)
     )
-    found, _ = loss_of(
+    result, _ = loss_of(
         student._replace(logits=drawn(2, 6, 7)), teacher, batch, distillation(hidden_states_weight=1.0)
     )
     wanted = (1 - cosine(*outputs["encoder_output"])[shorter > 0]).mean()
     wanted += (1 - cosine(*outputs["decoder_output"])[REAL]).mean()
-    assert float(found) == pytest.approx(wanted, rel=1e-5)
+    assert float(result) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_heads_are_compared_on_labeled_sequences() -> None:
     config = distillation(soft_targets_weight=2.0, temperature=2.0)
     batch = Batch(encoder_input_tokens=SEGMENTS, encoder_segment_ids=SEGMENTS)
 
-    def found(
-        name: str, ours: np.ndarray, theirs: np.ndarray, batch: Batch, label_loss: LabelLoss | None
+    def result(
+        name: str, student: np.ndarray, teacher: np.ndarray, batch: Batch, label_loss: LabelLoss | None
     ) -> float:
-        heads = (Predictions(heads={name: jnp.asarray(scores)}) for scores in (ours, theirs))
+        heads = (Predictions(heads={name: jnp.asarray(scores)}) for scores in (student, teacher))
         return float(loss_of(*heads, batch, config, label_loss)[0])
 
-    ours, theirs = drawn(2, 3), drawn(2, 3)
+    student, teacher = drawn(2, 3), drawn(2, 3)
     labels = batch._replace(sequence_labels=np.array([1, -1], np.int32))
     both = batch._replace(sequence_labels=np.array([1, 0], np.int32))
-    assert found("sequence_classification", ours, theirs, labels, "classification") == pytest.approx(
-        2 * kl(ours, theirs, 2.0)[0], rel=1e-5
+    assert result("sequence_classification", student, teacher, labels, "classification") == pytest.approx(
+        2 * kl(student, teacher, 2.0)[0], rel=1e-5
     )
-    assert found("sequence_classification", ours, theirs, both, "classification") == pytest.approx(
-        2 * kl(ours, theirs, 2.0).mean(), rel=1e-5
+    assert result("sequence_classification", student, teacher, both, "classification") == pytest.approx(
+        2 * kl(student, teacher, 2.0).mean(), rel=1e-5
     )
     values = batch._replace(sequence_values=np.array([np.nan, 2.0], np.float32))
-    errors = (ours[1, 0] - theirs[1, 0]) ** 2
-    assert found(
-        "sequence_classification", ours[:, :1], theirs[:, :1], values, "regression"
+    errors = (student[1, 0] - teacher[1, 0]) ** 2
+    assert result(
+        "sequence_classification", student[:, :1], teacher[:, :1], values, "regression"
     ) == pytest.approx(2 * errors, rel=1e-5)
-    ours, theirs = drawn(2, 6, 2), drawn(2, 6, 2)
+    student, teacher = drawn(2, 6, 2), drawn(2, 6, 2)
     spans = batch._replace(sequence_spans=np.array([[0, 1], [-1, -1]], np.int32))
-    of_ends = [kl(ours[0, :5, end], theirs[0, :5, end], 2.0) for end in (0, 1)]
-    assert found("question_answering", ours, theirs, spans, "question_answering") == pytest.approx(
+    of_ends = [kl(student[0, :5, end], teacher[0, :5, end], 2.0) for end in (0, 1)]
+    assert result("question_answering", student, teacher, spans, "question_answering") == pytest.approx(
         2 * np.mean(of_ends), rel=1e-5
     )
     choices = Batch(
         encoder_input_tokens=np.ones((2, 3, 4), np.int32), sequence_labels=np.array([0, 2], np.int32)
     )
-    ours, theirs = drawn(6, 1), drawn(6, 1)
-    wanted = kl(ours.reshape(2, 3), theirs.reshape(2, 3), 2.0).mean()
-    assert found("multiple_choice", ours, theirs, choices, "multiple_choice") == pytest.approx(
+    student, teacher = drawn(6, 1), drawn(6, 1)
+    wanted = kl(student.reshape(2, 3), teacher.reshape(2, 3), 2.0).mean()
+    assert result("multiple_choice", student, teacher, choices, "multiple_choice") == pytest.approx(
         2 * wanted, rel=1e-5
     )
     tags = tokens()
-    ours, theirs = drawn(2, 6, 4), drawn(2, 6, 4)
-    assert found("token_classification", ours, theirs, tags, None) == pytest.approx(
-        2 * kl(ours, theirs, 2.0)[REAL].mean(), rel=1e-5
+    student, teacher = drawn(2, 6, 4), drawn(2, 6, 4)
+    assert result("token_classification", student, teacher, tags, None) == pytest.approx(
+        2 * kl(student, teacher, 2.0)[REAL].mean(), rel=1e-5
     )
 
 
@@ -268,9 +276,9 @@ def test_no_gradient_reaches_the_teacher_and_none_pulls_on_a_student_that_equals
         return loss_of(Predictions(*student), Predictions(*teacher), tokens(), config)[0]
 
     other = (drawn(2, 6, 7), drawn(2, 6, 5))
-    own, theirs = jax.grad(loss, argnums=(0, 1))((logits, states), other)
+    own, of_teacher = jax.grad(loss, argnums=(0, 1))((logits, states), other)
     assert all(np.any(leaf) for leaf in own)
-    assert not any(np.any(leaf) for leaf in theirs)
+    assert not any(np.any(leaf) for leaf in of_teacher)
     assert float(loss((logits, states), (logits, states))) == pytest.approx(0, abs=1e-5)
     for leaf in jax.grad(loss)((logits, states), (logits, states)):
         np.testing.assert_allclose(leaf, 0, atol=1e-6)
@@ -301,7 +309,7 @@ def test_any_number_of_classes_have_the_divergence_of_each_class() -> None:
     np.testing.assert_array_equal(binary_divergence(teacher, teacher, 2.0), [0.0, 0.0])
     labels = np.array([[1, 0, 0], [0, 0, 0], [-1, -1, -1]], np.int32)  # a class, none, unlabeled
     own, taught = (np.concatenate([each, drawn(1, 3)]) for each in (student, teacher))
-    found = loss_of(
+    loss = loss_of(
         Predictions(heads={"sequence_classification": jnp.asarray(own)}),
         Predictions(heads={"sequence_classification": jnp.asarray(taught)}),
         Batch(
@@ -312,4 +320,4 @@ def test_any_number_of_classes_have_the_divergence_of_each_class() -> None:
         distillation(soft_targets_weight=1.0, temperature=2.0),
         "multi_label",
     )[0]
-    np.testing.assert_allclose(found, np.mean(wanted[2.0]), rtol=1e-5)
+    np.testing.assert_allclose(loss, np.mean(wanted[2.0]), rtol=1e-5)
