@@ -1,4 +1,4 @@
-"""Rows of benchmarks in T5's wording and as token ids, and official files as TensorFlow Datasets reads them."""
+"""Rows of benchmarks by T5's templates and as token ids, and official files as TensorFlow Datasets reads them."""
 
 import functools
 import json
@@ -30,16 +30,16 @@ def benchmark_name(row: dict[str, Any]) -> str:
 
 
 def rows(file: Path) -> Iterator[Reference]:
-    """Yield the wording of rows, and their token ids where they are recorded."""
+    """Yield the formatted rows, and their token ids where they are recorded."""
     for number, row in enumerate(read_rows(file), start=1):
         name = f"{file}:{number} {benchmark_name(row)}"
-        yield Reference("tasks", name, lambda row=row: check_wording(row))
+        yield Reference("tasks", name, lambda row=row: check_formatted_row(row))
         if "tokenized" in row:
             yield Reference("tasks", f"{name} token ids", lambda row=row: check_ids(row))
 
 
-def check_wording(row: dict[str, Any]) -> None:
-    """Compare the wording of a row, or that it is refused."""
+def check_formatted_row(row: dict[str, Any]) -> None:
+    """Compare a formatted row, or that it is refused."""
     name = benchmark_name(row)
     if name not in catalogue.benchmarks():
         raise DifferenceError(f"we have no benchmark {name!r}")
@@ -51,11 +51,11 @@ def check_wording(row: dict[str, Any]) -> None:
         if "span2_index" not in str(error):
             raise DifferenceError(f"we refuse the row for another reason: {error}") from error
         return
-    check_equal(formatted, row.get("out", "an error"), "wording")
+    check_equal(formatted, row.get("out", "an error"), "formatted row")
 
 
 def check_ids(row: dict[str, Any]) -> None:
-    """Compare the token ids of a worded row: cut to the recorded lengths, with an end of sequence."""
+    """Compare the token ids of a formatted row: cut to the recorded lengths, with an end of sequence."""
     formatted = catalogue.benchmark(benchmark_name(row)).word(row["raw"])
     ids = [
         {

@@ -114,8 +114,8 @@ def _add_answer_arguments(group: argparse._ArgumentGroup) -> None:
         help="solved training examples before each question (0)",
     )
     add("--shot_seed", type=non_negative, metavar="S", help="seed of the examples that are drawn (0)")
-    add("--prompt", metavar="TEXT", help="the wording of a question, with {inputs} in it")
-    add("--answer", metavar="TEXT", help="the wording of an example's answer, with {targets} in it")
+    add("--prompt", metavar="TEXT", help="the template of a question, with {inputs} in it")
+    add("--answer", metavar="TEXT", help="the template of an example's answer, with {targets} in it")
     add(
         "--normalization",
         choices=["none", "tokens", "bytes"],

@@ -3,7 +3,7 @@
 Benchmarks need no file. Other tasks come from a gin file or your own modules; the default is the shipped tasks.
 
 t5x-like tasks list                          names, splits and metrics
-t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized
+t5x-like tasks show wordnet_definitions      a few examples: raw, formatted and tokenized
 """
 
 import argparse
@@ -155,9 +155,9 @@ def _card(name: str) -> str:
     lines = [_short_card(name), *(f"  {key:<11} {value}" for key, value in about.items() if value)]
     for example in benchmark.examples:
         lines += ["", f"raw      {_json(example.row)}"]
-        if not example.worded:
+        if not example.formatted:
             lines.append("         left out")
-        for row in example.worded:
+        for row in example.formatted:
             lines += [f"inputs   {row['inputs']}", f"targets  {row['targets']}"]
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
 
-# The target of unlabeled rows in T5's wording.
+# The target of unlabeled rows in T5's templates.
 _UNKNOWN = "<unk>"
 _TRAINING_ROWS = 100_000  # read for the baseline, at most
 

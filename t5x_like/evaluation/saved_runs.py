@@ -152,7 +152,7 @@ class RunPrediction(SavedRun):
     """Predictions of a run for lines of text and rows of tables.
 
     Attributes:
-      task: Name of the task that gives the vocabulary and, if it has one input column, the wording.
+      task: Name of the task that gives the vocabulary and, if it has one input column, the template.
       inputs_length: Tokens of an input.
       batch_size: Lines in a batch.
       generation: Decoding settings.

@@ -1,4 +1,4 @@
-"""The first examples of a task as a model reads them, raw, worded and tokenized."""
+"""The first examples of a task as a model reads them, raw, formatted and tokenized."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Definition of a benchmark: its source, wording, postprocessing, metrics and golden examples in one place.
+"""Definition of a benchmark: its source, prompt template, postprocessing, metrics and golden examples in one place.
 
 Definitions don't know the data folder or the vocabulary; ``task.BenchmarkTask`` adds these. To add a benchmark, write a
 ``Benchmark`` as in ``glue.py`` and name its module in ``catalogue.py``.
@@ -13,9 +13,9 @@ from t5x_like.text.heads import HeadFormat
 from t5x_like.text.postprocessing import Postprocess
 from t5x_like.text.templates import RowValues
 
-# A worded row: "inputs" and "targets", and further fields for postprocessing and submissions.
-WordedRow = dict[str, Any]
-Wording = Callable[[RowValues], list[WordedRow]]
+# A formatted row: "inputs" and "targets", and further fields for postprocessing and submissions.
+FormattedRow = dict[str, Any]
+PromptTemplate = Callable[[RowValues], list[FormattedRow]]
 MetricFunction = Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
 
 
@@ -23,7 +23,7 @@ class GoldenExample(NamedTuple):
     """A source row and the expected examples: none if the row is left out, several if it is multiplied."""
 
     row: RowValues
-    worded: tuple[WordedRow, ...]
+    formatted: tuple[FormattedRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class Benchmark:
       head_task: For a benchmark without ``head``: the benchmark of the same rows that has one.
       question_columns: Columns that a question consists of; by default all text columns.
       splits: Splits of the source; all by default.
-      training_task: Benchmark whose training split belongs to this one, which has none; its wording is the same.
-      training_examples: Number of training examples, if the wording multiplies or leaves out rows.
+      training_task: Benchmark whose training split belongs to this one, which has none; its template is the same.
+      training_examples: Number of training examples, if the template multiplies or leaves out rows.
       continues_inputs: A decoder's answer continues the inputs, so that prompts need no marker before it.
       examples: Three golden examples, checked by one test for all benchmarks.
     """
@@ -54,7 +54,7 @@ class Benchmark:
     name: str
     title: str
     source: BenchmarkSource
-    word: Wording
+    word: PromptTemplate
     postprocess: Postprocess | None = None
     metrics: tuple[MetricFunction, ...] = ()
     labels: tuple[str, ...] = ()

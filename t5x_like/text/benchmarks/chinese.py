@@ -1,15 +1,15 @@
 """Chinese: LCQMC, ChnSentiCorp, MSRA's names, DRCD and CMRC 2018.
 
 The first three are among those that ERNIE 1.0 reports (Sun et al. 2019, https://arxiv.org/abs/1904.09223), with XNLI in
-Chinese. The others are among those of whole-word BERT (Cui et al. 2021, https://arxiv.org/abs/1906.08101). Wordings are
-in T5's style, and ours.
+Chinese. The others are among those of whole-word BERT (Cui et al. 2021, https://arxiv.org/abs/1906.08101). Templates
+are in T5's style, and ours.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, files_in
 from t5x_like.text.benchmarks.squad_json import read_squad
@@ -194,7 +194,7 @@ _READING: Columns = {
 }
 
 
-def word_reading(row: RowValues) -> list[WordedRow]:
+def word_reading(row: RowValues) -> list[FormattedRow]:
     """Word a question and its paragraph as T5 words SQuAD, with the texts unchanged; the target is the first answer."""
     answers: list[str] = list(row["answers"]["text"])
     return [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
+from t5x_like.text.benchmarks.choice_template import ChoiceTemplate, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in, plain_files
 from t5x_like.text.benchmarks.tfds_files import read_tfds
@@ -19,7 +19,7 @@ _SWAG_READ = RecordFiles(
     parse=renamed(label="label", **{name: name for name in _SWAG_COLUMNS}), classes=_NUMBERS
 )
 _SWAG_FILES = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}
-_SWAG_WORD = ChoiceWording(
+_SWAG_TEMPLATE = ChoiceTemplate(
     word="swag", columns={"sentence": "sent1", "start": "sent2"}, choices=_ENDINGS, count=4
 )
 
@@ -49,7 +49,7 @@ SWAG = Benchmark(
         license="MIT",
         columns={**dict.fromkeys(_SWAG_COLUMNS, "text"), "label": "int"},
     ),
-    **_SWAG_WORD.scored,
+    **_SWAG_TEMPLATE.scored,
     head=MultipleChoice(context="{sent1}", choices=tuple(f"{{sent2}} {{{ending}}}" for ending in _ENDINGS)),
     examples=(_swag(0, "choice1"), _swag(3, "choice4"), _swag(-1, "<unk>")),
 )
@@ -72,7 +72,7 @@ _HELLASWAG_FILES = {
     "validation": "hellaswag_val.jsonl",
     "test": "hellaswag_test.jsonl",
 }
-_HELLASWAG_WORD = ChoiceWording(
+_HELLASWAG_TEMPLATE = ChoiceTemplate(
     word="hellaswag",
     columns={"activity": "activity_label", "context": "context"},
     choices="endings",
@@ -129,7 +129,7 @@ HELLASWAG = Benchmark(
         license="MIT",
         columns={"activity_label": "text", "context": "text", "endings": "texts", "label": "int"},
     ),
-    **_HELLASWAG_WORD.scored,
+    **_HELLASWAG_TEMPLATE.scored,
     question_columns=("activity_label", "context", "endings"),
     head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_hellaswag(0, "choice1"), _hellaswag(2, "choice3"), _hellaswag(-1, "<unk>")),
@@ -139,7 +139,7 @@ _WINOGRANDE_COLUMNS = ("sentence", "option1", "option2")
 _WINOGRANDE_READ = RecordFiles(
     parse=renamed(label="answer", **{name: name for name in _WINOGRANDE_COLUMNS}), classes=("1", "2")
 )
-_WINOGRANDE_WORD = ChoiceWording(
+_WINOGRANDE_TEMPLATE = ChoiceTemplate(
     word="winogrande", columns={"sentence": "sentence"}, choices=("option1", "option2"), count=2
 )
 _WINOGRANDE_FOLDERS = ("winogrande", "winogrande/winogrande_1.1", "winogrande_1.1")
@@ -179,7 +179,7 @@ WINOGRANDE = Benchmark(
         license="CC BY",
         columns={**dict.fromkeys(_WINOGRANDE_COLUMNS, "text"), "label": "int"},
     ),
-    **_WINOGRANDE_WORD.scored,
+    **_WINOGRANDE_TEMPLATE.scored,
     head=MultipleChoice(context="{sentence}", choices=("{option1}", "{option2}")),
     examples=(_winogrande(0, "choice1"), _winogrande(1, "choice2"), _winogrande(-1, "<unk>")),
 )

@@ -1,4 +1,4 @@
-"""Questions without a text to read: Natural Questions and TriviaQA, in T5's wording (Roberts et al. 2020).
+"""Questions without a text to read: Natural Questions and TriviaQA, in T5's templates (Roberts et al. 2020).
 
 ``nq question: …`` and ``trivia_qa question: …`` are the inputs of
 https://github.com/google-research/google-research/tree/master/t5_closed_book_qa, whose targets are first answers.
@@ -6,8 +6,8 @@ https://github.com/google-research/google-research/tree/master/t5_closed_book_qa
 
 from collections.abc import Iterator
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import UNLABELED
 from t5x_like.text.benchmarks.record_files import RecordFiles, parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import squad, trivia_qa
@@ -16,7 +16,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 from t5x_like.text.templates import RowValues
 
 
-def word_nq(row: RowValues) -> list[WordedRow]:
+def word_nq(row: RowValues) -> list[FormattedRow]:
     """Word a question of Natural Questions; the target is its first answer."""
     answers: list[str] = list(row["answer"])
     targets = answers[0] if answers else UNLABELED
@@ -70,7 +70,7 @@ NATURAL_QUESTIONS = Benchmark(
 )
 
 
-def word_trivia(row: RowValues) -> list[WordedRow]:
+def word_trivia(row: RowValues) -> list[FormattedRow]:
     """Word a question of TriviaQA; the target is its answer, and each alias is right."""
     inputs = f"trivia_qa question: {row['question']}"
     return [{"inputs": inputs, "targets": row["answer"]["value"], "answers": list(row["answer"]["aliases"])}]

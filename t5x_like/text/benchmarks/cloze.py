@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
@@ -13,7 +13,7 @@ from t5x_like.text.templates import RowValues
 _MARKS = ".,;:!?\"'`“”‘’()[]"
 
 
-def last_word(row: RowValues) -> list[WordedRow]:
+def last_word(row: RowValues) -> list[FormattedRow]:
     """Word LAMBADA: the inputs are the passage without its last word, so that any language model can continue it.
 
     Raises:
@@ -93,7 +93,7 @@ LAMBADA = Benchmark(
 )
 
 
-def book_question(row: RowValues) -> list[WordedRow]:
+def book_question(row: RowValues) -> list[FormattedRow]:
     """Word a question as ``cbt question: … options: a, b … passage: …``; the target is the missing word."""
     options = ", ".join(row["options"])
     inputs = f"cbt question: {row['question']} options: {options} passage: {row['passage']}"

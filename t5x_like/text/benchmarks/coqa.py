@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import UNLABELED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.metrics import coqa
@@ -85,10 +85,10 @@ def _hub_turns(record: RowValues) -> Iterator[dict[str, object]]:
     yield from turns_of(str(record.get("id", "")), record["story"], list(record["questions"]), [answers])
 
 
-def word_turn(row: RowValues) -> list[WordedRow]:
+def word_turn(row: RowValues) -> list[FormattedRow]:
     """Word a question with the conversation before it, then the story, which is cut first if it is too long.
 
-    ``coqa question: Who fell? answer: Ann question: Where? story: Ann fell in Oslo.`` The wording is ours.
+    ``coqa question: Who fell? answer: Ann question: Where? story: Ann fell in Oslo.`` The template is ours.
 
     Raises:
       ValueError: The history is not pairs of questions and answers.

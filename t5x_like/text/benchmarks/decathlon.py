@@ -15,12 +15,12 @@ from functools import partial
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.decathlon_dialogues import WOZ
 from t5x_like.text.benchmarks.decathlon_queries import WIKI_SQL
+from t5x_like.text.benchmarks.decathlon_template import QuestionContext, question_template
 from t5x_like.text.benchmarks.decathlon_texts import PRONOUNS, RELATIONS, SEMANTIC_ROLES
-from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
 from t5x_like.text.benchmarks.glue import SST2
 from t5x_like.text.benchmarks.glue_form import MNLI_LABELS
 from t5x_like.text.benchmarks.glue_inference import MNLI, MNLI_MATCHED, MNLI_MISMATCHED
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, label_word
 from t5x_like.text.benchmarks.squad import ALL_ANSWERS
 from t5x_like.text.benchmarks.summarization import CNN_DAILYMAIL
 from t5x_like.text.benchmarks.translation import WMT14_ENDE
@@ -95,7 +95,7 @@ def _decathlon(
         benchmark,
         name=f"decanlp_{name}",
         title=f"decaNLP: {title}",
-        word=asked(ask, *extras),
+        word=question_template(ask, *extras),
         postprocess=postprocess,
         question_columns=columns,
         extras={"question": "text", "context": "text", **{each: benchmark.extras[each] for each in extras}},

@@ -9,7 +9,7 @@ from typing import Any
 
 from t5x_like.nested_values import one_or_several
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
+from t5x_like.text.benchmarks.decathlon_template import QuestionContext, question_template
 from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.metrics.structured_answers import joint_goal_em
@@ -75,7 +75,7 @@ def _dialogue_turn(text: str, example: Example | None = None, is_target: bool = 
     if not is_target:
         return {"value": text}
     if example is None or "turn" not in example:
-        raise ValueError("the example of a target must have 'dialogue' and 'turn', which its wording gives")
+        raise ValueError("the example of a target must have 'dialogue' and 'turn', which its template gives")
     return {"value": text, "dialogue": int(example["dialogue"]), "turn": int(example["turn"])}
 
 
@@ -130,7 +130,7 @@ WOZ = Benchmark(
             "requested": "texts",
         },
     ),
-    word=asked(ask_change, "dialogue", "turn"),
+    word=question_template(ask_change, "dialogue", "turn"),
     question_columns=("acts", "transcript"),
     postprocess=_dialogue_turn,
     metrics=(joint_goal_em,),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
+from t5x_like.text.benchmarks.decathlon_template import QuestionContext, question_template
 from t5x_like.text.benchmarks.record_files import RecordFiles, json_objects
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.metrics.structured_answers import logical_form_em
@@ -123,7 +123,7 @@ WIKI_SQL = Benchmark(
         license="BSD 3-clause",
         columns={"question": "text", "columns": "texts", "query": "text"},
     ),
-    word=asked(ask_query),
+    word=question_template(ask_query),
     question_columns=("question", "columns"),
     metrics=(logical_form_em,),
     extras={"question": "text", "context": "text"},

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.decathlon_wording import QuestionContext, asked
+from t5x_like.text.benchmarks.decathlon_template import QuestionContext, question_template
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
 from t5x_like.text.metrics import accuracy, squad
 from t5x_like.text.metrics.structured_answers import UNANSWERABLE, relation_f1
@@ -169,7 +169,7 @@ SEMANTIC_ROLES = Benchmark(
         license="none is stated; cite the paper",
         columns={"sentence": "text", "question": "text", "answers": "texts"},
     ),
-    word=asked(ask_roles, "answers"),
+    word=question_template(ask_roles, "answers"),
     question_columns=("question", "sentence"),
     postprocess=qa,
     metrics=(squad,),
@@ -209,7 +209,7 @@ RELATIONS = Benchmark(
         license="none is stated; cite the paper",
         columns={"relation": "text", "question": "text", "sentence": "text", "answers": "texts"},
     ),
-    word=asked(ask_relation),
+    word=question_template(ask_relation),
     question_columns=("question", "sentence"),
     metrics=(relation_f1,),
     extras={"question": "text", "context": "text"},
@@ -253,7 +253,7 @@ PRONOUNS = Benchmark(
         license="BSD 3-clause",
         columns={"sentence": "text", "question": "text", "answer": "text"},
     ),
-    word=asked(ask_pronoun),
+    word=question_template(ask_pronoun),
     question_columns=("question", "sentence"),
     metrics=(accuracy,),
     extras={"question": "text", "context": "text"},

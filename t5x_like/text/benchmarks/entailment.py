@@ -1,11 +1,11 @@
-"""Further entailment tasks, worded as MNLI: SNLI, SciTail and the three rounds of ANLI."""
+"""Further entailment tasks, formatted as MNLI: SNLI, SciTail and the three rounds of ANLI."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, archive, files_in
 from t5x_like.text.tasks.rows import BadRow, RawRow
@@ -104,7 +104,7 @@ _SNLI = _pairs(
 )
 
 
-def _word_labeled(row: RowValues) -> list[WordedRow]:
+def _word_labeled(row: RowValues) -> list[FormattedRow]:
     return _SNLI.word(row) if int(row["label"]) != -1 else []
 
 

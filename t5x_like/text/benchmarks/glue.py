@@ -1,9 +1,9 @@
-"""GLUE (Wang et al. 2019, https://gluebenchmark.com) in T5's wording (Raffel et al. 2020, appendix D).
+"""GLUE (Wang et al. 2019, https://gluebenchmark.com) in T5's templates (Raffel et al. 2020, appendix D).
 
 Defines the tasks on acceptability, sentiment and similarity; entailment is in ``glue_inference``.
 """
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow
 from t5x_like.text.benchmarks.glue_form import FOLDERS, SENTENCES, glue_source, glue_task, zip_of
 from t5x_like.text.benchmarks.glue_inference import (
     AX,
@@ -15,7 +15,7 @@ from t5x_like.text.benchmarks.glue_inference import (
     WNLI,
     WNLI_SIMPLE_EVAL,
 )
-from t5x_like.text.benchmarks.keyed_wording import example, keyed_text, label_examples, number_word
+from t5x_like.text.benchmarks.keyed_template import example, keyed_text, label_examples, number_word
 from t5x_like.text.benchmarks.source import Download, FileLayout
 from t5x_like.text.benchmarks.tsv import LISTED, TEST, TRAIN, ParaphraseFiles, Table
 from t5x_like.text.heads import Regression
@@ -134,7 +134,7 @@ MRPC = glue_task(
 )
 
 
-def stsb(row: RowValues) -> list[WordedRow]:
+def stsb(row: RowValues) -> list[FormattedRow]:
     """Word STS-B: the target is the similarity in steps of 0.2 as text (``2.6``), or ``-1.0`` without a label."""
     inputs = keyed_text("stsb", SENTENCES, row)
     return [{"inputs": inputs, "targets": number_word(row["label"]), "idx": row["idx"]}]

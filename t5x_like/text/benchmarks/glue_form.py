@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction
-from t5x_like.text.benchmarks.keyed_wording import classification_benchmark
+from t5x_like.text.benchmarks.keyed_template import classification_benchmark
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, archive
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.metrics import accuracy

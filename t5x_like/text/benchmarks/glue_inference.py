@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.glue_form import ENTAILMENT, MNLI_LABELS, SENTENCES, glue_task, zip_of
-from t5x_like.text.benchmarks.keyed_wording import example, label_examples
+from t5x_like.text.benchmarks.keyed_template import example, label_examples
 from t5x_like.text.benchmarks.source import Download
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.benchmarks.wnli_pronouns import wnli_simple
@@ -54,7 +54,7 @@ MNLI_MISMATCHED = _mnli("mismatched", {"validation": 9_832, "test": 9_847})
 
 AX = glue_task(
     "ax",
-    "AX: GLUE's diagnostic pairs, worded as MNLI",
+    "AX: GLUE's diagnostic pairs, formatted as MNLI",
     word="mnli",
     folders=("AX", "ax", "diagnostic"),
     table=Table(texts=_PAIR, classes=MNLI_LABELS),

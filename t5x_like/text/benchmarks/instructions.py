@@ -1,4 +1,4 @@
-"""Wording of a benchmark's rows as instructions in plain sentences, with the possible answers listed.
+"""Prompt templates of a benchmark's rows as instructions in plain sentences, with the possible answers listed.
 
 The form is that of FLAN (Wei et al. 2021, sections 2.1 and 2.3, https://arxiv.org/abs/2109.01652): several templates
 for each task, and after the text of a classification ``OPTIONS:`` with an answer on each line.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample, PromptTemplate
 from t5x_like.text.postprocessing import Postprocess, string_label_to_class_id
 from t5x_like.text.templates import RowValues, Template
 
@@ -19,22 +19,22 @@ Answers = Callable[[RowValues], Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstructionWording:
+class InstructionTemplate:
     """One of several instructions for each row, chosen by a hash of its texts.
 
     Attributes:
-      word: Wording of the task that the rows belong to: its targets, extras and checks are taken.
+      word: Prompt template of the task that the rows belong to: its targets, extras and checks are taken.
       templates: Instructions with ``{field}`` for the texts of ``cells``.
       cells: Returns a row's texts by the templates' fields.
       answers: Returns a row's possible answers by the other task's targets.
     """
 
-    word: Wording
+    word: PromptTemplate
     templates: tuple[Template, ...]
     cells: Cells
     answers: Answers
 
-    def __call__(self, row: RowValues) -> list[WordedRow]:
+    def __call__(self, row: RowValues) -> list[FormattedRow]:
         """Return the examples of a row.
 
         Raises:
@@ -64,13 +64,13 @@ def instructed(
     cells: Cells,
     answers: Mapping[str, str] | Answers | None = None,
 ) -> Benchmark:
-    """Define the task of another's rows, worded as instructions.
+    """Define the task of another's rows, formatted as instructions.
 
     Args:
       benchmark: The other.
       name: Name of the task.
-      templates: Instructions; see ``InstructionWording``.
-      cells: See ``InstructionWording``.
+      templates: Instructions; see ``InstructionTemplate``.
+      cells: See ``InstructionTemplate``.
       answers: Answers in words by the other's labels, which become the labels; a function for answers that differ from
         row to row; None for open answers.
     """
@@ -81,7 +81,7 @@ def instructed(
         postprocess = _with_labels(postprocess, labels)
     elif labels:  # "choice1" and the like: the answer is a text of the row
         postprocess, labels = None, ()
-    word = InstructionWording(
+    word = InstructionTemplate(
         word=benchmark.word,
         templates=tuple(map(Template, templates)),
         cells=cells,

@@ -8,7 +8,7 @@ from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import text_of
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample, MetricFunction
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
@@ -20,7 +20,7 @@ from t5x_like.text.templates import RowValues
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 
 
-def whole_text(row: RowValues) -> list[WordedRow]:
+def whole_text(row: RowValues) -> list[FormattedRow]:
     """Return the text as the target, with empty inputs."""
     return [{"inputs": "", "targets": row["text"]}]
 

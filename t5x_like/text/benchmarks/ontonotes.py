@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
 from t5x_like.text.benchmarks.ontonotes_files import (
     NamesFile,
     coreference_row,
@@ -76,11 +76,11 @@ ONTONOTES_NER = tagging_benchmark(
 )
 
 
-def word_coreference(row: RowValues) -> list[WordedRow]:
+def word_coreference(row: RowValues) -> list[FormattedRow]:
     """Word a document, with a speaker where the speaker changes; the target brackets mentions with their cluster.
 
     ``coreference speaker: Ann text: I met Bo . He waved .`` becomes ``[ I | 1 ] met [ Bo | 2 ] . [ He | 2 ] waved .``.
-    The wording is ours. A mention with its cluster's number is the form of Zhang et al. 2023, §3, "Seq2seq is All You
+    The template is ours. A mention with its cluster's number is the form of Zhang et al. 2023, §3, "Seq2seq is All You
     Need for Coreference Resolution", https://arxiv.org/abs/2310.13774, with TANL's brackets (``span_text``).
 
     Raises:

@@ -1,6 +1,6 @@
 """PAWS-Wiki (Zhang et al. 2019): paraphrase detection for sentences with nearly the same words."""
 
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, classification_benchmark, label_examples
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.metrics import accuracy, f1_score_with_invalid

@@ -1,4 +1,4 @@
-"""Pronoun resolution in T5's wording: the pronoun is marked by asterisks, the target is its referent.
+"""Pronoun resolution in T5's templates: the pronoun is marked by asterisks, the target is its referent.
 
 Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI become one task (Raffel et al. 2020,
 §2.4): ``wsc: Mitchell asked Tom if *he* could lend some money.`` -> ``Tom``.
@@ -7,8 +7,8 @@ Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI 
 import re
 
 from t5x_like.config_class import config_class
-from t5x_like.text.benchmarks.benchmark import WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
+from t5x_like.text.benchmarks.benchmark import FormattedRow
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, label_word
 from t5x_like.text.heads.cloze_head import BLANK
 from t5x_like.text.heads.row_cells import UNLABELED as UNKNOWN
 from t5x_like.text.templates import RowValues
@@ -24,12 +24,12 @@ _PLACED = {
         " use X ,",
     ),
 }
-# RE2's \s and \S, which T5's wording used.
+# RE2's \s and \S, which T5's templates used.
 _SPACE, _NO_SPACE = r"[\t\n\f\r ]", r"[^\t\n\f\r ]"
 FALSE_TRUE = ("False", "True")
 
 
-def wsc_simple(row: RowValues) -> list[WordedRow]:
+def wsc_simple(row: RowValues) -> list[FormattedRow]:
     """Word a row for evaluation: the target is the candidate referent, right or wrong.
 
     The pronoun is replaced by an X, then every X between spaces becomes the marked pronoun. As in T5, this includes an
@@ -45,13 +45,13 @@ def wsc_simple(row: RowValues) -> list[WordedRow]:
     ]
 
 
-def wsc_simple_right_only(row: RowValues) -> list[WordedRow]:
+def wsc_simple_right_only(row: RowValues) -> list[FormattedRow]:
     """Word a row for training: as ``wsc_simple``, but rows with a wrong candidate are left out."""
     return wsc_simple(row) if row["label"] else []
 
 
 def _as_replacement(text: str, replaced: str) -> str:
-    r"""Apply RE2's rules for a replacement text, which T5's wording used: backslashes are not literal.
+    r"""Apply RE2's rules for a replacement text, which T5's templates used: backslashes are not literal.
 
     Two backslashes become one, ``\0`` becomes the replaced text. A group's number leaves the replaced text unchanged,
     and any other backslash ends the replacement.
@@ -129,7 +129,7 @@ def _around_pronoun(row: RowValues) -> tuple[str, str]:
     return " ".join(words[:index]), " ".join(words[index + 1 :])
 
 
-def wsc_marked_spans(row: RowValues) -> list[WordedRow]:
+def wsc_marked_spans(row: RowValues) -> list[FormattedRow]:
     """Word both spans marked, with the target True or False: ``wsc text: * Tom * asked if # he # could``.
 
     As in T5, spans are searched as regular expressions after a number of words that are each followed by one space. A
@@ -153,7 +153,7 @@ def _mark(text: str, span: str, index: int, mark: str) -> str:
     return pattern.sub(lambda match: f"{match[1]}{mark} {match[2]} {mark}", text, count=1)
 
 
-def dpr_simple(row: RowValues) -> list[WordedRow]:
+def dpr_simple(row: RowValues) -> list[FormattedRow]:
     """Mark the first pronoun between a space and a space, full stop or comma; others stay unmarked.
 
     As T5 counts from the end, too, the label -1 means the last candidate; DPR has no rows without label.

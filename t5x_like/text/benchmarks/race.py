@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
+from t5x_like.text.benchmarks.choice_template import ChoiceTemplate, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
@@ -28,7 +28,7 @@ def _race_rows(record: RowValues) -> Iterator[dict[str, object]]:
 
 
 _RACE_READ = RecordFiles(parse=_race_rows, classes=("A", "B", "C", "D"))
-_RACE_WORD = ChoiceWording(
+_RACE_TEMPLATE = ChoiceTemplate(
     word="race", columns={"question": "question", "article": "article"}, choices=_OPTIONS, count=4
 )
 _RACE_SPLITS = {"train": "train", "validation": "dev", "test": "test"}
@@ -79,7 +79,7 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
                 "label": "int",
             },
         ),
-        **_RACE_WORD.scored,
+        **_RACE_TEMPLATE.scored,
         head=MultipleChoice(
             context="{article}", choices=tuple(f"{{question}} {{{name}}}" for name in _OPTIONS)
         ),

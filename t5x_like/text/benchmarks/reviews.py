@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
-from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
+from t5x_like.text.benchmarks.keyed_template import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
@@ -145,7 +145,7 @@ def _hub_sentence(record: RowValues) -> Iterator[dict[str, object]]:
 
 
 _SST5_SPLITS = {"train": "train", "validation": "dev", "test": "test"}
-# T5 has no task of five classes; the wording is that of its sst2, under another first word.
+# T5 has no task of five classes; the template is that of its sst2, under another first word.
 SST5 = classification_benchmark(
     "sst5",
     "SST-5: how much does a sentence of a film review praise or blame? Five classes",

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from t5x_like.io.files import as_path
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import UNLABELED
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.benchmarks.span_text import LabeledSpan, escaped, read_spans, write_spans
 from t5x_like.text.benchmarks.tagged_files import bracket_tags, columns_of
@@ -152,7 +152,7 @@ CONLL2005 = tagging_benchmark(
 )
 
 
-def word_arguments(row: RowValues) -> list[WordedRow]:
+def word_arguments(row: RowValues) -> list[FormattedRow]:
     """Word a sentence with its verb in brackets; the target has its arguments and their roles in brackets.
 
     ``srl text: Ann [ sold ] the mill .`` becomes ``[ Ann | A0 ] sold [ the mill | A1 ] .``: TANL's form (Paolini et al.

@@ -1,11 +1,11 @@
-"""SQuAD (Rajpurkar et al. 2016, https://rajpurkar.github.io/SQuAD-explorer): T5's wording and the format for heads."""
+"""SQuAD (Rajpurkar et al. 2016, https://rajpurkar.github.io/SQuAD-explorer): T5's templates and the head's format."""
 
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import UNLABELED
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, Kind, files_in, plain_files
 from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
@@ -57,7 +57,7 @@ def find_answer_words(answer: str, context: str) -> tuple[int, int] | None:
 
 def word_answers(
     row: RowValues, *, with_context: bool = True, unanswered: str = UNLABELED
-) -> list[WordedRow]:
+) -> list[FormattedRow]:
     """Word a question with its first answer as the target; ``answers`` has all right answers.
 
     Args:
@@ -84,7 +84,7 @@ def word_answers(
     ]
 
 
-def word_places(row: RowValues) -> list[WordedRow]:
+def word_places(row: RowValues) -> list[FormattedRow]:
     """Word a question as ``word_answers``, with targets like ``start: 11 end: 12``.
 
     Rows whose answer isn't found are left out.
@@ -96,7 +96,7 @@ def word_places(row: RowValues) -> list[WordedRow]:
     return [{**formatted, "targets": f"start: {span[0]} end: {span[1]}"}] if span else []
 
 
-def word_questions(row: RowValues) -> list[WordedRow]:
+def word_questions(row: RowValues) -> list[FormattedRow]:
     """Word an answer and its paragraph, with the question as the target (Du et al. 2017, arXiv:1705.00106).
 
     The answer comes first, so that a long paragraph is cut and not the answer. Of several answers the first is taken.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
+from t5x_like.text.benchmarks.choice_template import ChoiceTemplate, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.benchmarks.tfds_files import read_tfds
@@ -39,7 +39,9 @@ def _read_prepared(file: str, split: str) -> Iterator[RawRow | BadRow]:
     return convert(read_tfds(file, split), numbered_from_zero)
 
 
-_STORY_WORD = ChoiceWording(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
+_STORY_TEMPLATE = ChoiceTemplate(
+    word="story_cloze", columns={"context": "context"}, choices="endings", count=2
+)
 
 
 def _story(label: int, targets: str) -> GoldenExample:
@@ -86,7 +88,7 @@ STORY_CLOZE = Benchmark(
         license="for research, on request",
         columns={"context": "text", "endings": "texts", "label": "int"},
     ),
-    **_STORY_WORD.scored,
+    **_STORY_TEMPLATE.scored,
     question_columns=("context", "endings"),
     head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_story(0, "choice1"), _story(1, "choice2"), _story(-1, "<unk>")),

@@ -1,4 +1,4 @@
-"""Summarization of news: CNN/DailyMail and XSum in T5's wording (Raffel et al. 2020, appendix D), and after TL;DR."""
+"""Summarization of news: CNN/DailyMail and XSum in T5's templates (Raffel et al. 2020, appendix D), and after TL;DR."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from t5x_like.io.files import as_path
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample, PromptTemplate
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
@@ -64,10 +64,10 @@ def split_story(story: str) -> tuple[str, str]:
     return " ".join(article), "\n".join(highlights)
 
 
-def _summarize(text: str, summary: str) -> Wording:
-    """Return the wording ``summarize: `` followed by the unchanged text; arguments are column names."""
+def _summarize(text: str, summary: str) -> PromptTemplate:
+    """Return the template ``summarize: `` followed by the unchanged text; arguments are column names."""
 
-    def word(row: RowValues) -> list[WordedRow]:
+    def word(row: RowValues) -> list[FormattedRow]:
         return [{"inputs": f"summarize: {row[text]}", "targets": row[summary]}]
 
     return word
@@ -196,8 +196,8 @@ XSUM = Benchmark(
 )
 
 
-def tldr(text: str, summary: str) -> Wording:
-    """Return GPT-2's wording: the text, and ``TL;DR:`` on a line after it (Radford et al. 2019, §3.6).
+def tldr(text: str, summary: str) -> PromptTemplate:
+    """Return GPT-2's template: the text, and ``TL;DR:`` on a line after it (Radford et al. 2019, §3.6).
 
     https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
 
@@ -206,7 +206,7 @@ def tldr(text: str, summary: str) -> Wording:
       summary: Column of the summary.
     """
 
-    def word(row: RowValues) -> list[WordedRow]:
+    def word(row: RowValues) -> list[FormattedRow]:
         return [{"inputs": f"{row[text]}\nTL;DR:", "targets": row[summary]}]
 
     return word

@@ -1,4 +1,4 @@
-"""SuperGLUE (Wang et al. 2019, https://super.gluebenchmark.com) in T5's wording (https://arxiv.org/abs/1910.10683).
+"""SuperGLUE (Wang et al. 2019, https://super.gluebenchmark.com) in T5's templates (https://arxiv.org/abs/1910.10683).
 
 Defines WiC and WSC; the other tasks are in ``super_glue_inference`` and ``super_glue_questions``.
 """
@@ -8,7 +8,7 @@ from functools import partial
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import dpr, super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, example
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, example
 from t5x_like.text.benchmarks.pronouns import (
     FALSE_TRUE,
     wsc_marked_spans,
@@ -69,7 +69,7 @@ def _wsc_row(span: str, index: int, label: int) -> dict[str, object]:
     return {**row, "span1_text": span, "span1_index": index, "label": label}
 
 
-# A head reads the row itself, independent of the wording, and learns from rows with a wrong candidate, too.
+# A head reads the row itself, independent of the template, and learns from rows with a wrong candidate, too.
 _WSC_FORM = SequenceClassification(texts=("{text}", "{span2_text}: {span1_text}"), classes=FALSE_TRUE)
 _BO, _ANN, _NOBODY = _wsc_row("Bo", 2, 1), _wsc_row("Ann", 0, 0), _wsc_row("Bo", 2, -1)
 _WSC_INPUTS = "wsc: Ann told Bo that *he* won ."
@@ -106,7 +106,7 @@ WSC_SIMPLE_EVAL = Benchmark(
         example(_NOBODY, _WSC_INPUTS, "Bo", label=-1),
     ),
 )
-# T5 has this wording without a task of that name.
+# T5 has this template without a task of that name.
 WSC_MARKED_SPANS = Benchmark(
     name="super_glue_wsc_v102_marked_spans",
     title="WSC: does a pronoun refer to a name, both marked?",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import classification_benchmark
+from t5x_like.text.benchmarks.keyed_template import classification_benchmark
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, archive
 from t5x_like.text.benchmarks.super_glue_json import JsonLines, Parse, flat
 
@@ -81,7 +81,7 @@ def super_glue_task(
       num_bytes: Size of the archive.
       labels: Class names in the order of class ids.
       word: First word of the inputs; the configuration's name by default.
-      keys: Row columns by the names that the wording writes; by default all texts in alphabetical order.
+      keys: Row columns by the names that the template writes; by default all texts in alphabetical order.
       examples: Golden examples.
       **others: Further arguments of ``classification_benchmark``.
     """

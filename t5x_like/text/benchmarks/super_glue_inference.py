@@ -1,6 +1,6 @@
 """SuperGLUE's entailment tasks: CB, RTE, AX-b, AX-g."""
 
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_examples
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, label_examples
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import super_glue_task
 from t5x_like.text.metrics import accuracy, mean_multiclass_f1
@@ -68,7 +68,7 @@ RTE = super_glue_task(
 
 AXB = super_glue_task(
     "AX-b",
-    "AX-b: SuperGLUE's broad diagnostic pairs, worded as RTE",
+    "AX-b: SuperGLUE's broad diagnostic pairs, formatted as RTE",
     word="rte",
     keys={"hypothesis": "sentence2", "premise": "sentence1"},
     columns={"sentence1": "text", "sentence2": "text"},
@@ -90,7 +90,7 @@ AXB = super_glue_task(
 _MET = "The cook met him."
 AXG = super_glue_task(
     "AX-g",
-    "AX-g: SuperGLUE's diagnostic pairs on gender, worded as RTE",
+    "AX-g: SuperGLUE's diagnostic pairs on gender, formatted as RTE",
     word="rte",
     columns=_PAIR,
     rows={"test": 356},

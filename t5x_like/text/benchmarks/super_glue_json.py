@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from t5x_like.text.benchmarks.benchmark import WordedRow
+from t5x_like.text.benchmarks.benchmark import FormattedRow
 from t5x_like.text.benchmarks.record_files import Parse, parse_records
 from t5x_like.text.tasks.row_files import read_raw_rows
 from t5x_like.text.tasks.rows import BadRow, RawRow
@@ -130,7 +130,7 @@ _APART = ("Kamenev and Zinoviev", "Kamenev, Zinoviev, and Stalin")
 _RUN_TOGETHER, _ITS_PLACE = "theyscold", 10
 
 
-def _repair(row: WordedRow, span: str) -> None:
+def _repair(row: FormattedRow, span: str) -> None:
     text, written, index = row["text"], row[f"{span}_text"], row[f"{span}_index"]
     if written in text or written in _APART:
         return

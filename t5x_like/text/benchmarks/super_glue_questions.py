@@ -4,8 +4,8 @@ import re
 
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, KeyedWording, label_examples
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, KeyedTemplate, label_examples
 from t5x_like.text.benchmarks.pronouns import FALSE_TRUE
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import super_glue_source, super_glue_task
@@ -104,7 +104,7 @@ MULTIRC = Benchmark(
         parse=super_glue_json.multirc,
         classes=FALSE_TRUE,
     ),
-    word=KeyedWording(
+    word=KeyedTemplate(
         word="multirc",
         columns={name: name for name in ("question", "answer", "paragraph")},
         labels=FALSE_TRUE,
@@ -127,7 +127,7 @@ MULTIRC = Benchmark(
 _HIGHLIGHT = "\n@highlight\n"
 
 
-def record(row: RowValues) -> list[WordedRow]:
+def record(row: RowValues) -> list[FormattedRow]:
     """Word an example for each right answer, or one with ``<unk>`` if none is known. Highlights become sentences."""
     passage = re.sub(rf"([.?!\"']){_HIGHLIGHT}", r"\1 ", row["passage"]).replace(_HIGHLIGHT, ". ")
     inputs = f"record query: {row['query']} entities: {', '.join(row['entities'])} passage: {passage}"

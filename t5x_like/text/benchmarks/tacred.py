@@ -1,6 +1,6 @@
 """TACRED: the relation of two entities in a sentence (Zhang et al. 2017, https://aclanthology.org/D17-1004).
 
-Two wordings: SpanBERT's, which replaces the entities by their types (Joshi et al. 2020, section 4.1), and the markers
+Two templates: SpanBERT's, which replaces the entities by their types (Joshi et al. 2020, section 4.1), and the markers
 of Zhang et al. 2019 (https://arxiv.org/abs/1905.07129, section 3.5), whose model is called ERNIE, too.
 ``[SUBJ-PERSON]`` and ``[HD]`` are several tokens unless the vocabulary has them.
 """
@@ -8,7 +8,7 @@ of Zhang et al. 2019 (https://arxiv.org/abs/1905.07129, section 3.5), whose mode
 from collections.abc import Iterator, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import parse_records, records_at_top
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.heads import SequenceClassification

@@ -5,8 +5,14 @@ from functools import partial
 
 import numpy as np
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction, WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.benchmark import (
+    Benchmark,
+    FormattedRow,
+    GoldenExample,
+    MetricFunction,
+    PromptTemplate,
+)
+from t5x_like.text.benchmarks.keyed_template import UNLABELED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
@@ -20,8 +26,8 @@ from t5x_like.text.templates import RowValues
 _OTHER = "O"
 
 
-def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
-    """Return the wording ``word tokens: Ann lives in Oslo`` with a tag for each word: ``B-PER O O B-LOC``.
+def word_tags(word: str, column: str, classes: Sequence[str]) -> PromptTemplate:
+    """Return the template ``word tokens: Ann lives in Oslo`` with a tag for each word: ``B-PER O O B-LOC``.
 
     Args:
       word: First word of the inputs.
@@ -29,7 +35,7 @@ def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
       classes: Tags in the order of class ids.
     """
 
-    def formatted_rows(row: RowValues) -> list[WordedRow]:
+    def formatted_rows(row: RowValues) -> list[FormattedRow]:
         tokens: list[str] = list(row["tokens"])
         tags: list[int] = list(row[column])
         if tags and len(tags) != len(tokens):
@@ -100,7 +106,7 @@ def tagging_benchmark(
     invalid: str = _OTHER,
     metric: MetricFunction = chunk_f1,
 ) -> Benchmark:
-    """Define a tagging task in the wording ``word tokens: …``, where ``word`` begins the name.
+    """Define a tagging task in the template ``word tokens: …``, where ``word`` begins the name.
 
     Args:
       name: Name of the task.

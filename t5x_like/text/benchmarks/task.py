@@ -154,7 +154,7 @@ class BenchmarkTask(PairsTask):
     def published_rows(self, split: str) -> int | None:
         """Return the published number of rows; None if the wording drops or multiplies them."""
         benchmark = self.benchmark
-        is_changed = any(len(each.worded) != 1 for each in benchmark.examples)
+        is_changed = any(len(each.formatted) != 1 for each in benchmark.examples)
         if self.searched_files is None or benchmark.training_examples is not None or is_changed:
             return None
         return benchmark.source.rows.get(split) or None
@@ -181,7 +181,7 @@ class BenchmarkTask(PairsTask):
             ) from None
 
     def word_question(self, line: str) -> str:
-        """Word a JSON object with the row's columns, or the line itself if the wording has only one text column.
+        """Format a JSON object with the row's columns, or the line itself if the template has only one text column.
 
         Raises:
           ValueError: The line is neither.
@@ -227,19 +227,19 @@ class BenchmarkTask(PairsTask):
         return row
 
     def _inputs_of(self, row: Mapping[str, object]) -> str:
-        # Some wordings leave out unlabeled rows, and questions are unlabeled.
+        # Some templates leave out unlabeled rows, and questions are unlabeled.
         row = dict(row)
         return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the fingerprint; see ``PairsTask``. The golden examples represent the wording."""
-        wording = repr([(example.row, example.worded) for example in self.benchmark.examples])
+        """Return the fingerprint; see ``PairsTask``. The golden examples represent the template."""
+        template = repr([(example.row, example.formatted) for example in self.benchmark.examples])
         lines = {"kind": "benchmark", "benchmark": self.benchmark.name}
         lines |= self._stream_lines()
-        return lines | {"wording": f"crc32c {google_crc32c.value(wording.encode()):08x}"}
+        return lines | {"wording": f"crc32c {google_crc32c.value(template.encode()):08x}"}
 
     def described(self) -> dict[str, object]:
-        """Return the values that distinguish this task from others: its settings and wording, without found files."""
+        """Return the values that distinguish this task from others: its settings and template, without found files."""
         files = {} if self.searched_files is not None else {"files": dict(self.files)}
         return {**{name: getattr(self, name) for name in _SETTINGS}, **files, **self.fingerprint()}
 

@@ -1,8 +1,8 @@
-"""Translation: WMT's and IWSLT's test sets and training corpora in T5's wording (Raffel et al. 2020, §2.3)."""
+"""Translation: WMT's and IWSLT's test sets and training corpora in T5's templates (Raffel et al. 2020, §2.3)."""
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample, PromptTemplate
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, archive, plain_files
 from t5x_like.text.benchmarks.translation_files import PairedFiles, translations
@@ -14,11 +14,11 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-def _translate(source: str, target: str) -> Wording:
-    """Return the wording ``translate English to German: `` followed by the unchanged sentence."""
+def _translate(source: str, target: str) -> PromptTemplate:
+    """Return the template ``translate English to German: `` followed by the unchanged sentence."""
     prefix = f"translate {_LANGUAGES[source]} to {_LANGUAGES[target]}: "
 
-    def word(row: RowValues) -> list[WordedRow]:
+    def word(row: RowValues) -> list[FormattedRow]:
         return [{"inputs": prefix + row[source], "targets": row[target]}]
 
     return word

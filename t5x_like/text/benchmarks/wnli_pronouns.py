@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from t5x_like.config_class import config_class
-from t5x_like.text.benchmarks.benchmark import WordedRow
+from t5x_like.text.benchmarks.benchmark import FormattedRow
 from t5x_like.text.benchmarks.pronouns import closed_up
 from t5x_like.text.heads.cloze_head import BLANK
 from t5x_like.text.templates import RowValues
@@ -34,7 +34,7 @@ class _Match(NamedTuple):
     candidate: str
 
 
-def wnli_simple(row: RowValues) -> list[WordedRow]:
+def wnli_simple(row: RowValues) -> list[FormattedRow]:
     """Word ``wsc: … *It* has to be cleaned.`` with the candidate as the target, right (``label``) or wrong.
 
     Raises:

@@ -1,4 +1,4 @@
-"""XNLI (Conneau et al. 2018): entailment in 15 languages, in the wording of mT5 (Xue et al. 2021).
+"""XNLI (Conneau et al. 2018): entailment in 15 languages, in the templates of mT5 (Xue et al. 2021).
 
 ``xnli: premise: … hypothesis: …`` with the class's number as the target, as in
 https://github.com/google-research/multilingual-t5. The training rows of each language are MultiNLI's, translated by
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from t5x_like.text.benchmarks.benchmark import Benchmark
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
+from t5x_like.text.benchmarks.keyed_template import UNLABELED, classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.heads import SequenceClassification

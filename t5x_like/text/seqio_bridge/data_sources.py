@@ -109,7 +109,7 @@ def _width(feature: Feature) -> tuple[int, ...]:
 
 
 class BenchmarkRows(PlainFiles):
-    """Rows of a benchmark before wording."""
+    """Rows of a benchmark before formatting."""
 
     task: BenchmarkTask
 

@@ -1,4 +1,4 @@
-"""Our tasks as seqio tasks, with the same functions for reading, wording and tokenizing."""
+"""Our tasks as seqio tasks, with the same functions for reading, formatting and tokenizing."""
 
 import dataclasses
 import functools
@@ -35,15 +35,15 @@ class SeqioTaskBuilder:
         is_benchmark = isinstance(task, BenchmarkTask)
         if is_benchmark:
             source = BenchmarkRows(task)
-            wording = [worded_rows(task.benchmark, skip=task.on_bad_row == "skip")]
+            formatting = [format_rows(task.benchmark, skip=task.on_bad_row == "skip")]
         else:
-            source, wording = PlainFiles(task, ("inputs", "targets")), []
+            source, formatting = PlainFiles(task, ("inputs", "targets")), []
         seqio.TaskRegistry.add(
             task.name,
             source=source,  # pyright: ignore[reportArgumentType] - numbers may be unknown
             output_features=_features(task),
             preprocessors=[
-                *wording,
+                *formatting,
                 seqio.preprocessors.tokenize,
                 seqio.CacheDatasetPlaceholder(),
                 seqio.preprocessors.append_eos_after_trim,
@@ -122,12 +122,12 @@ def _t5_vocabulary(num_sentinels: int) -> T5Vocabulary:
     return T5Vocabulary(T5_VOCABULARY, num_sentinels)
 
 
-def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
-    """Return seqio's preprocessor from rows to ``inputs``, ``targets`` and further fields of the wording.
+def format_rows(benchmark: Benchmark, *, skip: bool = False) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
+    """Return seqio's preprocessor from rows to ``inputs``, ``targets`` and further fields of the template.
 
     Args:
-      benchmark: The benchmark with its wording.
-      skip: Leave out rows that can't be worded; otherwise they raise an error.
+      benchmark: The benchmark with its template.
+      skip: Leave out rows that can't be formatted; otherwise they raise an error.
     """
     signature = signature_of({"inputs": "text", "targets": "text", **benchmark.extras})
 

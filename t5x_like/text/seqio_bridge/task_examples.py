@@ -1,4 +1,4 @@
-"""Inspection of tasks: their description, and examples raw, worded and tokenized."""
+"""Inspection of tasks: their description, and examples raw, formatted and tokenized."""
 
 from types import ModuleType
 

@@ -188,10 +188,10 @@ class FileTask(BaseTask, Generic[ReadT]):
         """Return a row's columns for display; None if rows and examples don't correspond."""
 
     def word_question(self, line: str) -> str:
-        """Return a user's line as input for a model, worded as in training.
+        """Return a user's line as input for a model, formatted as in training.
 
         Raises:
-          ValueError: It lacks columns that the wording needs.
+          ValueError: It lacks columns that the template needs.
         """
         return line
 

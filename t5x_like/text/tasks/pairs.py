@@ -148,7 +148,7 @@ class PairsTask(FileTask[TextPair]):
 
     @abstractmethod
     def word_question(self, line: str) -> str:
-        """Return a user's line as input for a model, worded as in training."""
+        """Return a user's line as input for a model, formatted as in training."""
 
     @abstractmethod
     def head_metrics(self) -> Sequence[MetricFunction]:
@@ -159,7 +159,7 @@ class PairsTask(FileTask[TextPair]):
         """
 
     def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
-        """Yield the columns of a split's rows, before wording.
+        """Yield the columns of a split's rows, before formatting.
 
         Args:
           split: Split to read.

@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 class RawRow(NamedTuple):
-    """Row before wording.
+    """Row before formatting.
 
     Attributes:
       values: Columns, in the types of TensorFlow Datasets' schema.

@@ -144,7 +144,9 @@ def test_parts_of_benchmarks_are_shown_examples_that_are_worded_alike(name):
     whole = training_task_of(part)
     assert "train" not in part.splits
     assert "train" in whole.splits
-    first, other = (catalogue.benchmark(task.name).examples[0].worded[0]["inputs"] for task in (part, whole))
+    first, other = (
+        catalogue.benchmark(task.name).examples[0].formatted[0]["inputs"] for task in (part, whole)
+    )
     assert first.split()[:2] == other.split()[:2]
     assert training_task_of(whole) == whole
 

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording
+from t5x_like.text.benchmarks.choice_template import ChoiceTemplate
 from t5x_like.text.benchmarks.task import BenchmarkTask
 
 
@@ -158,7 +158,7 @@ def test_winogrande_has_a_blank(tmp_path: Path) -> None:
 
 
 def test_choices_are_named_in_order_and_counted() -> None:
-    chosen = ChoiceWording(word="w", columns={"x": "x"}, choices=("a", "b"), count=2)
+    chosen = ChoiceTemplate(word="w", columns={"x": "x"}, choices=("a", "b"), count=2)
     assert chosen({"x": "X", "a": "A", "b": "B", "label": 1}) == [
         {"inputs": "w x: X choice1: A choice2: B", "targets": "choice2"}
     ]

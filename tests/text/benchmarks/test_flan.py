@@ -12,7 +12,7 @@ import pytest
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.flan import BENCHMARKS, CLUSTERS
 from t5x_like.text.benchmarks.flan_templates import ENTAILS
-from t5x_like.text.benchmarks.instructions import InstructionWording
+from t5x_like.text.benchmarks.instructions import InstructionTemplate
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.mixtures import Mixture
 
@@ -23,7 +23,7 @@ PAIR = {"premise": "Rain fell.", "hypothesis": "It was wet.", "idx": 0}
 def only(name: str, template: int, row: dict[str, Any]) -> tuple[str, str]:
     """Return the wording of a row by one of a task's templates."""
     word = catalogue.benchmark(f"flan_{name}").word
-    assert isinstance(word, InstructionWording)
+    assert isinstance(word, InstructionTemplate)
     (formatted,) = replace(word, templates=word.templates[template : template + 1])(row)
     return formatted["inputs"], formatted["targets"]
 

@@ -7,6 +7,8 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.io.files import shipped_directory
 from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.keyed_template import KeyedTemplate
+from t5x_like.text.benchmarks.keyed_wording import KeyedWording
 from tests.references import ROOT
 
 GUIDE = ROOT / "docs/guides/benchmarks.md"
@@ -19,7 +21,7 @@ def test_the_guide_lists_every_family():
     assert sorted(named) == sorted(catalogue.MODULES)
 
 
-def test_the_guides_own_benchmark_is_read_worded_and_shown(tmp_path, monkeypatch, capsys):
+def test_the_guides_own_benchmark_is_read_formatted_and_shown(tmp_path, monkeypatch, capsys):
     code = next(
         block for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "REVIEWS" in block
     )
@@ -36,6 +38,10 @@ def test_the_guides_own_benchmark_is_read_worded_and_shown(tmp_path, monkeypatch
     namespace: dict = {}
     exec(code.rpartition("registry.register(")[0], namespace)
     (example,) = namespace["REVIEWS"].examples
-    assert namespace["REVIEWS"].word(example.row) == list(example.worded)
+    assert namespace["REVIEWS"].word(example.row) == list(example.formatted)
     with pytest.raises(ValueError, match="the label 2 is outside the set: 0 bad, 1 good"):
         namespace["REVIEWS"].word(example.row | {"label": 2})
+
+
+def test_modules_of_users_may_import_the_template_by_its_earlier_name():
+    assert KeyedWording is KeyedTemplate

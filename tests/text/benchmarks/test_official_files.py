@@ -131,7 +131,7 @@ def test_every_benchmark_reads_what_hugging_face_and_plain_json_hold(tmp_path: P
         assert rows_of(task, split) == rows, benchmark.name
         formatted = [(each.inputs, each.targets) for each in task.read(split)]
         assert formatted == [
-            (each["inputs"], each["targets"]) for ex in benchmark.examples for each in ex.worded
+            (each["inputs"], each["targets"]) for ex in benchmark.examples for each in ex.formatted
         ]
 
 

@@ -15,7 +15,7 @@ from t5x_like.text.benchmarks.task import T5_VOCABULARY
 from t5x_like.text.benchmarks.tfds_files import python_value
 from t5x_like.text.seqio_bridge import seqio_tasks
 from t5x_like.text.seqio_bridge.data_sources import signature_of
-from tests.text.benchmarks.test_golden_wording import FILES, GOLDEN, golden_rows, name_of
+from tests.text.benchmarks.test_golden_templates import FILES, GOLDEN, golden_rows, name_of
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -153,7 +153,7 @@ def test_other_benchmarks_examples_are_worded_by_seqio_too(name: str) -> None:
     examples = catalogue.benchmark(name).examples
     result = precached(name, [dict(example.row) for example in examples])
     for example, formatted in zip(
-        result, [formatted for each in examples for formatted in each.worded], strict=True
+        result, [formatted for each in examples for formatted in each.formatted], strict=True
     ):
         texts = {"inputs": example["inputs_pretokenized"], "targets": example["targets_pretokenized"]}
         extras = {key: value for key, value in example.items() if not key.startswith(("inputs", "targets"))}

@@ -1,24 +1,24 @@
-"""Multiple-choice wording in the style of T5's COPA: ``choice1: … choice2: …``."""
+"""Multiple-choice template in the style of T5's COPA: ``choice1: … choice2: …``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import keyed_text, label_word
+from t5x_like.text.benchmarks.benchmark import FormattedRow, GoldenExample
+from t5x_like.text.benchmarks.keyed_template import keyed_text, label_word
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
 from t5x_like.text.templates import RowValues
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceWording:
-    """Wording ``swag sentence: … choice1: … choice2: …`` with targets like ``choice2``.
+class ChoiceTemplate:
+    """Prompt template ``swag sentence: … choice1: … choice2: …`` with targets like ``choice2``.
 
     Attributes:
       word: First word of the inputs.
-      columns: Row columns by the names that the wording writes.
+      columns: Row columns by the names that the template writes.
       choices: Columns of the choices, or one column with a list of ``count`` choices.
       count: Number of choices.
     """
@@ -33,7 +33,7 @@ class ChoiceWording:
         """Possible targets."""
         return tuple(f"choice{choice}" for choice in range(1, self.count + 1))
 
-    def __call__(self, row: RowValues) -> list[WordedRow]:
+    def __call__(self, row: RowValues) -> list[FormattedRow]:
         """Return the single example of a row.
 
         Raises:
@@ -49,7 +49,7 @@ class ChoiceWording:
 
     @property
     def scored(self) -> dict[str, Any]:
-        """Fields of a ``Benchmark`` with this wording: wording, labels, postprocessing and metrics."""
+        """Fields of a ``Benchmark`` with this template: template, labels, postprocessing and metrics."""
         read = partial(string_label_to_class_id, label_classes=self.labels)
         return {"word": self, "labels": self.labels, "postprocess": read, "metrics": (accuracy,)}
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from t5x_like.text.benchmarks.benchmark import WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.benchmark import FormattedRow, PromptTemplate
+from t5x_like.text.benchmarks.keyed_template import UNLABELED
 from t5x_like.text.templates import RowValues
 
 
@@ -22,15 +22,15 @@ class QuestionContext(NamedTuple):
     answers: tuple[str, ...]
 
 
-def asked(ask: Callable[[RowValues], QuestionContext], *extras: str) -> Wording:
-    """Return the wording ``question: … context: …`` with the answer as the target.
+def question_template(ask: Callable[[RowValues], QuestionContext], *extras: str) -> PromptTemplate:
+    """Return the template ``question: … context: …`` with the answer as the target.
 
     Args:
       ask: Converts a row.
       *extras: Columns of the row to keep; ``answers`` is all right answers.
     """
 
-    def word(row: RowValues) -> list[WordedRow]:
+    def word(row: RowValues) -> list[FormattedRow]:
         question, context, answers = ask(row)
         kept = {name: list(answers) if name == "answers" else row[name] for name in extras}
         targets = answers[0] if answers else UNLABELED

@@ -33,8 +33,10 @@ def test_three_examples_of_every_benchmark_are_worded_as_it_says(name: str) -> N
     benchmark = catalogue.benchmark(name)
     assert len(benchmark.examples) >= 3
     for example in benchmark.examples:
-        assert benchmark.word(example.row) == [dict(formatted) for formatted in example.worded]
-        assert all(set(formatted) == {"inputs", "targets", *benchmark.extras} for formatted in example.worded)
+        assert benchmark.word(example.row) == [dict(formatted) for formatted in example.formatted]
+        assert all(
+            set(formatted) == {"inputs", "targets", *benchmark.extras} for formatted in example.formatted
+        )
 
 
 @pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
