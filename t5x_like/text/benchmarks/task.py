@@ -152,7 +152,7 @@ class BenchmarkTask(PairsTask):
         )
 
     def published_rows(self, split: str) -> int | None:
-        """Return the published number of rows; None if the wording drops or multiplies them."""
+        """Return the published number of rows; None if the template drops or multiplies them."""
         benchmark = self.benchmark
         is_changed = any(len(each.formatted) != 1 for each in benchmark.examples)
         if self.searched_files is None or benchmark.training_examples is not None or is_changed:
