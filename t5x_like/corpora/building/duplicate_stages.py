@@ -52,7 +52,7 @@ def write_keys(plan: BuildPlan, partition: int, step: int, keys: np.ndarray) -> 
     return len(keys)
 
 
-def match(plan: BuildPlan, part: int, step: int) -> dict[str, int]:
+def match(plan: BuildPlan, part: int, step: int) -> dict[str, object]:
     """Compare all keys whose hashes lie in one range, and write the removals or the matches that decide about them.
 
     Args:
@@ -91,7 +91,7 @@ def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> d
     return {"files": len(paths)}
 
 
-def resolve(plan: BuildPlan, step: int) -> dict[str, int]:
+def resolve(plan: BuildPlan, step: int) -> dict[str, object]:
     """Decide which parts of pages are removed, from the matches of all ranges of hashes.
 
     Args:

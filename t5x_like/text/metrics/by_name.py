@@ -5,6 +5,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from typing import Any
 
 from t5x_like.configuration_names import check_recordable, name_of
 from t5x_like.nested_values import one_or_several
