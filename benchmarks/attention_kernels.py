@@ -177,7 +177,7 @@ def scheduled(folder: Path) -> list[dict[str, Any]]:
             folder.glob(f"{path.name.partition('-')[0]}-*-final_hlo-static-per-bundle-utilization.txt")
         )
         lines = units.read_text().splitlines()
-        start = next(number for number, line in enumerate(lines) if line.startswith("MXU"))
+        start = next(index for index, line in enumerate(lines) if line.startswith("MXU"))
         names = [unit.strip() for unit in lines[start].split(",")]
         capacity = [int(number) for number in lines[start + 1].split()]
         rows = [[int(number) for number in line.split()] for line in lines[start + 3 :] if line[:1].isdigit()]

@@ -32,8 +32,13 @@ BRITISH_SPELLINGS = (
     r"\w*(?:behaviour|colour|neighbour|favour)\w*",
     r"(?:licences?|learnt|centred?|labelled|unlabelled|modelling|cancelled|utilisation)",
 )
+# Names that say nothing about a value; "number" is one where it is an index.
+VAGUE_NAMES = ("asked", "found", "given", "ours", "taken", "theirs", "worded", "wording")
 QUESTION_WORDS = ("What", "How", "Which", "Whether", "Where")
+CODE = (PACKAGE, "tests", "benchmarks")
 PROSE = (PACKAGE, "gin", "docs", "launch", "README.md")
+_VAGUE = re.compile(rf"\b(?:{'|'.join(VAGUE_NAMES)}|number)\b")
+_HYPOTHESIS = re.compile(r"from hypothesis import .*\bgiven\b")
 
 # Classes of tasks and of head formats, by today's names and by those of the first edition.
 TASKS_AND_HEADS = {
@@ -182,6 +187,28 @@ def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
     ]
 
 
+def vague_names(root: Path) -> list[str]:
+    """Return ``path:line: name`` of vague names in the code of the package, its tests and benchmarks.
+
+    They are those of ``VAGUE_NAMES``, and ``number`` as the variable of a loop over ``range`` or ``enumerate``.
+    Numbers that ``enumerate(…, start=1)`` gives are for people. The ``given`` of Hypothesis is none of them.
+    """
+    results = []
+    for path in sorted(path for name in CODE for path in (root / name).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if not _VAGUE.search(text):
+            continue
+        names = set(VAGUE_NAMES) - ({"given"} if _HYPOTHESIS.search(text) else set())
+        for node in ast.walk(ast.parse(text)):
+            named = (getattr(node, part, None) for part in ("id", "attr", "arg", "name"))
+            name = next((each for each in named if isinstance(each, str) and each in names), None)
+            if isinstance(node, ast.For | ast.comprehension) and _is_named_number(node):
+                name, node = "number", node.target
+            if name is not None:
+                results.append(f"{path.relative_to(root)}:{node.lineno}: {name}")
+    return results
+
+
 def _prose_files(root: Path) -> Iterator[Path]:
     """Yield the text files of the folders in ``PROSE``."""
     for name in PROSE:
@@ -189,6 +216,16 @@ def _prose_files(root: Path) -> Iterator[Path]:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.is_file() and path.suffix in (".py", ".gin", ".md", ".sh", ".j2"):
                 yield path
+
+
+def _is_named_number(loop: ast.For | ast.comprehension) -> bool:
+    """Return whether a loop calls its index ``number``."""
+    target, values = loop.target, loop.iter
+    if not isinstance(values, ast.Call) or not isinstance(values.func, ast.Name) or values.keywords:
+        return False
+    if values.func.id == "enumerate" and isinstance(target, ast.Tuple):
+        target = target.elts[0]
+    return values.func.id in ("enumerate", "range") and isinstance(target, ast.Name) and target.id == "number"
 
 
 def _count_code_lines(text: str, tree: ast.Module) -> int:

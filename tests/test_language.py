@@ -12,6 +12,7 @@ from code_structure import (
     QUESTION_WORDS,
     docstrings_that_open_with,
     find_phrases,
+    vague_names,
 )
 from docstring_entries import entries, fragments
 from public_docstrings import pointers_alone, public_names, without_args, without_docstring
@@ -27,6 +28,11 @@ def test_private_words_stay_out():
     assert len(phrases) <= MAX_PRIVATE_WORDS, "\n".join(
         [f"{len(phrases)} private words; instead", instead, *phrases]
     )
+
+
+def test_names_say_what_a_value_is():
+    vague = vague_names(ROOT)
+    assert not vague, "\n".join([f"{len(vague)} vague names: name the thing, or index, step, row …", *vague])
 
 
 def test_spelling_is_american():
@@ -101,3 +107,20 @@ def test_a_private_word_is_found_across_lines_and_comments(tmp_path):
         "README.md:1: gone on",
     ]
     assert docstrings_that_open_with(tmp_path, ["What"]) == ["t5x_like/a.py:1: What a task is."]
+
+
+def test_a_vague_name_is_found_wherever_it_occurs(tmp_path):
+    for name in ("t5x_like", "tests"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "t5x_like/a.py").write_text(
+        "def found(given, *, taken):\n    f(asked=given.ours)\n\n\n"
+        "for number, each in enumerate(x):\n    pass\nfor number, each in enumerate(x, start=1):\n    pass\n"
+        "[number for number in range(3)]\n[each for number, each in rows]\n"
+    )
+    (tmp_path / "tests/a.py").write_text("from hypothesis import given, settings\n\ngiven(taken)\n")
+    names = [each.split(":") for each in vague_names(tmp_path)]
+    assert [name for file, _, name in names if file == "tests/a.py"] == [" taken"]
+    assert sorted((line, name.strip()) for file, line, name in names if file == "t5x_like/a.py") == [
+        *(("1", "found"), ("1", "given"), ("1", "taken"), ("2", "asked"), ("2", "given"), ("2", "ours")),
+        *(("5", "number"), ("9", "number")),
+    ]

@@ -96,7 +96,7 @@ def check_converted(case: dict[str, Any]) -> None:
     examples = [make(one) for one in case["in"]]
     is_packed = "_pack" in converter
     sizes = lengths_of(examples).tolist()
-    rows = pack_as_seqio(sizes, limits) if is_packed else [[number] for number in range(len(examples))]
+    rows = pack_as_seqio(sizes, limits) if is_packed else [[index] for index in range(len(examples))]
     fields = DecoderSource.SPEC.fields if converter.startswith("PrefixLM") else ()
     batch = BatchLayout(ExampleSpec(layout, fields), limits, is_packed).batch(
         [[examples[number] for number in row] for row in rows]

@@ -218,7 +218,7 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
     Raises:
       UserError: No checkpoint, no such recipe, or values for gin where no gin file is read.
     """
-    fields = _given_fields(arguments)
+    fields = _fields_of(arguments)
     recipe = arguments.recipe or ""
     if recipe.endswith(".gin") or (not recipe and arguments.gin_file):
         arguments.gin_file = [*([recipe] if recipe else []), *arguments.gin_file]
@@ -248,7 +248,7 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
     return _with_run_settings(SuiteEvaluation(checkpoint=arguments.checkpoint, **fields))
 
 
-def _given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+def _fields_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of a ``SuiteEvaluation`` that flags give."""
     names = ("output_dir", "split", *_FIELDS)
     fields = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}

@@ -205,11 +205,11 @@ class TablePieces:
         """
         added = self._table.added_columns(self._predictor)
 
-        def refuse_taken(row: RawRow) -> None:
+        def refuse_present(row: RawRow) -> None:
             if present := [name for name in added if name in row.values]:
                 raise ValueError(
                     f"{row.location}: the table has a column {present[0]!r} already; "
                     "give another prediction_column=NAME"
                 )
 
-        return convert(rows, lambda row: row, check=refuse_taken)
+        return convert(rows, lambda row: row, check=refuse_present)

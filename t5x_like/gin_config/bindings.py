@@ -102,7 +102,7 @@ class Bindings:
             self.find(reference.name, file_index, binding.origin)
         before = table.get(parameter)
         if before is not None:
-            self.replaced |= {(before.origin.file, asked_for) for asked_for in self.targets_in(before)}
+            self.replaced |= {(before.origin.file, replaced) for replaced in self.targets_in(before)}
         table[parameter] = EffectiveBinding(
             scope, target, parameter, binding.value, binding.origin, file_index, before
         )

@@ -39,7 +39,7 @@ def target_error(
     error: Exception,
     target: Target,
     bounds: dict[str, EffectiveBinding],
-    asked_by: EffectiveBinding | None,
+    referrer: EffectiveBinding | None,
     bindings: Bindings,
 ) -> UserError:
     """Return the target's own error, placed at the binding whose parameter the error mentions.
@@ -48,18 +48,18 @@ def target_error(
       error: Raised by the target.
       target: The class or function that was called.
       bounds: Its bindings by parameter.
-      asked_by: The binding that refers to the target; None for a root.
+      referrer: The binding that refers to the target; None for a root.
       bindings: To find the macro that a value came from.
     """
     words = re.findall(r"\w+", str(error))
     named = next((bounds[word] for word in words if word in bounds), None)
     if named:
         return value_error(named, f"{short_name(target)}: {error}", bindings)
-    return _at(_place(bounds, asked_by), f"{short_name(target)}: {error}")
+    return _at(_place(bounds, referrer), f"{short_name(target)}: {error}")
 
 
 def missing_arguments(
-    target: Target, names: list[str], bounds: dict[str, EffectiveBinding], asked_by: EffectiveBinding | None
+    target: Target, names: list[str], bounds: dict[str, EffectiveBinding], referrer: EffectiveBinding | None
 ) -> UserError:
     """Return an error about parameters that have neither a default nor a binding.
 
@@ -67,11 +67,11 @@ def missing_arguments(
       target: The class or function to call.
       names: Its parameters without a value.
       bounds: Its bindings by parameter.
-      asked_by: The binding that refers to the target; None for a root.
+      referrer: The binding that refers to the target; None for a root.
     """
     path = f"{short_name(target)}.{names[0]}"
     hint = f"add {path} = … to your gin file, or pass --set {path}=…"
-    return _at(_place(bounds, asked_by), f"{short_name(target)} is given no {', no '.join(names)}", hint)
+    return _at(_place(bounds, referrer), f"{short_name(target)} is given no {', no '.join(names)}", hint)
 
 
 def undefined_macro(name: str, user: EffectiveBinding, bindings: Bindings) -> UserError:
@@ -116,8 +116,8 @@ def missing_values(missing: list[EffectiveBinding]) -> UserError:
     return UserError("\n".join([f"{number} still to be given; pass, or set in your recipe:", *lines]))
 
 
-def _place(bounds: dict[str, EffectiveBinding], asked_by: EffectiveBinding | None) -> Origin:
-    return asked_by.origin if asked_by else next((bound.origin for bound in bounds.values()), COMMAND_LINE)
+def _place(bounds: dict[str, EffectiveBinding], referrer: EffectiveBinding | None) -> Origin:
+    return referrer.origin if referrer else next((bound.origin for bound in bounds.values()), COMMAND_LINE)
 
 
 def _at(origin: Origin, message: str, hint: str = "") -> UserError:

@@ -47,7 +47,7 @@ class ImportedNames:
         Raises:
           UserError: The name is unknown or ambiguous, or is no configuration.
         """
-        target = self._found(name, file_index, origin)
+        target = self._imported(name, file_index, origin)
         if not is_nameable(target):
             raise UserError(
                 f"{name} is no configuration, so gin files can't name it",
@@ -57,7 +57,7 @@ class ImportedNames:
             )
         return target
 
-    def _found(self, name: str, file_index: int, origin: Origin) -> Target:
+    def _imported(self, name: str, file_index: int, origin: Origin) -> Target:
         symbol, *attributes = name.split(".")
         if symbol in self._tables[file_index] and attributes:
             return self._walk(self._tables[file_index][symbol], name, attributes, origin)

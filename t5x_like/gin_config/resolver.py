@@ -140,7 +140,7 @@ class Resolver:
             } - replaced
         return {(file, target) for file, target in replaced if target not in self.called}
 
-    def _call(self, target: Target, scope: Scope, asked_by: EffectiveBinding | None) -> Any:
+    def _call(self, target: Target, scope: Scope, referrer: EffectiveBinding | None) -> Any:
         bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)
         fixed = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         free = {
@@ -150,7 +150,7 @@ class Resolver:
         }
         unbound = [name for name, parameter in free.items() if parameter.default is Parameter.empty]
         if unbound:
-            raise config_errors.missing_arguments(target, unbound, bounds, asked_by)
+            raise config_errors.missing_arguments(target, unbound, bounds, referrer)
         for name, parameter in free.items():
             default = self.called[target][name] = _default(target, name, parameter)
             self._record(scope, f"{short_name(target)}.{name}", default, "default")
@@ -161,7 +161,7 @@ class Resolver:
         except UserError:
             raise
         except (ValueError, TypeError) as error:
-            raise config_errors.target_error(error, target, bounds, asked_by, self.bindings) from error
+            raise config_errors.target_error(error, target, bounds, referrer, self.bindings) from error
 
     def _configured(self, target: Target, scope: Scope) -> dict[str, object]:
         """Evaluate and checks the bound arguments, in the order of the signature."""

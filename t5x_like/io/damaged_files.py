@@ -31,14 +31,14 @@ def refusing_damage(path: PathLike) -> Iterator[None]:
         if isinstance(error, ValueError):
             if PurePath(path).name in str(error):
                 raise
-            if _is_ours(error):
+            if _is_of_package(error):
                 raise ValueError(f"{path}: {error}") from error
         raise ValueError(
             f"{path} is damaged or cut short, or another kind of file ({type(error).__name__}: {error}); fetch it again"
         ) from error
 
 
-def _is_ours(error: BaseException) -> bool:
+def _is_of_package(error: BaseException) -> bool:
     """Return whether code of t5x_like raised the error, not a library."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_globals.get("__name__", "").startswith("t5x_like.")

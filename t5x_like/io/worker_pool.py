@@ -326,10 +326,10 @@ def _to_send(error: Exception) -> Exception:
     if hasattr(error, "__notes__"):
         return error
     frames = list(traceback.walk_tb(error.__traceback__))
-    is_ours = frames[-1][0].f_globals.get("__name__", "").split(".")[0] == "t5x_like"
+    is_of_package = frames[-1][0].f_globals.get("__name__", "").split(".")[0] == "t5x_like"
     sent = (
         error
-        if is_ours or not isinstance(error, ValueError)
+        if is_of_package or not isinstance(error, ValueError)
         else RuntimeError(f"{type(error).__name__}: {error}")
     )
     sent.add_note(f"in a worker process:\n{traceback.format_exc()}")

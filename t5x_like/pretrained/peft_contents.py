@@ -34,7 +34,7 @@ class AdapterFields:
     def __init__(self, fields: Mapping[str, object], *, where: str):
         self._fields = dict(fields)
         self.where = where
-        self._taken: set[str] = {*_UNREAD_FIELDS}
+        self._read: set[str] = {*_UNREAD_FIELDS}
 
     def take(self, name: str, default: Any = None) -> Any:
         """Return a field of the adapter's configuration.
@@ -43,13 +43,13 @@ class AdapterFields:
           name: Name of the field.
           default: Result where the field is null or absent.
         """
-        self._taken.add(name)
+        self._read.add(name)
         value = self._fields.get(name)
         return default if value is None else value
 
     def ignore(self, *names: str) -> None:
         """Accept any values of fields."""
-        self._taken |= {*names}
+        self._read |= {*names}
 
     def finish(self) -> None:
         """Check that what was not taken has no effect.
@@ -57,7 +57,7 @@ class AdapterFields:
         Raises:
           ValueError: Something has; names it.
         """
-        others = {name: value for name, value in self._fields.items() if name not in self._taken and value}
+        others = {name: value for name, value in self._fields.items() if name not in self._read and value}
         if others:
             listed = ", ".join(f"{name}={value!r}" for name, value in others.items())
             raise ValueError(f"{self.where}: {listed} is not supported; only adapters without it can be read")

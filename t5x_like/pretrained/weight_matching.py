@@ -43,7 +43,7 @@ def match(
     copies = {copy for row in table for copy in row.copies}
     wanted = {name for row in table for name in published_names(row)} | copies
     others = set(of_other_heads) - wanted
-    ours_of: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     idle = []
     for name in source.shapes:
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in unused):
@@ -54,21 +54,21 @@ def match(
         if is_other or (head_shapes or {}).get(known or "", source.shapes[name]) != source.shapes[name]:
             idle.append(name)
         elif (
-            known is None or known in ours_of
+            known is None or known in name_of
         ):  # one weight under two spellings: reading will name the second
-            ours_of.setdefault(name, name)
+            name_of.setdefault(name, name)
         else:
-            ours_of[known] = name
+            name_of[known] = name
     heads = {row for row in table if any(path.startswith("heads/") for path in row.paths)}
-    absent = {row for row in heads if not ({*published_names(row), *row.copies} & ours_of.keys())}
+    absent = {row for row in heads if not ({*published_names(row), *row.copies} & name_of.keys())}
     # A kernel without its bias is a mistake, which reading will name.
     absent = {row for row in absent if all(other in absent for other in heads if _part(other) == _part(row))}
     return Match(
         table=tuple(row for row in table if row not in absent),
         source=WeightSource(
             source.where,
-            {known: source.shapes[name] for known, name in ours_of.items()},
-            lambda known: source.read(ours_of[known]),
+            {known: source.shapes[name] for known, name in name_of.items()},
+            lambda known: source.read(name_of[known]),
         ),
         fresh={path: tuple(published_names(row)) for row in table if row in absent for path in row.paths},
         idle=tuple(idle),

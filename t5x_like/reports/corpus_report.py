@@ -80,7 +80,7 @@ def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> s
         funnel=_funnel(manifest),
         reasons=_reasons(manifest),
         decisions=_decisions(manifest),
-        found=_other_counts(manifest),
+        other_counts=_other_counts(manifest),
         length_facts=_length_facts(manifest),
         histogram=_histogram(*(_by_bits(manifest["lengths"][side]) for side in ("read", "kept"))),
         languages=_languages(manifest),

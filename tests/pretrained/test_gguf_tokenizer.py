@@ -98,7 +98,7 @@ def test_every_row_of_the_embedding_has_a_token(vocabularies, kind):
     metadata = tokenizer_metadata(tokenizer, rows)
     tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
     assert len(tokens) == len(kinds) == len(metadata["tokenizer.ggml.scores"]) == rows == len(set(tokens))
-    assert [tokens[number].strip("▁") for number in range(rows - 8, rows - 3)] == [
+    assert [tokens[token_id].strip("▁") for token_id in range(rows - 8, rows - 3)] == [
         f"<extra_id_{number}>" for number in (4, 3, 2, 1, 0)
     ]
     assert kinds[-8:] == [3] * 5 + [5] * 3  # sentinels are control tokens, the rest is unused

@@ -200,8 +200,8 @@ def test_low_rank_changes_fit_every_architecture(name: str) -> None:
         wanted = linear.row.transform.read(delta)
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         parts = [(a.T, part) for part in model.split(module, b)]
-        for change, (ours_a, ours_b) in zip(wanted, parts, strict=True):
-            np.testing.assert_allclose(ours_a @ ours_b, change, atol=1e-5)
+        for change, (lora_a, lora_b) in zip(wanted, parts, strict=True):
+            np.testing.assert_allclose(lora_a @ lora_b, change, atol=1e-5)
         widths = model.widths(linear.row)
         again_a, again_b = fuse_low_rank(linear.row, parts, widths)
         np.testing.assert_array_equal(again_a, a)

@@ -207,10 +207,10 @@ def test_a_teacher_remembers_earlier_segments_as_its_student_does():
     step = jax.jit(train_step(plan, Distillation(teacher="in memory"), seed=1, companions=companions))
     inputs = CompanionInputs({"teacher": companions["teacher"].params})
     state = new_state(plan, config, seed=9)
-    for number in range(3):
-        totals = step(state, segment(number), inputs)["totals"]
+    for index in range(3):
+        totals = step(state, segment(index), inputs)["totals"]
         assert float(totals.measures["soft_target_loss"].total) == pytest.approx(0, abs=1e-3)
-        memories = step(state, segment(number), inputs)
+        memories = step(state, segment(index), inputs)
         state = state | {name: memories[name] for name in ("memory", "teacher_memory")}
     forgetful = state | {"teacher_memory": jax.tree.map(np.zeros_like, state["teacher_memory"])}
     totals = step(forgetful, segment(3), inputs)["totals"]

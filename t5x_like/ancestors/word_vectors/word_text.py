@@ -75,12 +75,12 @@ def read_word_text(
         raise ValueError(f"min_count is {min_count}; give at least 1")
     ids, lines = [], []
     corpus = Corpus(inputs, max_bytes=_MAX_BYTES, progress=progress)
-    for number, encoded in enumerate(_encoded(corpus, tokenizer)):
+    for line, encoded in enumerate(_encoded(corpus, tokenizer)):
         ids.append(np.asarray(encoded, np.int32))
-        lines.append(np.full(len(encoded), number, np.int32))
+        lines.append(np.full(len(encoded), line, np.int32))
     ids, lines = np.concatenate(ids), np.concatenate(lines)
     counts = np.bincount(ids, minlength=tokenizer.vocab_size)
-    kept = np.array([number for number in words if counts[number] >= min_count], np.int32)
+    kept = np.array([token_id for token_id in words if counts[token_id] >= min_count], np.int32)
     if len(kept) < 2:
         raise ValueError(
             f"{', '.join(corpus.files[:3])} has {len(kept)} words of the vocabulary {tokenizer.name!r} with "
@@ -92,7 +92,7 @@ def read_word_text(
     rows = row_of[ids]
     is_known = rows >= 0
     return WordText(
-        words=tuple(words[number] for number in order.tolist()),
+        words=tuple(words[token_id] for token_id in order.tolist()),
         counts=counts[order],
         rows=rows[is_known],
         lines=lines[is_known],

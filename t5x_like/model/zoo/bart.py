@@ -63,7 +63,7 @@ BART = published(
         # Without classes in the file there are 3: entailment, neutral, contradiction.
         read=lambda fields, values: {
             "num_labels": values["num_labels"]
-            if fields.given.get("id2label") or "num_labels" in fields.given
+            if fields.config.get("id2label") or "num_labels" in fields.config
             else 3
         },
     ),

@@ -93,7 +93,7 @@ class ConfigFields:
     """
 
     def __init__(self, config: Mapping[str, Any]):
-        self.given = config
+        self.config = config
         self._left = set(config) - _WITHOUT_EFFECT
         for name, default in _DEFAULTS.items():
             self.must_be(name, default)
@@ -110,7 +110,7 @@ class ConfigFields:
           ValueError: The field is absent and has no default, or is of another type.
         """
         self._left.discard(name)
-        value = self.given.get(name)
+        value = self.config.get(name)
         if value is None:
             if default is _REQUIRED:
                 raise ValueError(f"config.json lacks {name}")
@@ -136,7 +136,7 @@ class ConfigFields:
           ValueError: The value is none of ``names``, or is absent without a default.
         """
         self._left.discard(name)
-        value = default if self.given.get(name) is None else self.given[name]
+        value = default if self.config.get(name) is None else self.config[name]
         if value is _REQUIRED:
             raise ValueError(f"config.json lacks {name}")
         if not fits(value, str) or value not in names:
@@ -155,15 +155,15 @@ class ConfigFields:
           value: Only value that we support.
         """
         self._left.discard(name)
-        if self.given.get(name, value) != value:
-            raise ValueError(f"config.json: {name} is {self.given[name]!r}; only {value!r} is supported")
+        if self.config.get(name, value) != value:
+            raise ValueError(f"config.json: {name} is {self.config[name]!r}; only {value!r} is supported")
 
     def finish(self) -> None:
         """Refuse fields that were not read, unless they are null."""
         for name in sorted(self._left):
-            if self.given[name] is not None:
+            if self.config[name] is not None:
                 raise ValueError(
-                    f"config.json: {name} = {self.given[name]!r} is not known, and the model may depend on it; "
+                    f"config.json: {name} = {self.config[name]!r} is not known, and the model may depend on it; "
                     "if it does not, take the field out"
                 )
 

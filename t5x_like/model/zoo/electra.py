@@ -77,7 +77,7 @@ class ElectraConfig(BertLikeConfig):
 
 
 def _read(fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
-    own: dict[str, Any] = {"init_stddev": float(fields.given.get("initializer_range") or 0.02)}
+    own: dict[str, Any] = {"init_stddev": float(fields.config.get("initializer_range") or 0.02)}
     choices_rate = fields.take("summary_last_dropout", 0.1)
     if values["task"] == "multiple_choice":
         own["classifier_dropout_rate"] = choices_rate

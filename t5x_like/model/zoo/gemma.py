@@ -53,7 +53,7 @@ def _read(fields: ConfigFields, _: object) -> dict[str, object]:
       ValueError: Both are there and name different functions, or ``hidden_act`` is not known.
     """
     refuse_bidirectional(fields)
-    name, other = fields.given.get("hidden_act"), fields.given.get("hidden_activation")
+    name, other = fields.config.get("hidden_act"), fields.config.get("hidden_activation")
     fields.ignore("hidden_act")
     if name is None:
         return {}

@@ -58,7 +58,7 @@ def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     num_layers = fields.take("num_hidden_layers")
     kinds = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(num_layers)]
     fields.must_be("layer_types", kinds)
-    if fields.given.get("sliding_window", 0) is None:
+    if fields.config.get("sliding_window", 0) is None:
         raise ValueError("config.json: sliding_window is null; every other layer needs one")
     return {
         "attention_logit_soft_cap": _read_cap(fields, "attn_logit_softcapping", 50.0),
@@ -69,7 +69,7 @@ def _read(fields: ConfigFields, _: object) -> dict[str, object]:
 def _read_cap(fields: ConfigFields, name: str, default: float) -> float | None:
     """Return a cap, which null switches off."""
     cap = fields.take(name, default)
-    return None if name in fields.given and fields.given[name] is None else cap
+    return None if name in fields.config and fields.config[name] is None else cap
 
 
 def _whole(number: float) -> int | float:

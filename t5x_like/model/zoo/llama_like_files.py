@@ -122,7 +122,7 @@ def _read(
     """Return the fields that depend on others; arguments are those of ``llama_like`` and of the configuration."""
     rotated = defaults.get("partial_rotary_factor")
     rope = take_rope(fields, max_position_embeddings=values["max_position_embeddings"], rotated=rotated)
-    absent = "num_key_value_heads" not in fields.given  # null always means as many as there are queries
+    absent = "num_key_value_heads" not in fields.config  # null always means as many as there are queries
     default = num_kv_heads if absent and num_kv_heads is not None else values["num_heads"]
     return {
         "head_dim": fields.take("head_dim", defaults["head_dim"]),

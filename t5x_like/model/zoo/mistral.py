@@ -26,7 +26,7 @@ class MistralConfig(LlamaLikeConfig):
 def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     # Absent it is 4096 tokens in transformers; null it is none.
     return {
-        "sliding_window": fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
+        "sliding_window": fields.take("sliding_window", None if "sliding_window" in fields.config else 4096)
     }
 
 

@@ -161,7 +161,7 @@ def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
     fields.must_be("layer_types", kinds)
     global_theta = fields.take("global_rope_theta", 160_000.0)
     # Where it is null, local layers rotate as global ones do.
-    default = global_theta if "local_rope_theta" in fields.given else 10_000.0
+    default = global_theta if "local_rope_theta" in fields.config else 10_000.0
     local_theta = fields.take("local_rope_theta", default)
     return _read_thetas(fields.take("rope_parameters", {}), global_theta, local_theta)
 

@@ -52,7 +52,7 @@ def read_late_windows(fields: ConfigFields, _: object) -> dict[str, object]:
       _: Fields that have been read.
     """
     num_layers = fields.take("num_hidden_layers")
-    window = fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
+    window = fields.take("sliding_window", None if "sliding_window" in fields.config else 4096)
     max_window_layers = min(fields.take("max_window_layers", 28), num_layers)
     if not fields.take("use_sliding_window", False) or window is None or max_window_layers == num_layers:
         window, max_window_layers = None, num_layers

@@ -106,7 +106,7 @@ _PREFIX = "transformer."
 
 
 def _read(fields: ConfigFields, values: Mapping[str, object]) -> dict[str, object]:
-    model_type = fields.given.get("model_type", "t5")
+    model_type = fields.config.get("model_type", "t5")
     own = read_t5(
         fields,
         values,
@@ -115,7 +115,7 @@ def _read(fields: ConfigFields, values: Mapping[str, object]) -> dict[str, objec
     )
     if model_type == "mt5":  # transformers 5 never scales it, and 4 scaled a tied one
         fields.must_be("scale_decoder_outputs", False)
-        is_of_4 = str(fields.given.get("transformers_version", "")).startswith("4.")
+        is_of_4 = str(fields.config.get("transformers_version", "")).startswith("4.")
         own["scale_decoder_outputs"] = own["tie_word_embeddings"] and is_of_4
     return {**own, "relative_tables": "per_layer" if model_type == "umt5" else "one"}
 

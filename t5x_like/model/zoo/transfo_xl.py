@@ -112,7 +112,7 @@ class TransfoXLConfig(RelativeLikeConfig):
 def _read(fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
     if fields.take("sample_softmax", -1) > 0:
         raise ValueError(
-            f"config.json: sample_softmax is {fields.given['sample_softmax']}; only -1 is supported"
+            f"config.json: sample_softmax is {fields.config['sample_softmax']}; only -1 is supported"
         )
     cutoffs = _read_tuple(fields, "cutoffs", int, [20_000, 40_000, 200_000])
     shared = fields.take("proj_share_all_but_first", True)

@@ -113,7 +113,7 @@ def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
         "memory_length": _read_limit(fields, "mem_len"),
         "reuse_length": _read_limit(fields, "reuse_len"),
         "summary_type": _read_summary_type(fields, values["task"]),
-        "init_stddev": float(fields.given.get("initializer_range") or 0.02),
+        "init_stddev": float(fields.config.get("initializer_range") or 0.02),
     }
 
 

@@ -210,7 +210,7 @@ def word_reading(row: RowValues) -> list[FormattedRow]:
 _CONTEXT = "磨坊建于1702年，三月被烧毁。"
 
 
-def _asked(question: str, answers: Mapping[str, int]) -> GoldenExample:
+def _question_example(question: str, answers: Mapping[str, int]) -> GoldenExample:
     labels = {"text": list(answers), "answer_start": list(answers.values())}
     row = {"id": "m1", "context": _CONTEXT, "question": question, "answers": labels}
     formatted = {"inputs": f"question: {question} context: {_CONTEXT}", "id": "m1", "answers": list(answers)}
@@ -242,9 +242,9 @@ def _reading(
         extras={"id": "text", "answers": "texts"},
         head=QuestionAnswering(metric="cmrc"),
         examples=(
-            _asked("磨坊何时建成？", {"1702年": 4, "1702": 4}),
-            _asked("何时烧毁？", {"三月": 10}),
-            _asked("谁建的？", {}),
+            _question_example("磨坊何时建成？", {"1702年": 4, "1702": 4}),
+            _question_example("何时烧毁？", {"三月": 10}),
+            _question_example("谁建的？", {}),
         ),
     )
 

@@ -214,12 +214,12 @@ def test_a_step_of_glove_is_adagrad_on_its_objective():
     def arrays(several):
         return GloveTables(*(jnp.asarray(each, jnp.float32) for each in several))
 
-    result, found_sums, total = glove.adagrad_step(
+    result, result_sums, total = glove.adagrad_step(
         arrays(tables), arrays(squares), *(jnp.asarray(each) for each in (words, contexts)),
         *(jnp.asarray(each, jnp.float32) for each in (counts, weights)), rate,
     )  # fmt: skip
     assert float(total) == pytest.approx(loss, rel=1e-5)
-    for actual, reference in zip([*result, *found_sums], [*after, *sums], strict=True):
+    for actual, reference in zip([*result, *result_sums], [*after, *sums], strict=True):
         np.testing.assert_allclose(actual, reference, rtol=1e-5)
 
 

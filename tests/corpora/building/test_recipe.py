@@ -60,7 +60,7 @@ def test_partitions_fit_memory_and_shards_hold_them_all(size, num_shards):
     made = plan(
         recipe(NoDigits(), num_shards=num_shards, validation_share=0.001), "out", ["a.wet.gz"], [size]
     )
-    shards = [made.shard(number) for number in range(made.num_shards)]
+    shards = [made.shard(index) for index in range(made.num_shards)]
     assert [number for shard in shards for number in shard.partitions] == list(range(made.num_partitions))
     assert sum(shard.split == "train" for shard in shards) == (num_shards or made.num_train)
     assert made.num_train >= min(4 * size / 64e6, 2**15)  # more, and there would be too many small files

@@ -106,7 +106,7 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
                 ids = tokenizer.encode(f"{question} {choice}")[len(context) :]
             else:
                 context, ids = [*tokenizer.encode(question), 1], tokenizer.encode(choice)
-            ((likelihood, _),) = answerer.score([_asked(context, ids)])
+            ((likelihood, _),) = answerer.score([_request(context, ids)])
             likelihoods.append(likelihood)
         right.append(int(np.argmax(likelihoods)) == row["answer"])
     assert result["results"]["choosing"]["acc,none"] == pytest.approx(np.mean(right))
@@ -135,7 +135,7 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
     assert any(written)
 
 
-def _asked(context, ids):
+def _request(context, ids):
     return LikelihoodRequest(tuple(context), tuple(ids))
 
 
@@ -158,7 +158,7 @@ def test_a_text_that_is_longer_than_the_model_reads_is_read_in_windows(decoder: 
     windows = map(
         make_disjoint_window, get_rolling_token_windows(ids, model.prefix_token_id, model.max_length, 1)
     )
-    reference = model._runner.score([_asked(*window) for window in windows])
+    reference = model._runner.score([_request(*window) for window in windows])
     (result,) = model.loglikelihood_rolling(_requests([(text,)]))
     assert result == pytest.approx(sum(one.log_likelihood for one in reference))
 

@@ -55,12 +55,12 @@ def test_scores_can_be_divided_by_the_number_of_the_layer(model: GoldenModel, go
     params = dict(model.params)
     layers = params["decoder"]["layers"]["0"]
 
-    def layer(number: int) -> Any:
-        one = jax.tree.map(lambda array: array[number : number + 1], layers)
-        query = jax.tree.map(lambda array: array * (number + 1), one["self_attention"]["query"])
+    def layer(index: int) -> Any:
+        one = jax.tree.map(lambda array: array[index : index + 1], layers)
+        query = jax.tree.map(lambda array: array * (index + 1), one["self_attention"]["query"])
         return {**one, "self_attention": {**one["self_attention"], "query": query}}
 
-    params["decoder"] = {**params["decoder"], "layers": {str(number): layer(number) for number in range(3)}}
+    params["decoder"] = {**params["decoder"], "layers": {str(index): layer(index) for index in range(3)}}
     assert worst_difference(model._replace(params=params), family) < 2e-5
 
 

@@ -64,13 +64,13 @@ def make_talks(tmp_path):
         name = f"talks_{next(_numbers)}"
         chooser = random.Random(2)
 
-        def turn(number):
-            question = {"role": "user", "content": f"{number}? " + "x" * chooser.randint(0, 9)}
+        def turn(index):
+            question = {"role": "user", "content": f"{index}? " + "x" * chooser.randint(0, 9)}
             return [question, {"role": "assistant", "content": "y" * chooser.randint(1, 9)}]
 
         talks = [
-            [message for _ in range(chooser.randint(1, 3)) for message in turn(number)]
-            for number in range(num_talks)
+            [message for _ in range(chooser.randint(1, 3)) for message in turn(index)]
+            for index in range(num_talks)
         ]
         lines = [json.dumps({"messages": talk}) + "\n" for talk in talks]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))

@@ -115,7 +115,7 @@ DEV = (
 )
 
 
-def test_xnli_has_one_language_in_mt5s_wording(tmp_path: Path) -> None:
+def test_xnli_has_one_language_by_mt5s_template(tmp_path: Path) -> None:
     write(tmp_path / "xnli" / "XNLI-1.0" / "xnli.dev.tsv", DEV)
     assert pairs("xnli_zh", tmp_path, "validation") == [
         ("xnli: premise: 两人划船。 hypothesis: 没人划船。", "2")

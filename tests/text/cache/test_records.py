@@ -24,12 +24,10 @@ examples = st.fixed_dictionaries(
 
 
 @given(st.lists(examples, max_size=5))
-def test_examples_come_back_as_they_were(given_examples):
-    encoded = encode(given_examples, FEATURES)
+def test_examples_come_back_as_they_were(examples):
+    encoded = encode(examples, FEATURES)
     assert [len(record) for record in encoded.records] == record_sizes(encoded.lengths, FEATURES).tolist()
-    for example, result in zip(
-        given_examples, decode(encoded.records, encoded.lengths, FEATURES), strict=True
-    ):
+    for example, result in zip(examples, decode(encoded.records, encoded.lengths, FEATURES), strict=True):
         assert result["tokens"].dtype == np.uint16
         assert result["spans"].shape == (len(example["spans"]), 2)
         assert {name: array.tolist() for name, array in result.items()} == {

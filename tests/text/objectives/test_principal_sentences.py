@@ -34,8 +34,8 @@ def test_scores_are_rouge_1_against_the_other_sentences(counts_once, sentences):
     scorer = RougeScorer(["rouge1"])
     for index, sentence in enumerate(sentences):
         others = [token for other, each in enumerate(sentences) if other != index for token in each]
-        given_, rest = (sorted(set(part)) if counts_once else part for part in (sentence, others))
-        wanted = scorer.score(words_of(rest), words_of(given_))["rouge1"].fmeasure
+        chosen, rest = (sorted(set(part)) if counts_once else part for part in (sentence, others))
+        wanted = scorer.score(words_of(rest), words_of(chosen))["rouge1"].fmeasure
         assert result[index] == pytest.approx(wanted)
 
 

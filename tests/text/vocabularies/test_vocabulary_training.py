@@ -195,7 +195,7 @@ def test_another_vocabularys_configuration_is_not_overwritten(corpus, tmp_path):
 
 
 def test_of_many_lines_a_seeded_sample_is_drawn_evenly(tmp_path):
-    (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(20_000)))
+    (tmp_path / "a.txt").write_text("".join(f"line {index}\n" for index in range(20_000)))
 
     def drawn(seed):
         return list(Corpus(str(tmp_path / "a.txt"), max_bytes=100, max_lines=2000, seed=seed))
