@@ -46,11 +46,12 @@ def rebuilt(function: Callable[[Any], Any], value: Any) -> Any:
       function: Function of a part, or of a dict's key.
       value: Value of any kind.
     """
-    if isinstance(value, tuple | list):
-        return type(value)(map(function, value))
-    if isinstance(value, dict):
-        return {function(key): function(part) for key, part in value.items()}
-    return value
+    parts = parts_of(value)
+    if parts is None:
+        return value
+    if parts is value:
+        return {function(key): function(part) for key, part in parts.items()}
+    return type(value)(map(function, value))
 
 
 def json_number(value: Any) -> Any:

@@ -13,10 +13,8 @@ from types import ModuleType
 
 def quiet_tensorflow() -> None:
     """Hide stderr while TensorFlow is imported, whenever that happens; shows it if the import fails."""
-    if "tensorflow" not in sys.modules and not any(
-        isinstance(finder, _QuietFinder) for finder in sys.meta_path
-    ):
-        sys.meta_path.insert(0, _QuietFinder())
+    if "tensorflow" not in sys.modules and _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
 
 
 class _QuietFinder(importlib.abc.MetaPathFinder):
@@ -42,6 +40,9 @@ class _QuietFinder(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = quietly  # pyright: ignore[reportAttributeAccessIssue]
         return spec
+
+
+_FINDER = _QuietFinder()
 
 
 @contextmanager

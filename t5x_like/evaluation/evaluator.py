@@ -24,7 +24,6 @@ from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type, check_length
 from t5x_like.text.batches.head_questions import read_questions
-from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.task_set import TaskSet
 
 _log = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class TaskEvaluation:
         model_with = functools.cache(functools.partial(TextModel.as_trained, config, mesh))
 
         def read(task: Any, rows: RowSelection) -> TextEvaluator:
-            if isinstance(task, ForeignTask):
+            if task.tokenizer is None:  # of another library
                 lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}
                 questions, codec = load_seqio_questions(task.name, rows.split, limit=rows.limit, **lengths)
                 return self.text_evaluator(questions, model_with(codec), config)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from t5x_like.evaluation.scores_file import Row
 from t5x_like.evaluation.submission_checks import SubmissionCheck, check_file, check_files
 from t5x_like.io.files import PathLike, as_path, write_bytes
+from t5x_like.nested_values import parts_of
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
 from t5x_like.value_types import fits
 
@@ -158,9 +159,8 @@ def _answer(form: SubmissionFile, row: Row) -> tuple[str | int, bool]:
 def _index(row: Row, part: str = "") -> int:
     """Return the row's index in its test file, under TFDS's field names."""
     index = row.get(f"idx/{part}" if part else "idx")
-    nested = row.get("idx")
-    if index is None and part and isinstance(nested, Mapping):
-        index = nested.get(part)
+    if index is None and part:
+        index = (parts_of(row.get("idx")) or {}).get(part)
     if not fits(index, int):
         raise ValueError(
             f"row {row.get('number', '?')} has no number (idx{f'/{part}' if part else ''}) by which a server could "

@@ -294,7 +294,8 @@ def _serve() -> None:
         results.flush()
 
     _reporter.set(lambda value: send(pickle.dumps(_Report(value))))
-    function: Callable[[Any], Any] | Exception
+    function: Any = None
+    failure = b""
     try:
         function, prepare = pickle.loads(pickle.load(sys.stdin.buffer))
         if prepare is not None:
@@ -302,17 +303,16 @@ def _serve() -> None:
     except EOFError:
         return
     except Exception as error:
-        function = _to_send(error)
+        failure = pickle.dumps(_to_send(error))
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            send(_call(function, pickle.load(sys.stdin.buffer)))
+            item = pickle.load(sys.stdin.buffer)
+            send(failure or _call(function, item))
 
 
-def _call(function: Callable[[Any], Any] | Exception, item: bytes) -> bytes:
+def _call(function: Callable[[Any], Any], item: bytes) -> bytes:
     """Return the pickled result, or the pickled error."""
     try:
-        if isinstance(function, Exception):
-            raise function
         return pickle.dumps(function(pickle.loads(item)), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         return pickle.dumps(_to_send(error))

@@ -4,9 +4,10 @@ import logging
 import math
 import shutil
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -67,6 +68,7 @@ class HuggingFaceWeights:
     fields: dict[str, Any]
     directory: str
     match: Match
+    frozen: ClassVar[None] = None
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -112,15 +114,16 @@ class HuggingFaceWeights:
             logging.getLogger(__name__).info("%s: not used here: %s", self.directory, ", ".join(matched.idle))
         return params
 
-    def unread(self) -> parameters.Parameters:
-        """Return the weights as arrays that stay on disk; each use reads them.
+    @contextmanager
+    def unread(self) -> Iterator[parameters.Parameters]:
+        """Yield the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           ValueError: The files are refused for the reasons that ``read`` has without ``draw_heads``.
         """
         self.require_heads()
         shapes = parameters.abstract(self.config)[1]
-        return read_weights(self.match.table, shapes, self.match.source, place=lambda _, unread: unread)
+        yield read_weights(self.match.table, shapes, self.match.source, place=lambda _, unread: unread)
 
     def fresh_heads(self) -> tuple[str, ...]:
         """Return the paths of the heads' weights that the files lack."""

@@ -287,9 +287,6 @@ def open_unread(
     """
     weights = find_weights(directory, step=step)
     weights = _average_of(weights) if average else weights
-    if isinstance(weights, HuggingFaceWeights):
-        yield _checkpoint(weights, weights.unread(), mesh=None, step=None)
-        return
     if weights.frozen is not None:
         yield open_checkpoint(directory, step=step, finite=False, average=average)
         return

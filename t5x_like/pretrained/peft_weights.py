@@ -260,8 +260,7 @@ def split_outputs(row: Weight, matrix: np.ndarray, widths: Sequence[int]) -> tup
     Returns:
       Matrices [R, outputs].
     """
-    arrays = row.transform.read(matrix if _is_transposed(row, widths) else matrix.T)
-    return arrays if isinstance(arrays, tuple) else (arrays,)
+    return row.transform.parts(matrix if _is_transposed(row, widths) else matrix.T)
 
 
 def fuse_outputs(row: Weight, parts: Sequence[np.ndarray]) -> np.ndarray:

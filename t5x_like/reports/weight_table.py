@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from t5x_like.model.parameters import ModelConfig, abstract, count, flatten, is_constant, unflatten
+from t5x_like.nested_values import one_or_several
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 from t5x_like.reports.score_tables import aligned
@@ -95,7 +96,7 @@ def _counts(tree: "TableWeight | Tree") -> tuple[int, int, int]:
 
 
 def _mesh_axes(cut: str | tuple[str, ...] | None) -> str:
-    return "-" if cut is None else "+".join(cut) if isinstance(cut, tuple) else cut
+    return "+".join(one_or_several(cut)) or "-"
 
 
 def _size(count: int) -> str:

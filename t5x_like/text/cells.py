@@ -6,6 +6,7 @@ import itertools
 import json
 import tokenize
 from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +28,11 @@ def as_text(value: object, errors: str = "strict") -> str:
     return value.decode("utf-8", errors) if isinstance(value, bytes) else str(value)
 
 
+def is_single(cell: object) -> bool:
+    """Return whether a cell is a single value: neither null nor a list or an object."""
+    return cell is not None and not isinstance(cell, Mapping | list | tuple | np.ndarray)
+
+
 def text_of(cells: Mapping[str, object], column: str) -> str:
     """Return a cell that is text.
 
@@ -38,7 +44,7 @@ def text_of(cells: Mapping[str, object], column: str) -> str:
       ValueError: The cell is null, a list or an object.
     """
     cell = cells[column]
-    if isinstance(cell, str | bytes) or not isinstance(cell, Sequence | Mapping | np.ndarray | None):
+    if is_single(cell):
         return as_text(cell)
     if cell is None:
         raise ValueError(f"column {column!r} is null; a text is needed")
@@ -81,11 +87,10 @@ def joined_text_of(cells: Mapping[str, Cell], column: str) -> str:
     Raises:
       ValueError: The cell is an object other than SQuAD's answers, or a list of something else.
     """
-    cell = cells[column]
-    texts = _squad_texts(cell)
-    if isinstance(texts, list) and all(isinstance(word, str | int) for word in texts):
-        return " ".join(map(str, texts))
-    return "" if cell is None else text_of(cells, column)
+    words = _listed(cells[column], str | int)
+    if words is not None:
+        return " ".join(map(str, words))
+    return "" if cells[column] is None else text_of(cells, column)
 
 
 def parsed_cell(text: str) -> list[object] | dict[str, object] | None:
@@ -127,17 +132,19 @@ def references_of(cells: Mapping[str, Cell], column: str) -> tuple[str, ...]:
     Raises:
       ValueError: The cell is null, another object, or a list of something else; or the list is empty.
     """
-    texts = _squad_texts(cells[column])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    texts = _listed(cells[column], str)
+    if texts is None:
         return (text_of(cells, column),)
     if not texts:
         raise ValueError(f"column {column!r} is an empty list; at least one reference is needed")
     return tuple(dict.fromkeys(texts))
 
 
-def _squad_texts(cell: Cell) -> object:
-    is_answers = isinstance(cell, dict) and cell.keys() == {"text", "answer_start"}
-    return cell["text"] if is_answers else cell  # pyright: ignore[reportOptionalSubscript, reportCallIssue, reportArgumentType]
+def _listed(cell: Any, kind: type | UnionType) -> list[Any] | None:
+    """Return the items of a list, or the texts of SQuAD's answers, if all are of a kind; None for other cells."""
+    if isinstance(cell, dict) and cell.keys() == {"text", "answer_start"}:
+        cell = cell["text"]
+    return cell if isinstance(cell, list) and all(isinstance(item, kind) for item in cell) else None
 
 
 def several(columns: Sequence[str], references: Mapping[str, tuple[str, ...]]) -> str | None:

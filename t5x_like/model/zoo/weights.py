@@ -23,6 +23,11 @@ class WeightTransform(NamedTuple):
     read: Callable[[np.ndarray], Any]
     write: Callable[..., np.ndarray]
 
+    def parts(self, array: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return our arrays, one where theirs fuses none."""
+        arrays = self.read(array)
+        return arrays if isinstance(arrays, tuple) else (arrays,)
+
     def then(self, other: "WeightTransform") -> "WeightTransform":
         """Return the conversion that reads with this one, which must not split arrays, and then with ``other``."""
         return WeightTransform(
@@ -274,8 +279,7 @@ def _unread(
     """Return one parameter of a row as a lazy array: number ``part`` where theirs is fused."""
 
     def read_one(name: str) -> np.ndarray:
-        array = weight.transform.read(source.read(name))
-        return array[part] if isinstance(array, tuple) else array
+        return weight.transform.parts(source.read(name))[part]
 
     def read(index: Index) -> np.ndarray:
         if weight.layers is None:

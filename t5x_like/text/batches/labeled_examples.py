@@ -141,10 +141,8 @@ class LabeledExamples:
         """Return one example for ``BatchLayout``."""
         choices = self.num_choices or 1
         rows = [self._row(index * choices + choice) for choice in range(choices)]
-        labeled: dict[str, Any] = {
-            name: tuple(value) if isinstance(value := self._values[name][index].tolist(), list) else value
-            for name in ("label", "value", "span")
-        }
+        labeled: dict[str, Any] = {name: self._values[name][index].item() for name in ("label", "value")}
+        labeled["span"] = tuple(self._values["span"][index].tolist())
         labeled["declared"] = {name: column[index] for name, column in self._declared.items()}
         if self.head_format.label_loss == "multi_label":
             labeled["classes"] = self._indicators(index)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from t5x_like.configuration_names import is_call_by_keywords
 from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenExample, PromptTemplate
 from t5x_like.text.postprocessing import Postprocess, string_label_to_class_id
 from t5x_like.text.templates import RowValues, Template
@@ -110,6 +111,6 @@ def _same_for_all(answers: Mapping[str, str], row: RowValues) -> Mapping[str, st
 
 def _with_labels(postprocess: Postprocess | None, labels: tuple[str, ...]) -> object:
     """Return the class id of a text among ``labels`` where the other task has that of its own labels."""
-    if isinstance(postprocess, partial) and postprocess.func is string_label_to_class_id:
+    if is_call_by_keywords(postprocess) and postprocess.func is string_label_to_class_id:
         return partial(string_label_to_class_id, label_classes=labels)
     return postprocess

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -285,9 +285,6 @@ def checksum_of_blocks(checksums: np.ndarray) -> str:
     return checksum_of(checksums.astype("<u4").tobytes())
 
 
-def checksum_of(content: bytes | Iterable[bytes]) -> str:
-    """Return the hexadecimal crc32c of bytes, or of their parts."""
-    checksum = 0
-    for part in [content] if isinstance(content, bytes) else content:
-        checksum = google_crc32c.extend(checksum, part)
-    return f"{checksum:08x}"
+def checksum_of(content: bytes) -> str:
+    """Return the hexadecimal crc32c of bytes."""
+    return f"{google_crc32c.value(content):08x}"

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from t5x_like.text.cells import is_single
 from t5x_like.text.heads.cloze_head import BLANK, MaskedCloze
 from t5x_like.text.heads.head_answers import Answer, Head, Written
 from t5x_like.text.heads.input_format import EncoderInput
@@ -86,7 +87,7 @@ class ReferentRanking(MaskedCloze):
             others = [each for each in mined if not _overlap(_words(each), own)]
         else:
             phrases = column_of(row, self.candidates)
-            if isinstance(phrases, str | bytes) or not isinstance(phrases, Iterable):
+            if is_single(phrases):
                 raise ValueError(
                     f"column {self.candidates!r} has {phrases!r}; give a list of phrases, in a JSONL or parquet file"
                 )

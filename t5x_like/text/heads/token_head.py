@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t5x_like.text.cells import parsed_cell
+from t5x_like.text.cells import is_single, parsed_cell
 from t5x_like.text.heads.head_answers import Answer, Head, Probabilities, Written, softmax
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFormat
@@ -196,7 +196,7 @@ def _words(value: Any, column: str) -> tuple[str, ...]:
     if not isinstance(words, Sequence | np.ndarray):
         raise ValueError(f"column {column!r} holds {_shown(words)}; {advice}")
     for word in words:
-        if word is None or isinstance(word, Mapping | list | tuple | np.ndarray):
+        if not is_single(word):
             raise ValueError(f"column {column!r} holds {_shown(word)} where a word is needed; {advice}")
     if is_text and words and words[0].startswith(("['", '["')) and len(words) > 1:
         raise ValueError(

@@ -1,13 +1,12 @@
 """Metrics by their names in configurations, as seqio metric functions on decoded text; also those of users."""
 
 import difflib
-import functools
 import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from t5x_like.configuration_names import check_recordable, name_of
+from t5x_like.configuration_names import check_recordable, is_call_by_keywords, name_of
 from t5x_like.nested_values import one_or_several
 from t5x_like.text.metrics import (
     classification,
@@ -156,7 +155,7 @@ def users_metric(function: MetricFunction) -> MetricFunction:
     Args:
       function: Function of targets and predictions, under any names of its parameters, that returns scores by name.
     """
-    target = function.func if isinstance(function, functools.partial) else function
+    target = function.func if is_call_by_keywords(function) else function
     name = name_of(target if hasattr(target, "__qualname__") else type(target)).replace(":", ".")
 
     def metric(targets: Sequence, predictions: Sequence) -> Scores:

@@ -60,7 +60,7 @@ class LiteralVocabulary(seqio.Vocabulary):
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ``ids`` up to the end of sequence; sentinels are written as ``<extra_id_k>``."""
-        return self.core.decode(np.asarray(ids).tolist() if isinstance(ids, tf.Tensor) else ids)
+        return self.core.decode(np.asarray(ids).tolist())
 
     def _decode(self, ids: Iterable[int]) -> str:
         return self.core.decode(ids)

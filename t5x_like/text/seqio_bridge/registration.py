@@ -194,9 +194,10 @@ def get_task(name: str) -> "seqio.Task":
     Raises:
       ValueError: There is none, or it is a mixture.
     """
-    own = _own_definition(name)
-    if isinstance(own, Mixture):  # refused without seqio, too
-        names = list(own.tasks)
+    connect()
+    mixture = registry.resolve(name).mixture
+    if mixture is not None:  # refused without seqio, too
+        names = list(mixture.tasks)
     else:
         registered: Any = get(name)
         if not hasattr(registered, "get_rate"):

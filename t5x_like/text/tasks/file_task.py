@@ -148,9 +148,11 @@ class FileTask(BaseTask, Generic[ReadT]):
         """
         try:
             return open_tokenizer(self.vocabulary, self.num_sentinels)
+        except ValueError:
+            raise
         except Exception as error:
             # Each type of bucket raises its own errors.
-            if isinstance(error, ValueError) or "://" not in self.vocabulary:
+            if "://" not in self.vocabulary:
                 raise
             raise ValueError(
                 f"task {self.name!r}: its vocabulary {self.vocabulary} can't be reached "

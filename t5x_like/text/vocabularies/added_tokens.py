@@ -61,4 +61,4 @@ def _special_contents(configuration: Mapping[str, object]) -> Iterator[str]:
     for name, value in configuration.items():
         values = value if isinstance(value, list) else [value]
         if name.endswith(("_token", "_special_tokens")):
-            yield from (str(content_of(each)) for each in values)
+            yield from map(content_of, values)

@@ -23,7 +23,7 @@ def word_piece(
     """
     numbers = {piece: index for index, piece in enumerate(pieces) if piece}
     lower_case = configuration.get("do_lower_case") if lower_case is None else lower_case
-    unknown = str(content_of(configuration.get("unk_token")) or "[UNK]")
+    unknown = content_of(configuration.get("unk_token")) or "[UNK]"
     return {
         "version": "1.0",
         "added_tokens": [],

@@ -22,9 +22,9 @@ _USUAL = {name for names in _NAMES.values() for name in names}
 Finder = Callable[[str], int | None]
 
 
-def content_of(token: object) -> object:
-    """Return the text of a token that a configuration has as an object or as the text itself."""
-    return token.get("content") if isinstance(token, Mapping) else token
+def content_of(token: object) -> str:
+    """Return the text of a token that a configuration has as an object or as the text itself; empty for none."""
+    return str((token.get("content") if isinstance(token, Mapping) else token) or "")
 
 
 def is_markup(piece: str) -> bool:
@@ -49,7 +49,7 @@ def find_special(
     for role, names in _NAMES.items():
         ids[role] = known.get(role)
         named = content_of((configuration or {}).get(f"{role}_token"))
-        for name in ([named] if isinstance(named, str) else []) + list(names):
+        for name in filter(None, (named, *names)):
             if ids[role] is None:
                 ids[role] = find(name)
     if ids["mask"] is not None and ids["cls"] is None and ids["sep"] is None:

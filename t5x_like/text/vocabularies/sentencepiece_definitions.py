@@ -99,18 +99,20 @@ def _definition(model: Mapping[str, object], normalizer: object, decoder: object
 
 def _normalizer(charsmap: bytes, *, squeeze: bool, prefix_space: bool) -> dict[str, object]:
     compiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
-    squeezed = [_replace({"Regex": "^ +| +$"}, ""), _replace({"Regex": " {2,}"}, " ")]
+    squeezed = [_replace("", Regex="^ +| +$"), _replace(" ", Regex=" {2,}")]
     prefix = [{"type": "Prepend", "prepend": SPACE}] if prefix_space else []
     steps = [*([compiled] if charsmap else []), *(squeezed if squeeze else []), *prefix]
-    return {"type": "Sequence", "normalizers": [*steps, _replace(" ", SPACE)]}
+    return {"type": "Sequence", "normalizers": [*steps, _replace(SPACE, String=" ")]}
 
 
 def _decoder(*, has_bytes: bool, prefix_space: bool) -> dict[str, object]:
     bytes_back = [{"type": "ByteFallback"}] if has_bytes else []
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix_space else []
-    return {"type": "Sequence", "decoders": [_replace(SPACE, " "), *bytes_back, {"type": "Fuse"}, *strip]}
+    return {
+        "type": "Sequence",
+        "decoders": [_replace(" ", String=SPACE), *bytes_back, {"type": "Fuse"}, *strip],
+    }
 
 
-def _replace(pattern: str | Mapping[str, str], content: str) -> dict[str, object]:
-    pattern = {"String": pattern} if isinstance(pattern, str) else pattern
+def _replace(content: str, **pattern: str) -> dict[str, object]:
     return {"type": "Replace", "pattern": pattern, "content": content}
