@@ -122,11 +122,22 @@ def _form_of_folder(folder: Path) -> str | NoForm | None:
         return "adapters.adapter"
     if (folder / "config.json").is_file():
         return _form_of_model(folder, has_values=has_values)
+    if has_values and (form := _form_of_arrays(folder / "io.npz")):
+        return form
     if has_values or (folder / "results.json").is_file():
         return NoForm(
             folder, "its io.npz or results.json belong to no model, adapter or data that we compare"
         )
     return None
+
+
+def _form_of_arrays(path: Path) -> str | None:
+    """Return the function for a folder of several models, or of none, by the names of its recorded arrays."""
+    with np.load(path) as arrays:
+        names = {*arrays.files}
+    if names & {"out_policy_logps", "out_policy_chosen_logps"}:
+        return "preferences.direct"
+    return "preferences.reward" if "out_chosen_score" in names else None
 
 
 def _form_of_model(folder: Path, *, has_values: bool) -> str | NoForm:

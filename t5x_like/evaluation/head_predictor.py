@@ -50,18 +50,18 @@ class HeadPredictor:
     """
 
     def __init__(self, graphdef: nnx.GraphDef, mesh: Mesh, *, batch_size: int):
-        def score_one(model: Family, batch: Batch, head: str) -> jax.Array:
+        def score_one(model: Family, batch: Batch, head: str, are_choices: bool) -> jax.Array:
             scores = (predict(model, batch).heads or {})[head]
             if not multiple_choice.num_choices(batch):
                 return scores
-            num_examples, are_choices = len(batch.encoder_input_tokens), head in ("multiple_choice", "cloze")
+            num_examples = len(batch.encoder_input_tokens)
             return multiple_choice.scores_of_examples(scores, num_examples, are_choices=are_choices)
 
-        def score(params: Parameters, batch: Batch, *, head: Head) -> jax.Array:
+        def score(params: Parameters, batch: Batch, *, head: Head, are_choices: bool) -> jax.Array:
             model = parameters.merge(graphdef, params)
             if not isinstance(model, Ensemble):
-                return score_one(model, batch, head.kind)
-            scores = [score_one(member, batch, head.kind) for member in model.members]
+                return score_one(model, batch, head.kind, are_choices)
+            scores = [score_one(member, batch, head.kind, are_choices) for member in model.members]
             if head.kind == "question_answering":  # probabilities of places, among the real ones
                 real = real_tokens(batch.encoder_segment_ids)
                 return mean_scores(
@@ -73,7 +73,7 @@ class HeadPredictor:
             return mean_scores(scores, "logits" if is_number else model.mean)
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
-        self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))
+        self._score = jax.jit(score, static_argnames=("head", "are_choices"), out_shardings=replicated(mesh))
 
     def scores(self, params: Parameters, questions: HeadQuestions) -> list[np.ndarray]:
         """Compute the head's outputs for each example, in order.
@@ -89,10 +89,12 @@ class HeadPredictor:
           ValueError: The model lacks the head that the task needs.
         """
         _require_head(first_member(parameters.merge(self._graphdef, params)), questions)
+        are_choices = questions.head_format.has_choices
 
         def run(numbers: list[int]) -> list[np.ndarray]:
             batch = place_rows(questions.batch(numbers, self.batch_size), self._mesh)
-            return list(np.asarray(self._score(params, batch, head=questions.head)))[: len(numbers)]
+            scores = self._score(params, batch, head=questions.head, are_choices=are_choices)
+            return list(np.asarray(scores))[: len(numbers)]
 
         return run_by_length(questions.examples.sizes, self.batch_size, run)
 

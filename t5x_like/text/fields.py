@@ -38,6 +38,7 @@ SENTENCE_ENDS = Feature(name="sentence_ends", dtype="int32")
 SPANS = Feature(name="spans", dtype="int32", width=2)
 ANSWERS = Feature(name="answers", dtype="int32")
 REFERENCE_ENDS = Feature(name="reference_ends", dtype="int32")
+ANSWER_ENDS = Feature(name="answer_ends", dtype="int32")
 
 
 def token_dtype(vocab_size: int) -> str:

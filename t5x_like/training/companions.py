@@ -17,6 +17,7 @@ from t5x_like.batch import Batch
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.model.families.family import Predictions, predict
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.fresh_heads import in_class_order
@@ -36,12 +37,13 @@ class CompanionSource(NamedTuple):
     """Origin of a companion: a checkpoint, and perhaps a cache of its outputs.
 
     Attributes:
-      directory: A run, a Hugging Face directory, or any other checkpoint.
+      directory: A run, a Hugging Face directory, or any other checkpoint. ``None`` is the trained model without its
+        adapter, whose weights are frozen and in memory already.
       step: Step of a run; its newest if not given. A continued run keeps the step that it began with.
       cache: Outputs that are kept on disk; ``None`` computes them in every step.
     """
 
-    directory: str
+    directory: str | None
     step: int | None = None
     cache: OutputCache | None = None
 
@@ -52,7 +54,7 @@ class Companion(NamedTuple):
     Attributes:
       source: Its checkpoint and cache.
       graphdef: Its structure.
-      params: Its weights, on the mesh.
+      params: Its weights, on the mesh; their shapes alone if they are those of the trained model.
       step: Step of a run; ``None`` for what has no steps.
       identity: Hash of its weights' files.
       outputs: Its outputs on disk; ``None`` if they are computed in every step.
@@ -72,7 +74,7 @@ class Companion(NamedTuple):
           model_dir: Folder of the run.
           name: Name of the companion in its method.
         """
-        if jax.process_index() == 0:
+        if jax.process_index() == 0 and self.source.directory is not None:
             record = {name: self.source.directory, "step": self.step, "identity": self.identity}
             write_json(as_path(model_dir) / f"{name}.json", record)
 
@@ -112,7 +114,10 @@ def open_companion(
     Raises:
       ValueError: Its weights can't be read, or have changed since the run began.
     """
-    path, (directory, step, _) = as_path(model_dir) / f"{name}.json", source
+    if source.directory is None:
+        graphdef, params, _ = parameters.abstract(without_adapter(model))
+        return Companion(source, graphdef, params)
+    path, directory, step = as_path(model_dir) / f"{name}.json", source.directory, source.step
     identity = None
     if path.exists():
         with refusing_damage(path):
@@ -182,6 +187,47 @@ class CompanionInputs(NamedTuple):
 NO_INPUTS = CompanionInputs()
 
 
+def own_params(
+    companions: Mapping[str, Companion], *, computed_only: bool = False
+) -> dict[str, parameters.Parameters]:
+    """Return the weights of companions that are not the trained model's own.
+
+    Args:
+      companions: Opened companions.
+      computed_only: Leave out companions whose outputs are read from a cache.
+    """
+    return {
+        name: each.params
+        for name, each in companions.items()
+        if each.source.directory is not None and not (computed_only and each.outputs is not None)
+    }
+
+
+def frozen_models(
+    companions: Mapping[str, Companion],
+    params: Mapping[str, parameters.Parameters],
+    weights: parameters.Parameters,
+) -> dict[str, FrozenModel]:
+    """Return companions as a compiled step reads them.
+
+    Args:
+      companions: Opened companions.
+      params: Weights of those that have weights of their own.
+      weights: Weights of the trained model, of which the others have a part.
+    """
+
+    def own(companion: Companion) -> parameters.Parameters:
+        flat, paths = parameters.flatten(weights), parameters.flatten(companion.params)
+        return parameters.unflatten({path: flat[path] for path in paths})
+
+    return {
+        name: FrozenModel(
+            name, each.graphdef, own(each) if each.source.directory is None else params.get(name)
+        )
+        for name, each in companions.items()
+    }
+
+
 def give_companions(
     steps: Mapping[int, Callable[..., PyTree]], companions: Mapping[str, Companion], *, start_step: int
 ) -> Mapping[int, Callable[..., PyTree]]:
@@ -194,7 +240,7 @@ def give_companions(
     """
     if not companions:
         return steps
-    computed = {name: each.params for name, each in companions.items() if each.outputs is None}
+    computed = own_params(companions, computed_only=True)
     cached = {name: each.outputs for name, each in companions.items() if each.outputs is not None}
     numbers = itertools.count(start_step)
 

@@ -6,7 +6,13 @@ from typing import Any
 from jax.sharding import Mesh
 
 from t5x_like.config_class import refuse_unused
-from t5x_like.model.adapters.adapter_weights import attributes_of, num_virtual_tokens
+from t5x_like.model import parameters
+from t5x_like.model.adapters.adapter_weights import (
+    adapter_of,
+    adapter_paths,
+    attributes_of,
+    num_virtual_tokens,
+)
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
@@ -68,7 +74,8 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | R
     model: Any = experiment.model
     if loader.head is not None:
         what = f"mixture {experiment.data.train.mixture!r}"
-        check_head(model, loader.head, what=what, adds_rows=loader.num_rows_of_example > 1)
+        adds_rows = loader.num_rows_of_example > 1 and loader.label_loss is not None
+        check_head(model, loader.head, what=what, adds_rows=adds_rows)
         _check_unlabeled(experiment, tasks.train)
         _check_ranking(experiment, loader.head[0])
         _check_token_options(experiment, loader.head[0])
@@ -91,6 +98,7 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | R
                 f"mixture {each.mixture!r} puts several examples into a row (pack=True), but a row of "
                 f"{type(model).__name__} is one example; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
+    _check_answers(experiment, loader)
     check_objectives(experiment, tasks)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
@@ -98,6 +106,34 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | R
     experiment.start.check(loader)
     _check_streams(experiment, loader)
     experiment.method.check(model, loader, experiment.data.train)
+
+
+def _check_answers(experiment: Experiment, loader: Loader | RampLoader) -> None:
+    """Check that ranked answers are compared, and that the reference of an adapter stays as it is.
+
+    Raises:
+      ValueError: The loss of targets would be learned from worse answers, too; or weights of the reference train.
+    """
+    method = experiment.method
+    is_ranked = loader.num_rows_of_example > 1 and loader.label_loss is None
+    if is_ranked and not method.compares_answers:
+        raise ValueError(
+            f"mixture {experiment.data.train.mixture!r} has ranked answers, and {type(method).__name__} would learn "
+            "the worse ones as well as the best; give method=Preferences(…), or train on the best answers by a "
+            "TextTask with the same files"
+        )
+    shares_weights = any(each.directory is None for each in method.companions(experiment.model).values())
+    model: Any = experiment.model
+    if shares_weights and adapter_of(model) is not None:
+        shapes = parameters.abstract(model)[1]
+        trained = parameters.partition(shapes, parameters.select(shapes, experiment.trainable or ("*",)))[0]
+        own = adapter_paths(model)
+        others = sorted(parameters.flatten(trained).keys() - own)
+        if others:
+            raise ValueError(
+                f"the reference is the model without its adapter, and trainable={experiment.trainable} trains "
+                f"{others[0]!r} of it, too; train the adapter alone, or give reference=CHECKPOINT"
+            )
 
 
 def _check_streams(experiment: Experiment, loader: Loader | RampLoader) -> None:

@@ -12,7 +12,7 @@ from t5x_like.model.heads import defer_logits
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training import losses
 from t5x_like.training.batch_ramp import RampSchedule
-from t5x_like.training.companions import NO_INPUTS, Companion, CompanionInputs, FrozenModel
+from t5x_like.training.companions import NO_INPUTS, Companion, CompanionInputs, frozen_models
 from t5x_like.training.finite_guard import keep_if_finite
 from t5x_like.training.learned_weights import LearnedWeights
 from t5x_like.training.methods.method import LossContext, TrainingMethod
@@ -58,10 +58,7 @@ def train_step(
         weights, normalizers = losses.normalize(batch, method.loss, label_loss, num_parts=num_parts)
         num_tasks = state["totals"].task_loss.shape[0]
         trained, others = learning.divide(state)
-        frozen = {
-            name: FrozenModel(name, each.graphdef, inputs.params.get(name))
-            for name, each in companions.items()
-        }
+        frozen = frozen_models(companions, inputs.params, plan.weights(state))
 
         def objective(trained: PyTree, microbatch: Microbatch, dropout_key: jax.Array) -> PyTree:
             model = learning.model(trained, others)

@@ -63,7 +63,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         companions=companions,
     )
     validators = [
-        Validator(config, each, plan, method.loss, mesh, vocab_size=model.vocab_size)
+        Validator(config, each, plan, method, mesh, vocab_size=model.vocab_size, companions=companions)
         for config, each in zip(data.validations, tasks.validations, strict=True)
     ]
     evaluators = [

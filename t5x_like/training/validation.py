@@ -1,6 +1,6 @@
 """Teacher-forced loss on held-out data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import jax
@@ -10,7 +10,6 @@ from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.model.families.family import predict
 from t5x_like.model.families.segment_memory import Memory, memory_for
 from t5x_like.model.heads import defer_logits
 from t5x_like.model.parameters import Parameters
@@ -19,8 +18,10 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training import losses
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.companions import Companion, frozen_models, own_params
+from t5x_like.training.methods.method import LossContext, TrainingMethod
 from t5x_like.training.metrics import Totals, add, summarize, zero_totals
+from t5x_like.training.microbatches import MODEL, Microbatch
 from t5x_like.training.state import StateLayout, empty, plan_memory
 from t5x_like.training.training_data import open_share
 
@@ -33,10 +34,11 @@ class Validator:
         config: LoaderConfig,
         tasks: TaskSet,
         plan: StateLayout,
-        loss: LossConfig,
+        method: TrainingMethod,
         mesh: Mesh,
         *,
         vocab_size: int,
+        companions: Mapping[str, Companion] = {},
     ):
         """Raise ValueError if there is no such split, or it can't be read."""
         self.name = config.mixture
@@ -45,11 +47,15 @@ class Validator:
         self._loader = open_share(self._config, tasks, mesh)
         self._beginning = self._loader.state()
         self._plan, self._mesh = plan, mesh
-        self._step = jax.jit(validation_step(plan, loss, self._loader.label_loss))
+        self._measured = (*plan.measured, *method.measures)
+        self._frozen = own_params(companions)
+        self._step = jax.jit(
+            validation_step(plan, method, label_loss=self._loader.label_loss, companions=companions)
+        )
         self._count = jax.jit(lambda batch: _count_targets(batch, vocab_size))
 
     def measure(self, params: Parameters, after_batch: Callable[[], None] = lambda: None) -> dict[str, float]:
-        """Average the loss over all target tokens of the split, in nats.
+        """Average the loss over all target tokens of the split, in nats, or that of the method over all examples.
 
         ``unigram_entropy`` is a baseline: the loss of a model that only knows how frequent each target token of this
         split is.
@@ -63,17 +69,17 @@ class Validator:
         """
         loader = self._loader
         loader.restore(self._beginning)
-        totals = zero_totals(len(loader.task_names), self._plan.measured)
+        totals = zero_totals(len(loader.task_names), self._measured)
         counts, memory = 0.0, self._new_memory()
         for batch in loader:
             placed = place(batch, mesh=self._mesh)
-            totals, memory = self._step(params, placed, totals, memory)
+            totals, memory = self._step(params, placed, totals, memory, self._frozen)
             counts = counts + np.asarray(self._count(placed), np.float64)
             after_batch()
         summary = summarize(totals, loader.task_names, head=loader.head)
         if float(totals.target_tokens):
             return summary | {"unigram_entropy": entropy(np.asarray(counts))}
-        if float(totals.sequences):
+        if float(totals.sequences) or any(float(each.count) for each in totals.measures.values()):
             return summary
         raise ValueError(f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?")
 
@@ -84,28 +90,41 @@ class Validator:
 
 
 def validation_step(
-    plan: StateLayout, loss: LossConfig, label_loss: LabelLoss | None = None
-) -> Callable[[Parameters, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
-    """Return the function that adds a batch's teacher-forced loss, without dropout.
+    plan: StateLayout,
+    method: TrainingMethod,
+    *,
+    label_loss: LabelLoss | None = None,
+    companions: Mapping[str, Companion] = {},
+) -> Callable[..., tuple[Totals, Memory | None]]:
+    """Return the function that adds what the method measures of a batch, without dropout.
 
-    ``(params, batch, totals, memory) -> (totals, memory)``, where only some models have a memory.
+    ``(params, batch, totals, memory, frozen) -> (totals, memory)``, where only some models have a memory, and
+    ``frozen`` are the weights of companions.
 
     Args:
       plan: Layout of the state.
-      loss: Configuration of the loss.
+      method: Loss to measure.
       label_loss: Loss of the labels in the batches; None for batches without labels.
+      companions: Frozen models of the method.
     """
 
     def step(
-        params: Parameters, batch: Batch, totals: Totals, memory: Memory | None
+        params: Parameters,
+        batch: Batch,
+        totals: Totals,
+        memory: Memory | None,
+        frozen: Mapping[str, Parameters] = {},
     ) -> tuple[Totals, Memory | None]:
-        batch = losses.with_targets(batch, loss)
+        batch = losses.with_targets(batch, method.loss)
         model = parameters.merge(plan.graphdef, params)
-        if loss.logits_chunk_length is not None:
+        if method.loss.logits_chunk_length is not None:
             defer_logits(model)
-        predictions = predict(model, batch, memory=memory_for(batch, memory))
-        measured = losses.measure(predictions, batch, loss, totals.task_loss.shape[0], label_loss)
-        return add(totals, measured), memory if predictions.memory is None else predictions.memory
+        weights, normalizers = losses.normalize(batch, method.loss, label_loss)
+        models = frozen_models(companions, frozen, params)
+        context = LossContext(normalizers, totals.task_loss.shape[0], None, models, label_loss)
+        rows = Microbatch(batch, weights, {MODEL: memory_for(batch, memory)})
+        measured, after = method.measure(model, rows, context)
+        return add(totals, measured), memory if after is None else after
 
     return step
 

@@ -103,7 +103,7 @@ def test_validation_measures_the_same_without_chance(learned: tuple[State, dict[
     plan = plan_state(
         MODEL, AdamW(learning_rate=Constant(value=0.1)), MeshConfig().build(jax.devices()[:1]), num_tasks=1
     )
-    step = jax.jit(validation_step(plan, LOSS))
+    step = jax.jit(validation_step(plan, Supervised(loss=LOSS)))
     nothing = zero_totals(1, plan.abstract["totals"].measures)
     first, again = (step(state["params"], repeated(5), nothing, None)[0] for _ in range(2))
     jax.tree.map(np.testing.assert_array_equal, first, again)

@@ -161,7 +161,7 @@ def test_a_batch_that_says_nothing_of_its_rows_leaves_the_memory_alone() -> None
 def test_validation_of_segments_is_that_of_the_long_text() -> None:
     run = Run(TRANSFO_XL)
     params = new_state(run.plan, run.model, seed=0)["params"]
-    step = jax.jit(validation_step(run.plan, LOSS))
+    step = jax.jit(validation_step(run.plan, Supervised(loss=LOSS)))
     whole = Batch(
         decoder_input_tokens=np.roll(TEXT, 1, axis=1),
         target_tokens=TEXT,
@@ -183,7 +183,7 @@ def test_validation_of_segments_is_that_of_the_long_text() -> None:
 def test_a_state_carried_over_gives_the_loss_of_the_long_text() -> None:
     run = Run(AWD_LSTM)
     params = new_state(run.plan, AWD_LSTM, seed=0)["params"]
-    step = jax.jit(validation_step(run.plan, LOSS))
+    step = jax.jit(validation_step(run.plan, Supervised(loss=LOSS)))
     memory = empty(plan_memory(run.plan.graphdef, run.plan.abstract["params"], run.mesh, num_rows=ROWS))
     read = np.roll(TEXT, 1, axis=1)
     ones = np.ones(TEXT.shape, np.float32)

@@ -12,7 +12,6 @@ from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
-from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
@@ -111,7 +110,7 @@ def test_validation_sums_each_task_and_draws_no_dropout():
     mesh = MeshConfig().build(jax.devices()[:1])
     plan = plan_state(MODEL, OPTIMIZER, mesh, num_tasks=2)
     state = new_state(plan, MODEL, seed=0)
-    step = jax.jit(validation_step(plan, LossConfig()))
+    step = jax.jit(validation_step(plan, Supervised()))
     nothing = jax.tree.map(lambda leaf: jax.numpy.zeros(leaf.shape, leaf.dtype), plan.abstract["totals"])
     totals, _ = step(state["params"], random_batch(0), nothing, None)
     again, _ = step(state["params"], random_batch(0), nothing, None)

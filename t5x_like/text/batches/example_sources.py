@@ -234,6 +234,44 @@ class ReferenceSource(PairSource):
         return super()._example({**features, "targets": features["targets"][start : ends[reference]]}, epoch)
 
 
+class PreferenceSource(PairSource):
+    """Inputs with ranked answers, from the best to the worst; empty ones fill an example up to ``num_answers``."""
+
+    def __init__(
+        self,
+        name: str,
+        stored: ExampleStore,
+        lengths: Lengths,
+        *,
+        end: int | None,
+        seed: int,
+        shuffle: bool,
+        num_answers: int,
+        streams: Sequence[DataField] = (),
+    ) -> None:
+        super().__init__(name, stored, lengths, end=end, seed=seed, shuffle=shuffle, streams=streams)
+        self._num_answers = num_answers
+
+    @property
+    def num_trimmed(self) -> int:
+        """Number of examples whose inputs or longest answer are longer than the limits."""
+        limits, lengths = self._limits, self._stored.lengths("inputs")
+        ends = (row["answer_ends"] for row in self._stored.read(np.arange(len(self._stored))))
+        longest = np.array([np.diff(each, prepend=0).max() for each in ends], np.int64)
+        return int(np.count_nonzero((lengths >= limits.inputs) | (longest >= limits.targets)))
+
+    def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example:
+        pair = super()._example(features, epoch)
+        answers = np.split(features["targets"], features["answer_ends"][:-1])
+        made = [
+            Example(inputs=pair.inputs, targets=self._ended(answer, self._limits.targets))
+            for answer in answers
+        ]
+        nothing = np.zeros(0, np.int32)
+        made += [Example(inputs=nothing, targets=nothing)] * (self._num_answers - len(made))
+        return Example(choices=tuple(made), declared=pair.declared)
+
+
 class ChatSource(IndexedSource):
     """Conversations whose answers are learned; those that are too long are cut at their end."""
 
@@ -291,17 +329,23 @@ class DecoderSource:
           pairs: Properties of the pairs.
         """
         spec = cls.SPEC if prefix_attention == "bidirectional" else SFT_SPEC
-        return spec.with_streams(pairs.streams)
+        return spec.with_streams(pairs.streams)._replace(
+            num_choices=pairs.num_choices, fills_rows=pairs.fills_rows or bool(pairs.num_choices)
+        )
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return examples of inputs followed by targets."""
-        pairs = self._source.examples(epoch, positions)
+        return [self._joined(pair) for pair in self._source.examples(epoch, positions)]
+
+    def _joined(self, pair: Example) -> Example:
+        if pair.choices:
+            return pair._replace(choices=tuple(self._joined(each) for each in pair.choices))
         only = self._loss_on_targets_only
         if self._is_bidirectional:
-            joined = [to_decoder_example(pair, loss_on_targets_only=only) for pair in pairs]
+            joined = to_decoder_example(pair, loss_on_targets_only=only)
         else:
-            joined = [_to_causal_example(pair, self._limit, only) for pair in pairs]
-        return [each._replace(declared=pair.declared) for each, pair in zip(joined, pairs, strict=True)]
+            joined = _to_causal_example(pair, self._limit, only)
+        return joined._replace(declared=pair.declared)
 
 
 class MaskedTargetSource:

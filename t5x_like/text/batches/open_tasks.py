@@ -15,6 +15,7 @@ from t5x_like.text.batches.example_sources import (
     OpenedTask,
     OpenedTasks,
     PairSource,
+    PreferenceSource,
     ReferenceSource,
 )
 from t5x_like.text.batches.in_memory import (
@@ -31,7 +32,7 @@ from t5x_like.text.batches.recurrent_source import RecurrentSource
 from t5x_like.text.cache.cache_manifest import read_manifest
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.fields import REFERENCE_ENDS
+from t5x_like.text.fields import ANSWER_ENDS, REFERENCE_ENDS
 from t5x_like.text.objectives.objective import ExampleSpec, Lengths
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
@@ -136,10 +137,11 @@ def _open_task(task: Task, tasks: TaskSet, config: LoaderConfig, compare_files: 
                 f"task {task.name!r} has max_tokens, and over {config.max_tokens_in_memory} tokens in all, which are "
                 "read as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
             ) from None
-        if REFERENCE_ENDS in task.features():
+        if {REFERENCE_ENDS, ANSWER_ENDS} & {*task.features()}:
             raise ValueError(
-                f"task {task.name!r} has reference='each_epoch', and over {config.max_tokens_in_memory} tokens, which "
-                "are read as a stream; write a cache with t5x-like cache, or raise LoaderConfig.max_tokens_in_memory"
+                f"task {task.name!r} has several answers in each row, and over {config.max_tokens_in_memory} tokens, "
+                "which are read as a stream; write a cache with t5x-like cache, or raise "
+                "LoaderConfig.max_tokens_in_memory"
             ) from None
         if task.declared_streams:
             listed = ", ".join(field.name for field in task.declared_streams)
@@ -291,7 +293,11 @@ class _SourceBuilder(NamedTuple):
             raise ValueError(
                 f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
             )
-        kind = ReferenceSource if REFERENCE_ENDS in task.features() else PairSource
+        kind: Any = PairSource
+        if task.spec.num_choices:
+            kind = partial(PreferenceSource, num_answers=task.spec.num_choices)
+        elif REFERENCE_ENDS in task.features():
+            kind = ReferenceSource
         streams = task.declared_streams
         source = kind(task.name, self.stored, lengths, end=end, streams=streams, **self._order)
         if source.num_trimmed:

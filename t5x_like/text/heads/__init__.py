@@ -5,6 +5,7 @@ from t5x_like.text.heads.cloze_head import ClozeClassification, MaskedClozeClass
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.heads.multi_label_head import MultiLabelClassification
+from t5x_like.text.heads.ranked_answers import RankedAnswers
 from t5x_like.text.heads.referent_head import ReferentRanking
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
 from t5x_like.text.heads.span_head import QuestionAnswering
@@ -19,6 +20,7 @@ __all__ = [
     "MultiLabelClassification",
     "MultipleChoice",
     "QuestionAnswering",
+    "RankedAnswers",
     "ReferentRanking",
     "Regression",
     "SequenceClassification",

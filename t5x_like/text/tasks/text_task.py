@@ -183,6 +183,16 @@ class TextTask(PairsTask):
         labels = self.head.label_columns
         return _cells({name: cell for name, cell in values.items() if name not in labels})
 
+    @property
+    def _templates(self) -> tuple[Template, Template]:
+        """Templates of inputs and targets."""
+        return Template(self.input_template), Template(self.target_template)
+
+    @property
+    def _further_columns(self) -> tuple[str, ...]:
+        """Columns that rows need besides those of the templates."""
+        return ()
+
     def head_format(self) -> HeadFormat:
         """Return ``head``, or sequence classification of the input with ``labels`` as classes.
 
@@ -249,9 +259,9 @@ class TextTask(PairsTask):
         return ValueError(f"{error}; row_filter={dict(self.row_filter)}") if self.row_filter else error
 
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
-        templates = (Template(self.input_template), Template(self.target_template))
+        templates = self._templates
         format = self.format or _format_of(file)
-        others = (*self.row_filter, *self.streams.values())
+        others = (*self.row_filter, *self.streams.values(), *self._further_columns)
         needed = (*templates, Template("".join(f"{{{column}}}" for column in others)))
 
         def missing(row: Row) -> str | None:

@@ -2,7 +2,7 @@
 
 from t5x_like.training.losses.sequences import MarginRanking
 from t5x_like.training.losses.tokens import LossConfig, token_losses, weigh_tokens
-from t5x_like.training.losses.total import Normalizers, measure, normalize, total, with_targets
+from t5x_like.training.losses.total import Normalizers, measure, normalize, own_total, total, with_targets
 
 __all__ = [
     "LossConfig",
@@ -10,6 +10,7 @@ __all__ = [
     "Normalizers",
     "measure",
     "normalize",
+    "own_total",
     "token_losses",
     "total",
     "weigh_tokens",

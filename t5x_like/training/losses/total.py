@@ -39,6 +39,8 @@ class Normalizers(NamedTuple):
     tokens: jax.Array  # real tokens of the stream that targets belong to
     encoder_tokens: jax.Array  # real tokens of the encoder's stream
     unlabeled_tokens: jax.Array  # real tokens of rows without targets
+    examples: jax.Array  # examples, of one row or of several answers
+    first_tokens: jax.Array  # target tokens of each example's first row
     parts: int | jax.Array  # microbatches
 
 
@@ -99,6 +101,8 @@ def normalize(
         tokens=_at_least_one(_real_targets(batch)),
         encoder_tokens=_at_least_one(_count_real(batch.encoder_input_tokens, batch.encoder_segment_ids)),
         unlabeled_tokens=_at_least_one(jnp.sum(unlabeled_tokens(batch), dtype=jnp.float32)),
+        examples=_at_least_one(_count_examples(batch)),
+        first_tokens=_at_least_one(jnp.sum(_first_rows(batch.loss_weights) > 0, dtype=jnp.float32)),
         parts=num_parts,
     )
     return weights.reshape(batch.loss_weights.shape), normalizers
@@ -131,13 +135,38 @@ def total(
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
     of_tokens = of_tokens * (config.auxiliary_lm_weight or 1.0)
     of_sequences = totals.sequence_loss / normalizers.sequences
-    loss = label_weight * (of_tokens + of_sequences) + totals.balance_loss / normalizers.parts
+    loss = label_weight * (of_tokens + of_sequences)
+    return _with_others(loss, predictions, normalizers), totals
+
+
+def own_total(
+    predictions: Predictions, batch: Batch, *, normalizers: Normalizers, num_tasks: int
+) -> tuple[jax.Array, Totals]:
+    """Return the loss of a method that computes all of it, and the sums to log.
+
+    Args:
+      predictions: Predictions of the model, with the method's loss among ``extra_losses``.
+      batch: Batch of rows.
+      normalizers: Normalizers of the whole batch, from ``normalize``.
+      num_tasks: Number of tasks of the mixture.
+    """
+    rows = flatten_choices(batch)
+    totals = zero_totals(num_tasks)._replace(tokens=_real_tokens(rows), measures=_measures(predictions, rows))
+    if predictions.balance_loss is not None:
+        totals = totals._replace(balance_loss=predictions.balance_loss)
+    return _with_others(jnp.zeros(()), predictions, normalizers), totals
+
+
+def _with_others(loss: jax.Array, predictions: Predictions, normalizers: Normalizers) -> jax.Array:
+    """Add all losses that are not those of targets and labels."""
+    if predictions.balance_loss is not None:
+        loss = loss + predictions.balance_loss / normalizers.parts
     for extra in (predictions.extra_losses or {}).values():
         divisor = extra.divisor
         if divisor is None:
             divisor = normalizers.unlabeled_tokens if extra.unlabeled else normalizers.tokens
         loss = loss + extra.weight * extra.total / divisor
-    return loss, totals
+    return loss
 
 
 def measure(
@@ -236,6 +265,19 @@ def target_segment_ids(batch: Batch) -> jax.Array | None:
 def _real_targets(batch: Batch) -> jax.Array:
     """Count the real tokens of the stream that targets belong to."""
     return _count_real(batch.target_tokens, target_segment_ids(batch))
+
+
+def _count_examples(batch: Batch) -> jax.Array:
+    """Count the examples with a real token; those that fill up a batch have none."""
+    segment_ids = target_segment_ids(batch)
+    if segment_ids is None:
+        return jnp.float32(len(batch.target_tokens))
+    is_example = jnp.any(segment_ids > 0, axis=tuple(range(1, segment_ids.ndim)))
+    return jnp.sum(is_example, dtype=jnp.float32)
+
+
+def _first_rows(stream: jax.Array) -> jax.Array:
+    return stream[:, 0] if stream.ndim == 3 else stream
 
 
 def _real_tokens(batch: Batch) -> jax.Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Family, Measure, predict
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.multiple_choice import flatten_choices, num_choices
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader import Loader
@@ -83,8 +84,14 @@ class Contrastive(TrainingMethod):
             extra_losses={**(predictions.extra_losses or {}), "loss": loss},
             measures={**(predictions.measures or {}), "accuracy": accuracy},
         )
-        total, totals = self.total(own, microbatch, context, label_weight=0.0)
-        return total, (totals, {MODEL: predictions.memory})
+        return self.own_total(own, microbatch, context)
+
+    def measure(
+        self, model: Any, microbatch: Microbatch, context: LossContext
+    ) -> tuple[Totals, Memory | None]:
+        """Return the same sums of held-out rows."""
+        totals, memories = self.compute_loss(model, microbatch, context)[1]
+        return totals, memories[MODEL]
 
 
 def contrastive_losses(vectors: jax.Array, *, temperature: float) -> tuple[jax.Array, jax.Array, jax.Array]:

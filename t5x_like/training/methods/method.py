@@ -5,9 +5,11 @@ from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import Family, Predictions, predict
+from t5x_like.model.families.family import Family, Measure, Predictions, predict
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import LabelLoss
@@ -24,14 +26,14 @@ class LossContext(NamedTuple):
     Attributes:
       normalizers: Numbers to divide by, of the whole batch.
       num_tasks: Number of tasks in the mixture, whose losses are logged apart.
-      dropout_key: Key of the microbatch's dropout.
+      dropout_key: Key of the microbatch's dropout; None where rows are only measured.
       companions: Frozen models by name, with their weights.
       label_loss: Loss of the labels in the batch; None for a batch without labels.
     """
 
     normalizers: Normalizers
     num_tasks: int
-    dropout_key: jax.Array
+    dropout_key: jax.Array | None
     companions: Mapping[str, FrozenModel]
     label_loss: LabelLoss | None = None
 
@@ -44,12 +46,14 @@ class TrainingMethod:
       loss: Options of the loss over target tokens and labels.
       measures: Names of the means that the method logs, next to those of every run.
       learns_unlabeled: Whether rows without labels teach the model something.
+      compares_answers: Whether examples have several ranked answers.
     """
 
     loss: LossConfig = field(default_factory=LossConfig)
 
     measures: ClassVar[tuple[str, ...]] = ()
     learns_unlabeled: ClassVar[bool] = False
+    compares_answers: ClassVar[bool] = False
 
     def companions(self, model: Any) -> Mapping[str, CompanionSource]:
         """Return where the frozen models are that the loss reads, by name.
@@ -95,6 +99,24 @@ class TrainingMethod:
         total, totals = self.total(predictions, microbatch, context)
         return total, (totals, {MODEL: predictions.memory})
 
+    def measure(
+        self, model: Any, microbatch: Microbatch, context: LossContext
+    ) -> tuple[Totals, Memory | None]:
+        """Return the sums to log of held-out rows, and the trained model's memory of them.
+
+        They are the loss of targets and labels. A method that learns something else measures that.
+
+        Args:
+          model: The trained model.
+          microbatch: Rows with targets.
+          context: Normalizers and frozen models, and no dropout.
+        """
+        batch = microbatch.batch
+        predictions = predict(model, batch, memory=microbatch.memories.get(MODEL))
+        measured = losses.measure(predictions, batch, self.loss, context.num_tasks, context.label_loss)
+        unmeasured = {name: Measure(jnp.zeros(()), jnp.zeros(())) for name in self.measures}
+        return measured._replace(measures={**unmeasured, **measured.measures}), predictions.memory
+
     def total(
         self,
         predictions: Predictions,
@@ -121,3 +143,18 @@ class TrainingMethod:
             label_loss=context.label_loss,
             label_weight=label_weight,
         )
+
+    def own_total(
+        self, predictions: Predictions, microbatch: Microbatch, context: LossContext
+    ) -> tuple[jax.Array, tuple[Totals, Memories]]:
+        """Return what ``compute_loss`` does, of a method whose whole loss is in ``extra_losses``.
+
+        Args:
+          predictions: Predictions of the trained model, with the method's losses and means.
+          microbatch: What it has read.
+          context: Normalizers and number of tasks.
+        """
+        total, totals = losses.own_total(
+            predictions, microbatch.batch, normalizers=context.normalizers, num_tasks=context.num_tasks
+        )
+        return total, (totals, {MODEL: predictions.memory})

@@ -47,7 +47,7 @@ def check_teacher(
     """
     mixture = f"mixture {train.mixture!r}"
     with open_unread(directory, step=step) as teacher:
-        _check_family(teacher, model)
+        check_family("teacher", teacher, model)
         check_same_vocabulary("the teacher", teacher, loader)
         if train.layout == "encoder":
             check_length(teacher.config, train.inputs_length, what=f"{mixture}, by teacher {directory},")
@@ -64,17 +64,27 @@ def check_teacher(
             )
 
 
-def _check_family(teacher: Checkpoint, model: ModelConfig) -> None:
-    teacher_class, student_class = type(teacher.model), type(jax.eval_shape(model.build, jax.random.key(0)))
-    if student_class is GeneratorDiscriminator:
+def check_family(what: str, frozen: Checkpoint, model: ModelConfig) -> None:
+    """Check that a frozen model reads the batches of the trained one.
+
+    Args:
+      what: The frozen model, for the message.
+      frozen: Its checkpoint.
+      model: Configuration of the trained model.
+
+    Raises:
+      ValueError: It is of another family, or the trained model draws its own inputs.
+    """
+    frozen_type, trained_type = type(frozen.model), type(jax.eval_shape(model.build, jax.random.key(0)))
+    if trained_type is GeneratorDiscriminator:
         raise ValueError(
-            "a student that pretrains as ELECTRA draws its own inputs, which a teacher would not see; distil the "
+            f"a model that pretrains as ELECTRA draws its own inputs, which a {what} would not see; train the "
             "discriminator or the generator alone"
         )
-    if teacher_class is not student_class:
+    if frozen_type is not trained_type:
         raise ValueError(
-            f"the teacher {teacher.directory} is a {teacher_class.__name__} and the student "
-            f"a {student_class.__name__}, which read batches of other forms; take a teacher of the student's family"
+            f"the {what} {frozen.directory} is a {frozen_type.__name__} and the trained model a "
+            f"{trained_type.__name__}, which read batches of other forms; take a {what} of the model's family"
         )
 
 

@@ -155,7 +155,7 @@ def test_training_and_validation_steps_have_no_array_of_all_logits():
     for loss, expected in ((LOSS, True), (replace(LOSS, logits_chunk_length=4), False)):
         step = jax.make_jaxpr(train_step(plan, Supervised(loss=loss), seed=0))(plan.abstract, batch)
         assert (all_logits in str(step)) == expected
-        validate = validation_step(plan, loss)
+        validate = validation_step(plan, Supervised(loss=loss))
         measured = jax.make_jaxpr(lambda *arguments: validate(*arguments)[0])(  # noqa: B023 - called at once
             plan.weights(plan.abstract), batch, totals, None
         )

@@ -1,0 +1,146 @@
+"""Tasks of prompts with ranked answers, for learning from preferences."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.text.cells import Cell, list_of, text_of
+from t5x_like.text.fields import ANSWER_ENDS, Feature
+from t5x_like.text.heads import RankedAnswers
+from t5x_like.text.objectives.objective import ExampleSpec
+from t5x_like.text.tasks.pairs import TextPair
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
+from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text.templates import Template
+
+
+@config_class
+class PreferenceTask(TextTask):
+    """Prompts with a better and a worse answer, or with several from the best to the worst.
+
+    The columns are those of Hugging Face's preference data: ``prompt``, ``chosen`` and ``rejected``. Rows with an empty
+    answer, or with two equal ones, are bad rows (``on_bad_row``). Training compares the answers of a row
+    (``training.methods.preferences``); evaluations write an answer and compare it with the best one.
+
+    >>> PreferenceTask(name="taste", vocabulary="bytes", files={"train": "pairs.jsonl"}).spec.num_choices
+    2
+
+    Attributes:
+      input_template: Prompt, with ``{column}`` for a row's cells.
+      target_template: Better answer.
+      rejected_template: Worse answer.
+      ranked: Column with a list of answers from the best to the worst, in place of both templates.
+      num_answers: Highest number of answers of a row. Each example has so many rows; empty ones fill it up.
+    """
+
+    input_template: str = "{prompt}"
+    target_template: str = "{chosen}"
+    rejected_template: str = "{rejected}"
+    ranked: str | None = None
+    num_answers: int = 2
+
+    _FILE: ClassVar[str] = "train.jsonl"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        because = f"rows of task {self.name!r} have ranked answers"
+        refuse_unused(self, "labels", "label_words", "reference", "head", because=because)
+        Template(self.rejected_template)
+        if self.num_answers < 2:
+            raise ValueError(
+                f"task {self.name!r}: num_answers is {self.num_answers}; a row has at least 2 answers"
+            )
+        if self.ranked is None:
+            because = "each row has a better and a worse answer"
+            refuse_unused(self, "num_answers", because=because, advice="name the column of a list as ranked")
+        else:
+            because = f"the answers are in column {self.ranked!r}"
+            refuse_unused(self, "target_template", "rejected_template", because=because)
+
+    def head_format(self) -> RankedAnswers:
+        """Return the format of a reward model's rows: each answer after the prompt."""
+        return RankedAnswers(max_answers=self.num_answers)
+
+    def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
+        def raw(pair: TextPair) -> RawRow:
+            streams = {column: pair.row[column] for column in self.streams.values()}
+            return RawRow(
+                {**streams, "inputs": pair.inputs, "answers": pair.extras["answers"]}, pair.location
+            )
+
+        return convert(self._rows(file), raw)
+
+    @property
+    def spec(self) -> ExampleSpec:
+        return super().spec._replace(num_choices=self.num_answers, fills_rows=True)
+
+    def features(self) -> tuple[Feature, ...]:
+        """Return ``inputs``, ``targets`` of all answers, and the end of each answer in these."""
+        return (*super().features(), ANSWER_ENDS)
+
+    def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
+        texts = [text for row in rows for text in row.extras["answers"]]
+        encoded = iter(self.tokenizer.encode_all(texts))
+        examples: list[Mapping[str, Any]] = []
+        for features, row in zip(super().tokenize(rows), rows, strict=True):
+            answers = [next(encoded) for _ in row.extras["answers"]]
+            joined = [number for answer in answers for number in answer]
+            ends = list(accumulate(map(len, answers)))
+            examples.append({**features, "targets": joined, "answer_ends": ends})
+        return examples
+
+    def fingerprint(self) -> dict[str, str]:
+        lines = super().fingerprint() | {"kind": "ranked answers"}
+        if self.ranked is not None:
+            return lines | {"ranked": self.ranked, "num_answers": str(self.num_answers)}
+        return lines | {"rejected_template": repr(self.rejected_template)}
+
+    @property
+    def _further_columns(self) -> tuple[str, ...]:
+        if self.ranked is not None:
+            return (self.ranked,)
+        return Template(self.rejected_template).fields
+
+    @property
+    def _templates(self) -> tuple[Template, Template]:
+        if self.ranked is None:
+            return super()._templates
+        return Template(self.input_template), Template(f"{{{self.ranked}}}")
+
+    def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair:
+        inputs, _ = templates
+        texts = {column: text_of(row.cells, column) for column in inputs.fields}
+        answers = self._answers(row.cells)
+        declared = self._declared(row.cells)
+        return TextPair(
+            inputs.fill(texts), answers[0], row.cells, row.location, {"answers": list(answers)}, declared
+        )
+
+    def _answers(self, cells: Mapping[str, Cell]) -> tuple[str, ...]:
+        """Return a row's answers from the best to the worst.
+
+        Raises:
+          ValueError: There are too few or too many, one is empty or no text, or two are equal.
+        """
+        if self.ranked is None:
+            templates = (Template(self.target_template), Template(self.rejected_template))
+            answers = tuple(
+                template.fill({column: text_of(cells, column) for column in template.fields})
+                for template in templates
+            )
+        else:
+            listed = list_of(cells[self.ranked], "a list of texts, from the best answer to the worst,")
+            if not all(isinstance(text, str) for text in listed):
+                raise ValueError(f"column {self.ranked!r} lists something else than texts")
+            answers = tuple(listed)
+            if not 2 <= len(answers) <= self.num_answers:
+                raise ValueError(
+                    f"column {self.ranked!r} has {len(answers)} answers; 2 to num_answers={self.num_answers} can be "
+                    "compared"
+                )
+        if not all(answer.strip() for answer in answers):
+            raise ValueError("an answer is empty")
+        if len(set(answers)) < len(answers):
+            raise ValueError("two answers are equal, so neither is better")
+        return answers
