@@ -17,9 +17,9 @@ from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
 from t5x_like.training import losses
 from t5x_like.training.companions import FrozenModel
-from t5x_like.training.losses.preferences import answer_logps
+from t5x_like.training.losses.answer_pairs import answer_logps
 from t5x_like.training.methods.method import LossContext, TrainingMethod
-from t5x_like.training.methods.preferences import REFERENCE, Preferences
+from t5x_like.training.methods.preference_optimization import REFERENCE, PreferenceOptimization
 from t5x_like.training.methods.reward_model import RewardModel
 from t5x_like.training.microbatches import Microbatch
 
@@ -60,7 +60,7 @@ def check_logps(directory: Path) -> None:
 def check_direct(directory: Path, setting: Mapping[str, Any]) -> None:
     """Compare the loss of one setting and the norm of its gradient."""
     kinds, weights = setting.get("loss_type", ["sigmoid"]), setting.get("loss_weights", [1.0])
-    method = Preferences(
+    method = PreferenceOptimization(
         reference="reference",
         loss_type=kinds[0],
         beta=setting["beta"],

@@ -19,7 +19,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.preferences import PreferenceTask
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.methods.preferences import Preferences
+from t5x_like.training.methods.preference_optimization import PreferenceOptimization
 from t5x_like.training.methods.reward_model import RewardModel
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import Intervals
@@ -93,7 +93,7 @@ def lines(home: Path, split: str = "train") -> list[dict[str, Any]]:
 
 def test_better_answers_become_likelier_than_worse_ones(folder: Path) -> None:
     base = str(folder / "base")
-    home = run(folder, "dpo", DECODER, Preferences(reference=base), start_from=base)
+    home = run(folder, "dpo", DECODER, PreferenceOptimization(reference=base), start_from=base)
     logged = lines(home)
     assert logged[0]["loss"] == pytest.approx(np.log(2), abs=1e-5)  # both models are the same
     assert logged[-1]["loss"] < 0.5
@@ -109,7 +109,7 @@ def test_better_answers_become_likelier_than_worse_ones(folder: Path) -> None:
 
 def test_a_run_continues_with_the_same_bits_and_reads_kept_log_probabilities(folder: Path) -> None:
     base = str(folder / "base")
-    method = Preferences(reference=base, logps_dir=str(folder / "logps"))
+    method = PreferenceOptimization(reference=base, logps_dir=str(folder / "logps"))
     home = run(folder, "parts", DECODER, method, start_from=base, total_steps=4)
     files = sorted((folder / "logps").glob("*.npz"))
     assert len(files) == 4
@@ -130,14 +130,14 @@ def test_a_run_continues_with_the_same_bits_and_reads_kept_log_probabilities(fol
 def test_an_adapter_is_compared_with_the_model_without_it(folder: Path) -> None:
     adapted = replace(DECODER, adapter=LoRA(rank=4))
     base = str(folder / "base")
-    home = run(folder, "adapted", adapted, Preferences(), start_from=base)
+    home = run(folder, "adapted", adapted, PreferenceOptimization(), start_from=base)
     logged = lines(home)
     assert logged[0]["loss"] == pytest.approx(np.log(2), abs=1e-5)
     assert logged[-1]["loss"] < logged[0]["loss"]
     assert lines(home, "validation/capitals")[0]["loss"] < logged[0]["loss"]
     assert not (home / "reference.json").exists()
     with pytest.raises(ValueError, match="the reference is the model without its adapter, and trainable="):
-        run(folder, "all", adapted, Preferences(), start_from=base, trainable=("*",))
+        run(folder, "all", adapted, PreferenceOptimization(), start_from=base, trainable=("*",))
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_an_encoder_decoder_learns_ranks_of_several_answers(folder: Path, num_mi
         num_decoder_layers=1,
     )
     loader = {"layout": "encoder_decoder", "prefix_attention": "bidirectional"}
-    method = Preferences(loss_type="simpo", beta=2.0, margin=0.5, supervised_weight=0.1)
+    method = PreferenceOptimization(loss_type="simpo", beta=2.0, margin=0.5, supervised_weight=0.1)
     name = f"ranked_{num_microbatches}"
     home = run(folder, name, model, method, mixture=ranked, loader=loader, num_microbatches=num_microbatches)
     logged = lines(home)
@@ -200,9 +200,9 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
     ("method", "mixture", "message"),
     [
         (Supervised(), None, "has ranked answers, and Supervised would learn the worse ones"),
-        (Preferences(), None, "there is none; give reference=CHECKPOINT"),
+        (PreferenceOptimization(), None, "there is none; give reference=CHECKPOINT"),
         (
-            Preferences(loss_type="simpo"),
+            PreferenceOptimization(loss_type="simpo"),
             text_task,
             "has one answer in each example; give it a PreferenceTask",
         ),

@@ -21,7 +21,7 @@ class PreferenceTask(TextTask):
 
     The columns are those of Hugging Face's preference data: ``prompt``, ``chosen`` and ``rejected``. Rows with an empty
     answer, or with two equal ones, are bad rows (``on_bad_row``). Training compares the answers of a row
-    (``training.methods.preferences``); evaluations write an answer and compare it with the best one.
+    (``training.methods.preference_optimization``); evaluations write an answer and compare it with the best one.
 
     >>> PreferenceTask(name="taste", vocabulary="bytes", files={"train": "pairs.jsonl"}).spec.num_choices
     2

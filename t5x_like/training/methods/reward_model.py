@@ -17,7 +17,7 @@ from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.losses.preferences import pairs_of, sigmoid_loss
+from t5x_like.training.losses.answer_pairs import pairs_of, sigmoid_loss
 from t5x_like.training.methods.method import LossContext, TrainingMethod
 from t5x_like.training.metrics import Totals
 from t5x_like.training.microbatches import MODEL, Memories, Microbatch

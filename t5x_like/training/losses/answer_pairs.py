@@ -23,7 +23,7 @@ class AnswerScores(NamedTuple):
 
     Attributes:
       logp: Sum over an answer's tokens under the trained model, float32.
-      reference_logp: The same under the reference, or 0 without one.
+      reference_logp: Sum under the reference, or 0 without one.
       num_tokens: Tokens of the answer; 0 for one that fills up an example.
     """
 

@@ -18,7 +18,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.cached_outputs import OutputCache, Outputs
 from t5x_like.training.companions import CompanionSource
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.losses.preferences import AnswerScores, answer_logps, pair_losses, pairs_of
+from t5x_like.training.losses.answer_pairs import AnswerScores, answer_logps, pair_losses, pairs_of
 from t5x_like.training.methods.method import LossContext, TrainingMethod
 from t5x_like.training.methods.reference_checks import check_reference
 from t5x_like.training.metrics import Totals
@@ -31,7 +31,7 @@ _WITH_SMOOTHING = ("sigmoid", "robust", "simpo")
 
 
 @config_class
-class Preferences(TrainingMethod):
+class PreferenceOptimization(TrainingMethod):
     """A model learns to find better answers likelier than worse ones, compared with a frozen reference.
 
     Tasks are ``PreferenceTask``. With more than two ranked answers, all pairs of an example count, and their mean is
@@ -108,7 +108,7 @@ class Preferences(TrainingMethod):
             z_loss=self.loss.z_loss, logits_chunk_length=self.loss.logits_chunk_length
         ):
             raise ValueError(
-                "Preferences compares answers and has no loss of single tokens; of LossConfig it reads "
+                "PreferenceOptimization compares answers and has no loss of single tokens; of LossConfig it reads "
                 "logits_chunk_length alone"
             )
 
@@ -127,7 +127,7 @@ class Preferences(TrainingMethod):
         """Check that examples have ranked answers, and that the reference reads the same tokens."""
         if loader.head is not None or loader.num_rows_of_example < 2:
             raise ValueError(
-                f"Preferences compares answers, and mixture {train.mixture!r} has one answer in each example; give it "
+                f"PreferenceOptimization compares answers, and mixture {train.mixture!r} has one answer in each example; give it "
                 "a PreferenceTask (text.tasks.preferences), with the layout of a language model"
             )
         if self._has_reference:
@@ -206,7 +206,7 @@ class Preferences(TrainingMethod):
 
 
 def reference_outputs(predictions: Predictions, batch: Batch) -> Outputs:
-    """Return what is kept of a reference's predictions: the log-probabilities of answers, [B, C].
+    """Return the part of a reference's predictions that is kept: the log-probabilities of answers, [B, C].
 
     Args:
       predictions: Predictions of the reference.

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.references.preferences import direct, reward
 from benchmarks.references.reference import compare_all
-from t5x_like.training.losses.preferences import AnswerScores, pair_losses, pairs_of
-from t5x_like.training.methods.preferences import Preferences
+from t5x_like.training.losses.answer_pairs import AnswerScores, pair_losses, pairs_of
+from t5x_like.training.methods.preference_optimization import PreferenceOptimization
 from t5x_like.training.methods.reward_model import RewardModel
 from tests.references import FIXTURES
 
@@ -71,7 +71,7 @@ def test_all_pairs_of_an_example_count_once_together() -> None:
 )
 def test_settings_that_can_not_be_or_have_no_effect_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Preferences(**options)
+        PreferenceOptimization(**options)
 
 
 def test_rewards_are_centered_by_a_weight_of_at_least_zero() -> None:
