@@ -119,8 +119,8 @@ def _check_answers(experiment: Experiment, loader: Loader | RampLoader) -> None:
     if is_ranked and not method.compares_answers:
         raise ValueError(
             f"mixture {experiment.data.train.mixture!r} has ranked answers, and {type(method).__name__} would learn "
-            "the worse ones as well as the best; give method=PreferenceOptimization(…), or train on the best answers by a "
-            "TextTask with the same files"
+            "the worse ones as well as the best; give method=PreferenceOptimization(…), or train on the best "
+            "answers by a TextTask with the same files"
         )
     shares_weights = any(each.directory is None for each in method.companions(experiment.model).values())
     model: Any = experiment.model

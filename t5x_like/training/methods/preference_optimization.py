@@ -127,8 +127,8 @@ class PreferenceOptimization(TrainingMethod):
         """Check that examples have ranked answers, and that the reference reads the same tokens."""
         if loader.head is not None or loader.num_rows_of_example < 2:
             raise ValueError(
-                f"PreferenceOptimization compares answers, and mixture {train.mixture!r} has one answer in each example; give it "
-                "a PreferenceTask (text.tasks.preferences), with the layout of a language model"
+                f"PreferenceOptimization compares answers, and mixture {train.mixture!r} has one answer in each "
+                "example; give it a PreferenceTask (text.tasks.preferences), with the layout of a language model"
             )
         if self._has_reference:
             check_reference(self.reference, self.reference_step, model, loader)
