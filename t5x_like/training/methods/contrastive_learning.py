@@ -87,7 +87,7 @@ class Contrastive(TrainingMethod):
         return self.own_total(own, microbatch, context)
 
     def measure(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[Totals, Memory | None]:
         """Return the same sums of held-out rows."""
         totals, memories = self.compute_loss(model, microbatch, context)[1]

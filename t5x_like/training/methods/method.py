@@ -100,7 +100,7 @@ class TrainingMethod:
         return total, (totals, {MODEL: predictions.memory})
 
     def measure(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[Totals, Memory | None]:
         """Return the sums to log of held-out rows, and the trained model's memory of them.
 

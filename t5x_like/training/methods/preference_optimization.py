@@ -11,9 +11,10 @@ import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import changeable, config_class, refuse_unused
-from t5x_like.model.families.family import ExtraLoss, Measure, Predictions, predict
+from t5x_like.model.families.family import ExtraLoss, Family, Measure, Predictions, predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.cached_outputs import OutputCache, Outputs
 from t5x_like.training.companions import CompanionSource
@@ -123,7 +124,7 @@ class PreferenceOptimization(TrainingMethod):
         cache = self.logps_dir and OutputCache(self.logps_dir, "logps_dir", {}, reference_outputs)
         return {REFERENCE: CompanionSource(self.reference, self.reference_step, cache or None)}
 
-    def check(self, model: ModelConfig, loader: Any, train: LoaderConfig) -> None:
+    def check(self, model: ModelConfig, loader: Loader, train: LoaderConfig) -> None:
         """Check that examples have ranked answers, and that the reference reads the same tokens."""
         if loader.head is not None or loader.num_rows_of_example < 2:
             raise ValueError(
@@ -134,7 +135,7 @@ class PreferenceOptimization(TrainingMethod):
             check_reference(self.reference, self.reference_step, model, loader)
 
     def compute_loss(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:
         """Return the mean loss of the examples, and rewards and log-probabilities to log."""
         batch = microbatch.batch
@@ -157,7 +158,7 @@ class PreferenceOptimization(TrainingMethod):
         return self.own_total(own, microbatch, context)
 
     def measure(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[Totals, Memory | None]:
         """Return the same sums of held-out rows."""
         totals, memories = self.compute_loss(model, microbatch, context)[1]

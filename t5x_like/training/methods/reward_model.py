@@ -5,16 +5,17 @@ https://arxiv.org/abs/2203.02155.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
-from t5x_like.model.families.family import ExtraLoss, predict
+from t5x_like.model.families.family import ExtraLoss, Family, predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.answer_pairs import pairs_of, sigmoid_loss
@@ -68,7 +69,7 @@ class RewardModel(TrainingMethod):
         """Return the stream of margins, if there is one."""
         return () if self.margin is None else (self.margin,)
 
-    def check(self, model: ModelConfig, loader: Any, train: LoaderConfig) -> None:
+    def check(self, model: ModelConfig, loader: Loader, train: LoaderConfig) -> None:
         """Check that a head of one output reads ranked answers."""
         if loader.head != (_HEAD, 1, None) or loader.num_rows_of_example < 2:
             raise ValueError(
@@ -77,7 +78,7 @@ class RewardModel(TrainingMethod):
             )
 
     def compute_loss(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:
         """Return the mean loss of the examples, and rewards to log."""
         batch = microbatch.batch
@@ -108,7 +109,7 @@ class RewardModel(TrainingMethod):
         return self.own_total(own, microbatch, context)
 
     def measure(
-        self, model: Any, microbatch: Microbatch, context: LossContext
+        self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[Totals, Memory | None]:
         """Return the same sums of held-out rows."""
         totals, memories = self.compute_loss(model, microbatch, context)[1]
