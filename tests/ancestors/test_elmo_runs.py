@@ -91,6 +91,7 @@ def logged(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_it_learns_both_directions_and_logs_their_perplexities(run):
     last = logged(run)[-1]
     assert last["split"].startswith("validation")
@@ -101,6 +102,7 @@ def test_it_learns_both_directions_and_logs_their_perplexities(run):
     assert np.isfinite([line["weight_norm"] for line in logged(run) if line["split"] == "train"]).all()
 
 
+@pytest.mark.slow
 def test_the_characters_of_its_words_are_opened_with_it_and_never_trained(run, folder):
     opened = open_checkpoint(run)
     table = np.asarray(parameters.flatten(opened.params)[TABLE])
@@ -136,6 +138,7 @@ def test_a_run_continues_with_the_same_bits(folder):
         np.testing.assert_array_equal(leaf, result[path], err_msg=path)
 
 
+@pytest.mark.slow
 def test_it_embeds_texts(run):
     model = t5x_like.from_pretrained(str(run))
     vectors = model.embed(["one two three", "three two one", "six"])
@@ -146,6 +149,7 @@ def test_it_embeds_texts(run):
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3  # the order of words matters
 
 
+@pytest.mark.slow
 def test_commands_show_it(run, capsys):
     assert main(["model", "show", str(run)]) == 0
     shown = capsys.readouterr().out

@@ -96,6 +96,7 @@ def test_a_sequence_to_sequence_model_writes_by_beams_and_greedily(
     check_weights(run, capsys, weight="decoder/layers/0/forward")
 
 
+@pytest.mark.slow
 def test_a_tagger_learns_from_sentences_without_tags_in_turn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,7 @@ def published(tmp_path, monkeypatch):
     return directory
 
 
+@pytest.mark.slow
 def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(published, tmp_path, capsys):
     gin, run = shipped_directory("gin"), tmp_path / "run"
     files = [f"--gin_file={gin}/recipes/bert/super_glue_wsc.gin", f"--gin_file={gin}/hardware/cpu.gin"]

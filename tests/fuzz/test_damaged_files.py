@@ -11,7 +11,7 @@ import pytest
 from benchmarks.fuzz import mutated
 from tests.references import ROOT
 
-SHORT, LONG = 300, 100_000  # inputs
+SHORT, LONG = 120, 100_000  # inputs
 
 
 def fuzz(output: Path, *flags: str, timeout: float) -> dict:

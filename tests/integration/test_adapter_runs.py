@@ -106,6 +106,7 @@ def test_a_merged_run_and_its_export_compute_the_same(tuned, tmp_path, capsys):
     assert "has no adapter to merge" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", OTHERS, ids=lambda adapter: type(adapter).__name__)
 def test_every_method_trains_saves_opens_and_merges_or_says_why_not(
     adapter, task, published, tmp_path, capsys

@@ -219,6 +219,7 @@ def test_a_base_that_is_gone_or_changed_is_refused_by_name(tuned, task, publishe
     assert weights(tmp_path / "run").keys() == weights(tuned[0]).keys(), "a copy elsewhere will do"
 
 
+@pytest.mark.slow
 def test_a_run_of_ours_is_remembered_with_its_step(tuned, task, tmp_path):
     run = experiment(
         task, tuned[0], tmp_path / "run", total_steps=2, evaluations=(), trainable=(f"{HEAD}/bias",)

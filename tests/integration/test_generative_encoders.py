@@ -100,6 +100,7 @@ def tuned(tmp_path_factory):
     return folder / "run", train(run)
 
 
+@pytest.mark.slow
 def test_both_directions_are_learned_and_written(tuned):
     run, finished = tuned
     for task in ("there", "back"):
@@ -108,6 +109,7 @@ def test_both_directions_are_learned_and_written(tuned):
     assert json.loads(lines[0])["prediction"] == "e e"
 
 
+@pytest.mark.slow
 def test_a_run_answers_lines(tuned):
     run, _ = tuned
     prediction = RunPrediction(
@@ -120,6 +122,7 @@ def test_a_run_answers_lines(tuned):
     assert [each.prediction for each in predict(prediction, ["e f", "h h"])] == ["a b", "d d"]
 
 
+@pytest.mark.slow
 def test_a_runs_own_evaluation_reads_sources_of_the_rows_length(tuned, tmp_path):
     run, _ = tuned
     own = own_evaluation(run)
@@ -129,6 +132,7 @@ def test_a_runs_own_evaluation_reads_sources_of_the_rows_length(tuned, tmp_path)
     assert scores["there"].scores["sequence_accuracy"] > 90
 
 
+@pytest.mark.slow
 def test_an_export_names_the_run_that_writes(tuned, tmp_path, capsys):
     run, _ = tuned
     export, table = str(tmp_path / "export"), tmp_path / "rows.csv"
@@ -141,6 +145,7 @@ def test_an_export_names_the_run_that_writes(tuned, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_commands_write_with_sources_of_the_rows_length(tuned, tmp_path, capsys):
     run, _ = tuned
     flags = ["--checkpoint", str(run), "--output_dir", str(tmp_path / "own"), "--split", "validation"]
@@ -155,6 +160,7 @@ def test_commands_write_with_sources_of_the_rows_length(tuned, tmp_path, capsys)
     assert "task 'back', with its answers, is read with --inputs_length=18" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [None, "rank"])
 def test_a_suite_takes_what_the_encoder_writes(tuned, tmp_path, method):
     run, _ = tuned
@@ -173,6 +179,7 @@ def test_a_suite_takes_what_the_encoder_writes(tuned, tmp_path, method):
     assert entry["scores"]["sequence_accuracy"] > 90
 
 
+@pytest.mark.slow
 def test_an_encoder_that_never_wrote_is_refused(tuned, tmp_path):
     run, _ = tuned
     other = tmp_path / "other"
@@ -187,12 +194,14 @@ def test_an_encoder_that_never_wrote_is_refused(tuned, tmp_path):
         evaluate_suite(suite, shown=False)
 
 
+@pytest.mark.slow
 def test_answers_are_ranked_by_their_likelihood(tuned, tmp_path):
     run, _ = tuned
     rank = TaskEvaluation(mixture="back", inputs_length=7, targets_length=4, batch_size=16, method="rank")
     assert evaluate(run, evaluations=(rank,), output_dir=tmp_path)["back"].scores["sequence_accuracy"] > 90
 
 
+@pytest.mark.slow
 def test_prompts_and_answers_longer_than_the_positions_are_refused(tuned, tmp_path):
     run, _ = tuned
     long = TaskEvaluation(

@@ -61,6 +61,7 @@ def test_a_run_that_lowers_the_score_is_left_out(runs, tmp_path, capsys):
         np.testing.assert_allclose(soup[path], (expected + parts[1][path]) / 2, rtol=1e-6, err_msg=path)
 
 
+@pytest.mark.slow
 def test_scores_that_are_not_measured_are_refused(runs, tmp_path, capsys):
     flags = ["--from", *map(str, runs), "--to", str(tmp_path / "soup")]
     assert main(["convert", "--average", "1", "--greedy", "--metric", "letters/f1", *flags]) == 2

@@ -34,6 +34,7 @@ def run(directory, tmp_path):
     return train_with
 
 
+@pytest.mark.slow
 def test_a_schedule_of_optax_is_logged_and_checked_when_the_run_continues(run, capfd):
     home = run(AdamW(learning_rate=optax.linear_schedule(1e-3, 0.0, 10)))
     assert "experiment.json can't hold optimizer.learning_rate" in "".join(capfd.readouterr())

@@ -25,6 +25,7 @@ def stop_after_step(process: subprocess.Popen, model_dir: Path, step: int, numbe
     pytest.fail(f"the run ended before it could be stopped: {process.communicate()[1]}")
 
 
+@pytest.mark.slow
 def test_after_kill_9_and_after_sigterm_the_losses_are_the_same_bits(directory):
     finish(start(directory / "uninterrupted", STEPS))
 

@@ -38,6 +38,7 @@ def _write_crawl(folder):
                 )
 
 
+@pytest.mark.slow
 def test_a_crawl_becomes_a_corpus_and_the_corpus_a_model(tmp_path, capsys):
     pytest.importorskip("fasttext")
     crawl, corpus = tmp_path / "crawl", tmp_path / "corpus"

@@ -41,6 +41,7 @@ def averaged(directory):
     return run, tiny_run.run(directory, model_dir=run, total_steps=4, **options)
 
 
+@pytest.mark.slow
 def test_a_moving_average_is_evaluated_saved_and_continued(averaged):
     run, finished = averaged
     steps = [weights(run, step=step) for step in (1, 2, 3, 4)]
@@ -82,6 +83,7 @@ def test_averages_are_written_as_runs(averaged, directory, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

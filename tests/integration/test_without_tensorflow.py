@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from t5x_like.evaluation.scores_file import read_predictions, read_scores
 from tests.integration import tiny_run
 from tests.without_seqio import run_without_seqio
 
 PROGRAM = """
 from pathlib import Path
+
+import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.run_predictor import predict
@@ -32,6 +36,7 @@ end_process()
 """
 
 
+@pytest.mark.slow
 def test_a_run_with_evaluations_of_our_own_tasks_imports_no_tensorflow(tmp_path: Path) -> None:
     tiny_run.write_data(tmp_path)
     done = run_without_seqio(PROGRAM, str(tmp_path))

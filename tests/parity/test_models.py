@@ -11,10 +11,23 @@ from tests.parity.fixtures import LARGER, fixture, names
 ATOL = 3e-5
 
 
-def each(names: list[str], alike: tuple[str, ...] = ()) -> pytest.MarkDecorator:
-    """Slow are ``alike``, and the larger set's: they show nothing of an architecture that the others don't."""
-    slow = (LARGER, *alike)
-    marked = [pytest.param(name, marks=pytest.mark.slow if name.startswith(slow) else ()) for name in names]
+def each(
+    names: list[str], alike: tuple[str, ...] = (), always: tuple[str, ...] | None = None
+) -> pytest.MarkDecorator:
+    """Slow are ``alike``, and the larger set's: they show nothing of an architecture that the others don't.
+
+    Args:
+      names: Names of the fixtures.
+      alike: Beginnings of names that are slow.
+      always: The only names that are not slow; None for all others.
+    """
+    slow = [
+        name.startswith((LARGER, *alike)) or (always is not None and name not in always) for name in names
+    ]
+    marked = [
+        pytest.param(name, marks=pytest.mark.slow if is_slow else ())
+        for name, is_slow in zip(names, slow, strict=True)
+    ]
     return pytest.mark.parametrize("name", marked)
 
 
@@ -37,7 +50,11 @@ def test_gradients(case):
     case.check_gradients(case.arguments)
 
 
-@each(names("gen_prompt_ids"), alike=("eps_", "llama31", "llama_mha_bias", "mt5", "longt5_local"))
+# One for each form of positions, cache and stacks writes always; all others score the same ids in one pass above.
+WRITES = ("bart", "gemma2", "glm4", "gpt2", "longt5_tglobal", "qwen3", "t5_v11")
+
+
+@each(names("gen_prompt_ids"), always=WRITES)
 def test_generated_ids(case):
     check_generation(case)
 

@@ -66,6 +66,7 @@ def ends_of(fault: str, victim: int = 1, count: int = 2) -> list[tuple[int, str,
     return [(child.returncode, said[child], child.pid) for child in children]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_is_named_and_the_other_ends():
     (code, said, _), (_, _, stopped) = ends_of("SIGSTOP")
     assert code == LOST_PROCESS

@@ -69,7 +69,9 @@ def _as_slurm_describes(index: int, port: int) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("description", [_described, _as_slurm_describes])
+@pytest.mark.parametrize(
+    "description", [_described, pytest.param(_as_slurm_describes, marks=pytest.mark.slow)]
+)
 def test_two_processes_assemble_the_batch_of_one(description):
     port = free_port()
     two_devices = {"XLA_FLAGS": xla_flags(num_devices=2)}

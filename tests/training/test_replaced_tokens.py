@@ -87,6 +87,7 @@ def learned() -> tuple[State, dict[str, Any]]:
     return trained(steps=300, last=50)  # losses of single steps jump
 
 
+@pytest.mark.slow
 def test_a_tiny_one_learns_to_fill_and_to_detect(learned: tuple[State, dict[str, Any]]) -> None:
     _, line = learned
     assert line["cross_entropy"] < 0.8 * math.log(20)
@@ -98,6 +99,7 @@ def test_a_tiny_one_learns_to_fill_and_to_detect(learned: tuple[State, dict[str,
     assert line["discriminator_recall"] > 0.7
 
 
+@pytest.mark.slow
 def test_validation_measures_the_same_without_chance(learned: tuple[State, dict[str, Any]]) -> None:
     state, line = learned
     plan = plan_state(

@@ -18,6 +18,7 @@ jax.jit(lambda x: x * 2 + 1)(1.0)
 """
 
 
+@pytest.mark.slow
 def test_compiled_programs_lie_in_the_run_unless_jax_has_a_cache(tmp_path):
     def run(name, **variables):
         environment = {key: value for key, value in os.environ.items() if key != "JAX_COMPILATION_CACHE_DIR"}

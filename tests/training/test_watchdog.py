@@ -52,6 +52,7 @@ def test_a_run_without_data_prints_all_stacks_and_ends():
     assert "in _do_steps" in done.stderr, "the thread that trains"
 
 
+@pytest.mark.slow
 def test_a_run_that_makes_progress_is_left_alone():
     assert run(stuck_at=1000).stdout == "finished\n"
 

@@ -113,7 +113,7 @@ def test_finished_tasks_are_not_repeated(tmp_path, inputs):
     assert len(seen) == len(set(seen)) == 8 + 4 + 4 + 4  # files, pages-4, match-4, shards
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_build_killed_at_any_moment_continues_to_the_same_bytes(tmp_path, inputs, whole, workers):
     output = tmp_path / "out"
     command = [sys.executable, "-c", PROGRAM, inputs, str(output), str(workers)]
