@@ -19,7 +19,8 @@ from t5x_like.training import losses
 from t5x_like.training.companions import FrozenModel
 from t5x_like.training.losses.answer_pairs import answer_logps
 from t5x_like.training.methods.method import LossContext, TrainingMethod
-from t5x_like.training.methods.preference_optimization import REFERENCE, PreferenceOptimization
+from t5x_like.training.methods.preference_optimization import PreferenceOptimization
+from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.methods.reward_model import RewardModel
 from t5x_like.training.microbatches import Microbatch
 

@@ -17,8 +17,9 @@ from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.tasks.preferences import PreferenceTask
+from t5x_like.text.tasks.preferences import DesirabilityTask, PreferenceTask
 from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.training.methods.kto import KTO
 from t5x_like.training.methods.preference_optimization import PreferenceOptimization
 from t5x_like.training.methods.reward_model import RewardModel
 from t5x_like.training.methods.supervised import Supervised
@@ -173,6 +174,26 @@ def test_an_encoder_decoder_learns_ranks_of_several_answers(folder: Path, num_mi
     if num_microbatches > 1:  # the batch is divided by its own numbers
         whole = [line["loss"] for line in lines(folder / "ranked_1")]
         np.testing.assert_allclose([line["loss"] for line in logged], whole, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_desirable_answers_become_likelier_than_others(folder: Path) -> None:
+    rows = [
+        {"prompt": f"{word} {number}", "completion": answer, "label": answer.isupper()}
+        for number in range(2)
+        for word in WORDS
+        for answer in (word, word.upper())
+    ]
+    (folder / "rated.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    file = str(folder / "rated.jsonl")
+    files = {"train": file, "validation": file}
+    mixture = DesirabilityTask(name="thumbs", vocabulary="bytes", files=files)
+    base = str(folder / "base")
+    home = run(folder, "kto", DECODER, KTO(reference=base), mixture=mixture, start_from=base)
+    logged = lines(home)
+    assert logged[0]["loss"] == pytest.approx(0.5, abs=1e-5)
+    assert logged[-1]["loss"] < 0.45
+    assert logged[-1]["desirable_reward"] > logged[-1]["undesirable_reward"]
 
 
 def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:

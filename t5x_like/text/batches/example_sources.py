@@ -272,6 +272,31 @@ class PreferenceSource(PairSource):
         return Example(choices=tuple(made), declared=pair.declared)
 
 
+class MismatchedSource(PairSource):
+    """Inputs with their own target, and with the target of the next example of the epoch."""
+
+    def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
+        """Return the examples at these positions of the epoch's order.
+
+        Raises:
+          ValueError: There is one example alone, and so no other target.
+        """
+        if len(self._stored) < 2:
+            raise ValueError(f"task {self.name!r} has one row, and needs another to compare with")
+        following = [(position + 1) % len(self._stored) for position in positions]
+        own, others = (super(MismatchedSource, self).examples(epoch, each) for each in (positions, following))
+        return [
+            Example(
+                choices=(
+                    example._replace(declared={}),
+                    example._replace(targets=other.targets, declared={}),
+                ),
+                declared=example.declared,
+            )
+            for example, other in zip(own, others, strict=True)
+        ]
+
+
 class ChatSource(IndexedSource):
     """Conversations whose answers are learned; those that are too long are cut at their end."""
 

@@ -12,6 +12,7 @@ from t5x_like.text.batches.example_sources import (
     ExampleMaker,
     ExampleSource,
     MaskedTargetSource,
+    MismatchedSource,
     OpenedTask,
     OpenedTasks,
     PairSource,
@@ -294,7 +295,9 @@ class _SourceBuilder(NamedTuple):
                 f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
             )
         kind: Any = PairSource
-        if task.spec.num_choices:
+        if task.spec.num_choices and ANSWER_ENDS not in task.features():
+            kind = MismatchedSource
+        elif task.spec.num_choices:
             kind = partial(PreferenceSource, num_answers=task.spec.num_choices)
         elif REFERENCE_ENDS in task.features():
             kind = ReferenceSource

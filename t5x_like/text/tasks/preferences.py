@@ -1,18 +1,24 @@
-"""Tasks of prompts with ranked answers, for learning from preferences."""
+"""Tasks of prompts with ranked answers, or with answers that are desirable or not, for learning from preferences."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
 
+from t5x_like.batch import DataField
 from t5x_like.config_class import config_class, refuse_unused
-from t5x_like.text.cells import Cell, list_of, text_of
+from t5x_like.text.cells import Cell, as_text, list_of, text_of
 from t5x_like.text.fields import ANSWER_ENDS, Feature
-from t5x_like.text.heads import RankedAnswers
+from t5x_like.text.heads import HeadFormat, RankedAnswers
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.pairs import TextPair
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.templates import Template
+
+DESIRABLE = "desirable"  # stream: 1 for desirable answers, 0 for others
+_YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
+_TRUTHS = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0)
 
 
 @config_class
@@ -144,3 +150,64 @@ class PreferenceTask(TextTask):
         if len(set(answers)) < len(answers):
             raise ValueError("two answers are equal, so neither is better")
         return answers
+
+
+@config_class
+class DesirabilityTask(TextTask):
+    """Prompts with one answer each, which is desirable or not (``training.methods.kto``).
+
+    The columns are those of Hugging Face's unpaired preference data: ``prompt``, ``completion`` and ``label``.
+
+    >>> DesirabilityTask(name="thumbs", vocabulary="bytes", files={"train": "rows.jsonl"}).spec.num_choices
+    2
+
+    Attributes:
+      input_template: Prompt, with ``{column}`` for a row's cells.
+      target_template: Answer.
+      label: Column that is true, yes or 1 for desirable answers, and false, no or 0 for others.
+    """
+
+    input_template: str = "{prompt}"
+    target_template: str = "{completion}"
+    label: str = "label"
+
+    _FILE: ClassVar[str] = "train.jsonl"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        because = f"rows of task {self.name!r} have one answer each, which is desirable or not"
+        refuse_unused(self, "labels", "label_words", "reference", "head", because=because)
+
+    @property
+    def spec(self) -> ExampleSpec:
+        """Properties of examples of two rows: the answer, and for comparison the answer to another prompt."""
+        return super().spec._replace(num_choices=2, fills_rows=True)
+
+    @property
+    def declared_streams(self) -> tuple[DataField, ...]:
+        return (*super().declared_streams, DataField(DESIRABLE, "example", dtype="float32", padding=math.nan))
+
+    def features(self) -> tuple[Feature, ...]:
+        return (*super().features(), Feature(name=DESIRABLE, dtype="float32"))
+
+    def fingerprint(self) -> dict[str, str]:
+        return super().fingerprint() | {"kind": "desirable answers", "label": self.label}
+
+    def head_format(self) -> HeadFormat:
+        raise ValueError(
+            f"task {self.name!r} has one answer to each prompt, and a reward model compares several; give it a "
+            "PreferenceTask"
+        )
+
+    @property
+    def _further_columns(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    def _declared(self, values: Mapping[str, object]) -> dict[str, float]:
+        cell = as_text(values[self.label]).strip().lower()
+        if cell not in _TRUTHS:
+            raise ValueError(
+                f"column {self.label!r} is {cell!r}; desirable answers have one of {', '.join(map(repr, _YES))}, "
+                f"others one of {', '.join(map(repr, _NO))}"
+            )
+        return {**super()._declared(values), DESIRABLE: _TRUTHS[cell]}

@@ -10,7 +10,7 @@ import pytest
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.tasks.preferences import PreferenceTask
+from t5x_like.text.tasks.preferences import DesirabilityTask, PreferenceTask
 from t5x_like.text.tasks.rows import RowPolicy
 
 PAIRS = [
@@ -25,7 +25,7 @@ def task(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> Preference
     return PreferenceTask(**{"name": folder.name, "vocabulary": "bytes", "files": files, **changes})
 
 
-def batch_of(definition: PreferenceTask, **changes: Any) -> Any:
+def batch_of(definition: PreferenceTask | DesirabilityTask, **changes: Any) -> Any:
     settings = {"batch_size": 2, "inputs_length": 8, "targets_length": 16, "shuffle": False, **changes}
     config = LoaderConfig(mixture=definition.name, **settings)
     return next(Loader(config, registry.resolve(definition.name, [definition])))
@@ -125,3 +125,42 @@ def test_long_answers_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     batch = batch_of(task(tmp_path, rows), batch_size=3)
     assert "1 examples are longer than inputs_length=8 or targets_length=16" in caplog.text
     assert np.count_nonzero(batch.target_tokens[2, 1]) == 16
+
+
+RATED = [
+    {"prompt": "a?", "completion": "yes", "label": True},
+    {"prompt": "bb?", "completion": "no", "label": False},
+    {"prompt": "c?", "completion": "maybe", "label": "1"},
+]
+
+
+def rated(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> DesirabilityTask:
+    (folder / "rated.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    files = {"train": str(folder / "rated.jsonl")}
+    return DesirabilityTask(**{"name": folder.name, "vocabulary": "bytes", "files": files, **changes})
+
+
+def test_an_answer_is_compared_with_the_next_ones(tmp_path: Path) -> None:
+    definition = rated(tmp_path, RATED)
+    batch = batch_of(definition, batch_size=3)
+    assert batch.declared["desirable"].tolist() == [1, 0, 1]
+    for row, following in enumerate((1, 2, 0)):
+        for answer, number in enumerate((row, following)):
+            targets = [*definition.tokenizer.encode(RATED[number]["completion"]), 1]
+            assert batch.target_tokens[row, answer, : len(targets)].tolist() == targets
+        assert batch.encoder_input_tokens[row, 0].tolist() == batch.encoder_input_tokens[row, 1].tolist()
+
+
+def test_labels_that_say_neither_yes_nor_no_are_bad_rows(tmp_path: Path) -> None:
+    definition = rated(tmp_path, [*RATED, {"prompt": "d", "completion": "x", "label": "good"}])
+    with pytest.raises(
+        ValueError, match=r"rated.jsonl:4.*column 'label' is 'good'; desirable answers have one of"
+    ):
+        list(definition.read("train"))
+
+
+def test_one_answer_can_not_be_compared(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has one row, and needs another"):
+        batch_of(rated(tmp_path, RATED[:1]), batch_size=1)
+    with pytest.raises(ValueError, match="a reward model compares several"):
+        rated(tmp_path, RATED).head_format()

@@ -7,7 +7,11 @@ import pytest
 
 from benchmarks.references.preferences import direct, reward
 from benchmarks.references.reference import compare_all
+from t5x_like.batch import Batch, DeclaredStreams
+from t5x_like.training.losses import Normalizers
 from t5x_like.training.losses.answer_pairs import AnswerScores, pair_losses, pairs_of
+from t5x_like.training.methods.kto import KTO
+from t5x_like.training.methods.method import LossContext
 from t5x_like.training.methods.preference_optimization import PreferenceOptimization
 from t5x_like.training.methods.reward_model import RewardModel
 from tests.references import FIXTURES
@@ -77,3 +81,28 @@ def test_settings_that_can_not_be_or_have_no_effect_are_refused(options: dict, m
 def test_rewards_are_centered_by_a_weight_of_at_least_zero() -> None:
     with pytest.raises(ValueError, match="center_rewards_coefficient is -1"):
         RewardModel(center_rewards_coefficient=-1)
+
+
+def test_kto_is_the_formula_of_its_paper() -> None:
+    logp = jnp.asarray([[-3.0, -9.0], [-5.0, -8.0], [-2.0, -6.0], [0.0, 0.0]])
+    reference = jnp.asarray([[-4.0, -9.5], [-4.0, -9.5], [-3.0, -7.0], [0.0, 0.0]])
+    num_tokens = jnp.asarray([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0], [0.0, 0.0]])
+    desirable = jnp.asarray([1.0, 0.0, 0.0, jnp.nan])
+    batch = Batch(declared=DeclaredStreams(example={"desirable": desirable}))
+    method = KTO(reference="any", beta=0.5, undesirable_weight=1.5)
+    normalizers = Normalizers(*[jnp.float32(1.0)] * 5, jnp.float32(3.0), jnp.float32(1.0), 1)
+    context = LossContext(normalizers, 1, None, {})
+    extra, measures = method.losses_of(AnswerScores(logp, reference, num_tokens), batch, context)
+    ratios, point = np.array([1.0, -1.0, 1.0]), (0.5 + 1.5 + 1.0) / 3
+    signs, weights = np.array([1, -1, -1]), np.array([1.0, 1.5, 1.5])
+    gains = 1 / (1 + np.exp(-0.5 * signs * (ratios - point)))
+    np.testing.assert_allclose(extra["loss"].total, np.sum(weights * (1 - gains)), rtol=1e-6)
+    assert float(extra["loss"].divisor) == 3
+    assert float(measures["kl"].total / measures["kl"].count) == pytest.approx(point)
+    assert float(measures["undesirable_reward"].total) == pytest.approx(0.5 * (-1.0 + 1.0))
+    assert float(measures["undesirable_reward"].count) == 2
+
+
+def test_weights_of_kto_are_not_negative() -> None:
+    with pytest.raises(ValueError, match="desirable_weight is -1"):
+        KTO(reference="any", desirable_weight=-1)
