@@ -201,11 +201,11 @@ def vague_names(root: Path) -> list[str]:
         names = set(VAGUE_NAMES) - ({"given"} if _HYPOTHESIS.search(text) else set())
         for node in ast.walk(ast.parse(text)):
             named = (getattr(node, part, None) for part in ("id", "attr", "arg", "name"))
-            name = next((each for each in named if isinstance(each, str) and each in names), None)
+            vague = [name for name in named if isinstance(name, str) and name in names]
+            line = getattr(node, "lineno", 0)
             if isinstance(node, ast.For | ast.comprehension) and _is_named_number(node):
-                name, node = "number", node.target
-            if name is not None:
-                results.append(f"{path.relative_to(root)}:{node.lineno}: {name}")
+                vague, line = ["number"], node.target.lineno
+            results += [f"{path.relative_to(root)}:{line}: {name}" for name in vague[:1]]
     return results
 
 
