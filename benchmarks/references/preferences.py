@@ -32,18 +32,18 @@ def direct(directory: Path) -> Iterator[Reference]:
     recorded = read_json(directory / "results.json")
     settings = recorded["results"] if isinstance(recorded, dict) else recorded
     yield Reference("preferences", f"{directory} log-probabilities", lambda: check_logps(directory))
-    for number, setting in enumerate(settings):
-        name = f"{directory} {setting.get('loss_type', ['sigmoid'])} {number}"
+    for index, setting in enumerate(settings):
+        name = f"{directory} {setting.get('loss_type', ['sigmoid'])} {index}"
         yield Reference("preferences", name, lambda setting=setting: check_direct(directory, setting))
 
 
 def reward(directory: Path) -> Iterator[Reference]:
     """Yield the scores of a reward model, and each of its losses."""
     yield Reference("preferences", f"{directory} scores", lambda: check_rewards(directory))
-    for number, setting in enumerate(read_json(directory / "results.json")):
+    for index, setting in enumerate(read_json(directory / "results.json")):
         yield Reference(
             "preferences",
-            f"{directory} {number}",
+            f"{directory} {index}",
             lambda setting=setting: check_reward_loss(directory, setting),
         )
 

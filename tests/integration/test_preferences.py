@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with rows in which capital letters are preferred, and a model to start from."""
     folder = tmp_path_factory.mktemp("preferences")
     rows = [
-        {"prompt": f"{word} {number}", "chosen": word.upper(), "rejected": word, "gap": number % 2}
-        for number in range(4)
+        {"prompt": f"{word} {copy}", "chosen": word.upper(), "rejected": word, "gap": copy % 2}
+        for copy in range(4)
         for word in WORDS
     ]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
@@ -148,8 +148,8 @@ def test_an_adapter_is_compared_with_the_model_without_it(folder: Path) -> None:
 @pytest.mark.parametrize("num_microbatches", [1, 2])
 def test_an_encoder_decoder_learns_ranks_of_several_answers(folder: Path, num_microbatches: int) -> None:
     rows = [
-        {"prompt": f"{word} {number}", "answers": [word.upper(), word.title(), word][: 2 + number % 2]}
-        for number in range(4)
+        {"prompt": f"{word} {copy}", "answers": [word.upper(), word.title(), word][: 2 + copy % 2]}
+        for copy in range(4)
         for word in WORDS
     ]
     (folder / "ranked.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
@@ -179,8 +179,8 @@ def test_an_encoder_decoder_learns_ranks_of_several_answers(folder: Path, num_mi
 @pytest.mark.slow
 def test_desirable_answers_become_likelier_than_others(folder: Path) -> None:
     rows = [
-        {"prompt": f"{word} {number}", "completion": answer, "label": answer.isupper()}
-        for number in range(2)
+        {"prompt": f"{word} {copy}", "completion": answer, "label": answer.isupper()}
+        for copy in range(2)
         for word in WORDS
         for answer in (word, word.upper())
     ]
