@@ -276,13 +276,7 @@ class MismatchedSource(PairSource):
     """Inputs with their own target, and with the target of the next example of the epoch."""
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """Return the examples at these positions of the epoch's order.
-
-        Raises:
-          ValueError: There is one example alone, and so no other target.
-        """
-        if len(self._stored) < 2:
-            raise ValueError(f"task {self.name!r} has one row, and needs another to compare with")
+        """Return the examples at these positions of the epoch's order."""
         following = [(position + 1) % len(self._stored) for position in positions]
         own, others = (super(MismatchedSource, self).examples(epoch, each) for each in (positions, following))
         return [

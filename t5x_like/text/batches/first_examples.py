@@ -119,6 +119,7 @@ def text_of(ids: list[int], eos: int | None, decode: Callable[[list[int]], str],
 def _shown(task: FileTask[object], example: Example, row: object) -> TaskExample:
     tokenizer = task.tokenizer
     eos = tokenizer.special.eos
+    example = example.choices[0] if example.choices else example  # the best of several answers
     streams = {"inputs": _ids(example.inputs), "targets": _ids(example.targets)}
     fields = {"inputs": row.inputs, "targets": row.targets} if isinstance(row, TextPair) else {}
     texts, pieces = {}, {}

@@ -50,7 +50,8 @@ class ReferenceMethod(TrainingMethod):
         if not self.beta > 0:
             raise ValueError(f"beta is {self.beta}; give a positive number, such as 0.1")
         if self.reference is None:
-            refuse_unused(self, "reference_step", because="there is no checkpoint as reference")
+            because = "there is no checkpoint as reference"
+            refuse_unused(self, "reference_step", "logps_dir", because=because)
         if self.loss != LossConfig(
             z_loss=self.loss.z_loss, logits_chunk_length=self.loss.logits_chunk_length
         ):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from t5x_like.text import registry
+from t5x_like.text.batches.first_examples import first_task_examples
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.preferences import DesirabilityTask, PreferenceTask
@@ -159,8 +160,14 @@ def test_labels_that_say_neither_yes_nor_no_are_bad_rows(tmp_path: Path) -> None
         list(definition.read("train"))
 
 
-def test_one_answer_can_not_be_compared(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has one row, and needs another"):
-        batch_of(rated(tmp_path, RATED[:1]), batch_size=1)
+def test_a_reward_model_reads_no_single_answers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a reward model compares several"):
         rated(tmp_path, RATED).head_format()
+
+
+def test_the_best_answer_is_shown(tmp_path: Path) -> None:
+    for definition in (task(tmp_path, PAIRS), rated(tmp_path, RATED)):
+        lengths = {"inputs_length": 8, "targets_length": 8}
+        (first,) = first_task_examples(definition, "train", num_examples=1, **lengths)
+        assert (first.inputs, first.targets) == ("a?", "yes")
+        assert first.target_ids == [*definition.tokenizer.encode("yes"), 1]

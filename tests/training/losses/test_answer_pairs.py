@@ -71,6 +71,7 @@ def test_all_pairs_of_an_example_count_once_together() -> None:
         ({"loss_type": "simpo", "reference": "a"}, "reference"),
         ({"loss_type": "orpo"}, "supervised_weight=1.0"),
         ({"reference_step": 3}, "reference_step"),
+        ({"logps_dir": "logps"}, "logps_dir"),
     ],
 )
 def test_settings_that_can_not_be_or_have_no_effect_are_refused(options: dict, message: str) -> None:
