@@ -310,6 +310,25 @@ class ChatSource(IndexedSource):
         return answers_only(features["tokens"], features["answers"], limit=self._limit)
 
 
+class ChatPreferenceSource(ChatSource):
+    """Pairs of conversations whose last answers are compared."""
+
+    @property
+    def num_trimmed(self) -> int:
+        """Number of pairs of which a conversation is longer than the limit."""
+        ends = (row["answer_ends"] for row in self._stored.read(np.arange(len(self._stored))))
+        longest = np.array([np.diff(each, prepend=0).max() for each in ends], np.int64)
+        return int(np.count_nonzero(longest > self._limit + 1))
+
+    def _example(self, features: Mapping[str, np.ndarray], epoch: int) -> Example:
+        del epoch
+        middle = int(features["answer_ends"][0])
+        tokens = np.split(features["tokens"], [middle])
+        answers = (features["answers"][:2], features["answers"][2:] - middle)
+        pairs = zip(tokens, answers, strict=True)
+        return Example(choices=tuple(answers_only(*pair, limit=self._limit) for pair in pairs))
+
+
 class DecoderSource:
     """Joins inputs and targets of another source into one stream for a decoder.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.io.paths import find_files
 from t5x_like.text.batches.example_sources import (
+    ChatPreferenceSource,
     ChatSource,
     DecoderSource,
     ExampleMaker,
@@ -274,7 +275,8 @@ class _SourceBuilder(NamedTuple):
 
     def chats(self, task: ChatTask) -> ExampleSource:
         """Return the source of a task of conversations."""
-        source = ChatSource(task.name, self.stored, self.lengths, **self._order)
+        kind = ChatPreferenceSource if task.spec.num_choices else ChatSource
+        source = kind(task.name, self.stored, self.lengths, **self._order)
         if source.num_trimmed:
             _log.warning(
                 "task %s: %d conversations are longer than targets_length=%d and were cut",

@@ -17,6 +17,8 @@ from t5x_like.text.tasks.rows import BadRow, Row, convert
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
+Messages = tuple[tuple[str, str], ...]  # pairs of role and content
+
 
 class Conversation(NamedTuple):
     """Messages of a conversation.
@@ -26,7 +28,7 @@ class Conversation(NamedTuple):
       location: Source (``file:line``).
     """
 
-    messages: tuple[tuple[str, str], ...]
+    messages: Messages
     location: str
 
     @property
@@ -72,8 +74,10 @@ class ChatTask(FileTask[Conversation]):
         return self.template if isinstance(self.template, ChatTemplate) else TEMPLATES[self.template]
 
     def _rows(self, file: str) -> Iterator[Conversation | BadRow]:
-        rows = read_rows(file, "parquet" if file.endswith(".parquet") else "jsonl")
-        return convert(rows, self._conversation)
+        return convert(self._read_rows(file), self._conversation)
+
+    def _read_rows(self, file: str) -> Iterator[Row | BadRow]:
+        return read_rows(file, "parquet" if file.endswith(".parquet") else "jsonl")
 
     @property
     def spec(self) -> ExampleSpec:
@@ -151,16 +155,34 @@ class ChatTask(FileTask[Conversation]):
         return {string: token_id for string, token_id in id_of.items() if token_id is not None}
 
     def _conversation(self, row: Row) -> Conversation:
-        if self.column not in row.cells:
-            raise ValueError(f"no column {self.column!r}; the columns are {', '.join(row.cells) or 'none'}")
-        try:
-            messages = _messages(row.cells[self.column], self.writing)
-        except ValueError as error:
-            raise ValueError(f"column {self.column!r}: {error}") from None
+        messages = messages_of(row, self.column, self.writing)
+        if all(role != self.writing.answering_role for role, _ in messages):
+            raise ValueError(
+                f"column {self.column!r}: no message of {self.writing.answering_role!r}: there is nothing to learn"
+            )
         return Conversation(messages, row.location)
 
 
-def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]:
+def messages_of(row: Row, column: str, template: ChatTemplate) -> Messages:
+    """Return the messages of a row's column, pairs of role and content.
+
+    Args:
+      row: Row of a file.
+      column: Name of the column.
+      template: Format, which knows some roles.
+
+    Raises:
+      ValueError: There is no such column, or its cell is no list of such messages.
+    """
+    if column not in row.cells:
+        raise ValueError(f"no column {column!r}; the columns are {', '.join(row.cells) or 'none'}")
+    try:
+        return _messages(row.cells[column], template)
+    except ValueError as error:
+        raise ValueError(f"column {column!r}: {error}") from None
+
+
+def _messages(cell: Cell, template: ChatTemplate) -> Messages:
     expected = '[{"role": …, "content": …}, …]'
     listed = list_of(cell, expected)
     if not all(isinstance(message, dict) for message in listed):
@@ -174,8 +196,6 @@ def _messages(cell: Cell, template: ChatTemplate) -> tuple[tuple[str, str], ...]
                 f"the template has no turn for {message['role']!r} of message {index}, only for "
                 f"{', '.join(template.roles)}"
             )
-    if all(message["role"] != template.answering_role for message in listed):
-        raise ValueError(f"no message of {template.answering_role!r}: there is nothing to learn")
     return tuple((message["role"], message["content"]) for message in listed)
 
 
