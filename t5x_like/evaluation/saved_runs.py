@@ -9,8 +9,9 @@ from jax.sharding import Mesh
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.evaluation.overruled_settings import overruled
+from t5x_like.evaluation.scores_file import TaskResult
 from t5x_like.evaluation.span_answers import SpanSearch
-from t5x_like.evaluation.task_evaluators import TaskResult, write_results
+from t5x_like.evaluation.task_evaluators import write_results
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
 from t5x_like.model.families.ensemble import EnsembleConfig, Mean

@@ -23,7 +23,7 @@ the cost of each text.
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json
 from t5x_like.text.benchmarks.suites import SUITES
@@ -56,6 +56,30 @@ class ScoresFile(TypedDict):
     tasks: dict[str, Entry]
     left_out: dict[str, str]
     averages: dict[str, SuiteAverage]
+
+
+class TaskResult(NamedTuple):
+    """Results of one task.
+
+    Attributes:
+      entry: The task's entry in ``scores.json``.
+      rows: The rows of ``predictions.jsonl``, in order.
+    """
+
+    entry: Entry
+    rows: list[Row]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Score by metric; NaN where a score is not a number."""
+        return {
+            name: float("nan") if value is None else value for name, value in self.entry["scores"].items()
+        }
+
+    @property
+    def baseline(self) -> dict[str, float | None]:
+        """Score of always predicting the most frequent training answer."""
+        return self.entry["baseline"]
 
 
 def build_scores(

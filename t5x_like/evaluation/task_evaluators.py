@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import jax
 
 from t5x_like.evaluation.prediction_log import PredictionLog, replace_rows
-from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
+from t5x_like.evaluation.scores_file import Entry, Row, TaskResult, build_scores, write_scores
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.model.parameters import Parameters
@@ -99,30 +99,6 @@ def build_evaluator(
     if published not in (None, len(evaluator.inputs) + rows.policy.num_skipped):
         facts["published"] = published
     return replace(evaluator, facts=facts | rows.policy.described())
-
-
-class TaskResult(NamedTuple):
-    """Results of one task.
-
-    Attributes:
-      entry: The task's entry in ``scores.json``.
-      rows: The rows of ``predictions.jsonl``, in order.
-    """
-
-    entry: Entry
-    rows: list[Row]
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """Score by metric; NaN where a score is not a number."""
-        return {
-            name: float("nan") if value is None else value for name, value in self.entry["scores"].items()
-        }
-
-    @property
-    def baseline(self) -> dict[str, float | None]:
-        """Score of always predicting the most frequent training answer."""
-        return self.entry["baseline"]
 
 
 class Evaluator:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t5x_like.evaluation.scores_file import Entry, ScoresFile, flat_scores
-from t5x_like.evaluation.task_evaluators import TaskResult
+from t5x_like.evaluation.scores_file import Entry, ScoresFile, TaskResult, flat_scores
 from t5x_like.text.metrics.averages import RunStatistics
 
 _COUNT_ERRORS = ("error_rate", "loss", "perplexity", "distance", "cross_entropy", "squared_error")

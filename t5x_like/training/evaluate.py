@@ -6,7 +6,7 @@ from typing import Any
 
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run
-from t5x_like.evaluation.task_evaluators import TaskResult
+from t5x_like.evaluation.scores_file import TaskResult
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import PathLike
 from t5x_like.partitioning.mesh import MeshConfig

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 
 from t5x_like.evaluation.saved_runs import resolve_evaluations
-from t5x_like.evaluation.task_evaluators import TaskResult
+from t5x_like.evaluation.scores_file import TaskResult
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.lazy_array import put_on_devices

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model.adapters.lora import LoRA
@@ -218,6 +219,11 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
     assert logged[-1]["length_accuracy"] == 0.0  # both answers are as long
     assert lines(home, "validation/rated")[0]["accuracy"] > 0.9
     assert lines(home, "evaluation/rated")[0]["accuracy"] > 90
+    exported = folder / "exported"
+    assert main(["convert", "--from", str(home), "--to", str(exported), "--export", "hf"]) == 0
+    config = read_json(exported / "config.json", dict)
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert len(config["id2label"]) == 1
 
 
 @pytest.mark.parametrize(
