@@ -51,12 +51,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def task(folder: Path, **changes: Any) -> PreferenceTask:
     file = str(folder / "pairs.jsonl")
     files = {"train": file, "validation": file}
-    return PreferenceTask(**{"name": "capitals", "vocabulary": "bytes", "files": files, **changes})
+    return PreferenceTask(**{"name": "capital_answers", "vocabulary": "bytes", "files": files, **changes})
 
 
 def text_task(folder: Path) -> TextTask:
     return TextTask(
-        name="best",
+        name="best_answers",
         vocabulary="bytes",
         files={"train": str(folder / "pairs.jsonl")},
         input_template="{prompt}",
@@ -103,7 +103,7 @@ def test_better_answers_become_likelier_than_worse_ones(folder: Path) -> None:
     assert logged[-1]["reward_margin"] == pytest.approx(
         logged[-1]["chosen_reward"] - logged[-1]["rejected_reward"], rel=1e-4
     )
-    (held_out,) = lines(home, "validation/capitals")
+    (held_out,) = lines(home, "validation/capital_answers")
     assert held_out["accuracy"] == 1.0
     assert held_out["loss"] < 0.5
     assert read_json(home / "reference.json", dict)["reference"] == base
@@ -139,7 +139,7 @@ def test_an_adapter_is_compared_with_the_model_without_it(folder: Path) -> None:
     logged = lines(home)
     assert logged[0]["loss"] == pytest.approx(np.log(2), abs=1e-5)
     assert logged[-1]["loss"] < logged[0]["loss"]
-    assert lines(home, "validation/capitals")[0]["loss"] < logged[0]["loss"]
+    assert lines(home, "validation/capital_answers")[0]["loss"] < logged[0]["loss"]
     assert not (home / "reference.json").exists()
     with pytest.raises(ValueError, match="the reference is the model without its adapter, and trainable="):
         run(folder, "all", adapted, PreferenceOptimization(), start_from=base, trainable=("*",))
@@ -155,7 +155,7 @@ def test_an_encoder_decoder_learns_ranks_of_several_answers(folder: Path, num_mi
     ]
     (folder / "ranked.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     files = {"train": str(folder / "ranked.jsonl"), "validation": str(folder / "ranked.jsonl")}
-    ranked = task(folder, name="ranked", files=files, ranked="answers", num_answers=3)
+    ranked = task(folder, name="ranked_answers", files=files, ranked="answers", num_answers=3)
     model = T5Config(
         vocab_size=384,
         model_dim=32,
@@ -188,7 +188,7 @@ def test_desirable_answers_become_likelier_than_others(folder: Path) -> None:
     (folder / "rated.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     file = str(folder / "rated.jsonl")
     files = {"train": file, "validation": file}
-    mixture = DesirabilityTask(name="thumbs", vocabulary="bytes", files=files)
+    mixture = DesirabilityTask(name="thumbs_up", vocabulary="bytes", files=files)
     base = str(folder / "base")
     home = run(folder, "kto", DECODER, KTO(reference=base), mixture=mixture, start_from=base)
     logged = lines(home)
@@ -198,11 +198,11 @@ def test_desirable_answers_become_likelier_than_others(folder: Path) -> None:
 
 
 def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
-    rated = task(folder, name="rated", streams={"margin": "gap"})
+    rated = task(folder, name="rated_answers", streams={"margin": "gap"})
     model = BertConfig(
         **SIZES, max_position_embeddings=48, task="sequence_classification", num_labels=1, dropout_rate=0.0
     )
-    evaluation = HeadEvaluation(mixture="rated", inputs_length=32, batch_size=16)
+    evaluation = HeadEvaluation(mixture="rated_answers", inputs_length=32, batch_size=16)
     home = run(
         folder,
         "reward",
@@ -217,8 +217,8 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
     assert logged[-1]["loss"] < logged[0]["loss"]
     assert logged[-1]["accuracy"] > 0.9
     assert logged[-1]["length_accuracy"] == 0.0  # both answers are as long
-    assert lines(home, "validation/rated")[0]["accuracy"] > 0.9
-    assert lines(home, "evaluation/rated")[0]["accuracy"] > 90
+    assert lines(home, "validation/rated_answers")[0]["accuracy"] > 0.9
+    assert lines(home, "evaluation/rated_answers")[0]["accuracy"] > 90
     exported = folder / "exported"
     assert main(["convert", "--from", str(home), "--to", str(exported), "--export", "hf"]) == 0
     config = read_json(exported / "config.json", dict)
