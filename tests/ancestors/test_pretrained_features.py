@@ -198,6 +198,7 @@ def test_word_vectors_go_into_the_models_own_table_and_not_into_that_of_the_feat
     assert not np.allclose(flat["features/model/embedding/tokens/table"][3:9], vectors.table)
 
 
+@pytest.mark.slow
 def test_a_missing_or_changed_translator_is_named_when_the_classifier_is_opened(folder, tmp_path):
     run, elsewhere = str(folder / "classifier_of_a_copy"), tmp_path / "translator"
     train(translation(folder, model_dir=str(elsewhere)))
@@ -212,6 +213,7 @@ def test_a_missing_or_changed_translator_is_named_when_the_classifier_is_opened(
         open_checkpoint(run)
 
 
+@pytest.mark.slow
 def test_features_that_do_not_fit_are_refused_before_training(folder, tmp_path):
     features = CheckpointFeatures(start_from=str(folder / "translator"))
     cases = {

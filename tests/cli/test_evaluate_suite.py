@@ -120,14 +120,6 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "WNLI.tsv: 146 answers\nmissing, without which the server gives no average: CoLA.tsv" in printed
     assert printed.endswith("good.zip: incomplete; 1 of the 11 files of glue, no faults in them\n")
-    answer = {"answer": 0, "prediction": "0"}
-    files = SUITES["glue"].submission
-    answers = {file.task: [{"idx": index, **answer} for index in range(file.rows)] for file in files}
-    write_submission("whole.zip", answers)
-    assert main(["submission", "check", "whole.zip"]) == 0
-    printed = capsys.readouterr().out
-    assert "missing" not in printed
-    assert printed.endswith("whole.zip: ok, as the glue server wants it\n")
     with zipfile.ZipFile("bad.zip", "w") as archive:
         archive.writestr("WNLI.tsv", "index\tprediction\n0\t1\n0\tyes\n")
         archive.writestr("notes.txt", "")
@@ -143,6 +135,18 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
         assert fault in printed
     assert main(["submission", "check", "none.zip"]) == 2
     assert "none.zip: no such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_submission_of_all_files_is_whole(wnli, tmp_path, capsys):
+    answer = {"answer": 0, "prediction": "0"}
+    files = SUITES["glue"].submission
+    answers = {file.task: [{"idx": index, **answer} for index in range(file.rows)] for file in files}
+    write_submission("whole.zip", answers)
+    assert main(["submission", "check", "whole.zip"]) == 0
+    printed = capsys.readouterr().out
+    assert "missing" not in printed
+    assert printed.endswith("whole.zip: ok, as the glue server wants it\n")
 
 
 def test_test_rows_that_no_server_scores_are_reported_before_they_are_answered(gpt2, wnli, tmp_path, capsys):

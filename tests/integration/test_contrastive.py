@@ -90,7 +90,8 @@ def run(folder: Path, definition: TextTask, method: Contrastive, **changes: Any)
     return [line for line in read_jsonl(f"{folder}/run/metrics.jsonl") if line["split"] == "train"]
 
 
-@pytest.mark.parametrize("num_microbatches", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("num_microbatches", [1, 2])
 def test_a_text_finds_its_own_answer_after_training(tmp_path: Path, num_microbatches: int) -> None:
     lines = run(tmp_path, task(tmp_path), Contrastive(weight="weight"), num_microbatches=num_microbatches)
     assert lines[-1]["loss"] < lines[0]["loss"]

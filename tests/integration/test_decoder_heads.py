@@ -75,7 +75,6 @@ FAMILIES = {
         **_CLASSES,
     ),
 }
-ALWAYS = ("t5",)
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +145,8 @@ def experiment(task, model, model_dir, **options):
     return experiment_of(**settings | options)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in FAMILIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_learns_to_classify(name, vocabulary, tmp_path):
     task = letters_task(tmp_path, vocabulary, name=f"letters_{name}")
     finished = train(experiment(task, FAMILIES[name], tmp_path / "run"))

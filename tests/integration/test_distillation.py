@@ -75,6 +75,7 @@ def whole(teacher, task) -> Experiment:
     return base
 
 
+@pytest.mark.slow
 def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, whole):
     logged = lines(teacher / "whole")
     assert logged[-1]["soft_sequence_loss"] < logged[0]["soft_sequence_loss"]
@@ -94,6 +95,7 @@ def test_a_student_learns_from_its_teacher_and_resumes_to_the_bit(teacher, whole
     assert not any("teacher" in name for name in read_json(teacher / "whole" / "10" / "leaves.json"))
 
 
+@pytest.mark.slow
 def test_a_teacher_that_has_changed_is_refused_on_resume_and_its_step_is_kept(teacher, whole, tmp_path):
     shutil.copytree(teacher / "whole", tmp_path / "changing")
     longer = whole.with_fields(model_dir=str(tmp_path / "changing"), total_steps=15)
@@ -131,11 +133,13 @@ def test_kept_predictions_train_as_computed_ones(teacher, task):
         train(other.with_fields(method=replace(kept, temperature=3.0), model_dir=str(teacher / "hot")))
 
 
+@pytest.mark.slow
 def test_a_run_without_its_teacher_is_another_run(whole):
     with pytest.raises(ValueError, match=r"teacher: the run has '.*', you ask for 'nothing'"):
         train(whole.with_fields(method=Supervised(), total_steps=15))
 
 
+@pytest.mark.slow
 def test_teachers_that_do_not_fit_are_refused_with_what_differs(teacher, task, tmp_path, published):
     def refused(message: str, directory, **options) -> None:
         base = distilled(task, teacher, "refused", distillation={"teacher": str(directory), **options})

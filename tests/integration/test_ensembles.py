@@ -86,6 +86,7 @@ def test_generated_tokens_are_those_of_the_whole_forward_pass(config):
     np.testing.assert_array_equal(np.where(ended, 0, tokens), np.where(ended, 0, written))
 
 
+@pytest.mark.slow
 @BOTH
 def test_beams_keep_the_cache_of_each_member(config):
     one, other = models(config)[:2]

@@ -31,12 +31,13 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("modernbert", {"num_layers": 7}),
-        pytest.param("xlnet", {}, marks=pytest.mark.slow),
-        pytest.param("albert", {}, marks=pytest.mark.slow),
+        ("xlnet", {}),
+        ("albert", {}),
     ],
 )
 def test_layers_one_after_another_compute_what_a_loop_does(name, options):

@@ -23,8 +23,6 @@ from tests.training.test_every_architecture import batch_for
 
 FOUR = MeshConfig(data=1, fsdp=2, context=4)
 THREE_AXES = MeshConfig(data=2, context=2, model=2)
-ALWAYS = ("t5_1_0",)  # with cross-attention and a bias
-ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +46,8 @@ def test_every_mask_where_heads_are_split(case):
     assert_mask_by_blocks(case, length=13, num_keys=17, mesh=mesh)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TINY)
 def test_an_architecture_trains_the_same_on_parts_of_rows(name):
     """Also those whose attention the compiler partitions: Transformer-XL's, LongT5's and ModernBERT's local one."""
     config = TINY[name]

@@ -20,9 +20,7 @@ from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
 
-# One runs every time, the others when slow tests do.
-ALWAYS = "gemma2"
-ARCHITECTURES = [pytest.param(name, marks=() if name == ALWAYS else pytest.mark.slow) for name in TINY]
+# tests/training/test_step.py has one of them that runs every time.
 
 
 def batch_for(config, seed: int) -> Batch:
@@ -69,7 +67,8 @@ def losses(config, *, num_devices: int, mesh_config: MeshConfig, steps: int = 3)
     return result
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TINY)
 def test_eight_devices_on_three_axes_train_as_one(name):
     config = TINY[name]
     one = losses(config, num_devices=1, mesh_config=MeshConfig())

@@ -122,7 +122,8 @@ def test_what_has_not_thawed_costs_no_matrix_product():
     assert costs[-1] == matrix_products(planned(None))
 
 
-@pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 8])
 def test_only_thawed_weights_and_their_statistics_change(devices):
     plan = planned(GradualUnfreezing(every_steps=2), devices=devices, optimizer=AdamW(learning_rate=0.1))
     mesh = (MeshConfig(data=2, fsdp=2, model=2) if devices == 8 else MeshConfig()).build(
