@@ -223,7 +223,7 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
     assert main(["convert", "--from", str(home), "--to", str(exported), "--export", "hf"]) == 0
     config = read_json(exported / "config.json", dict)
     assert config["architectures"] == ["BertForSequenceClassification"]
-    assert len(config["id2label"]) == 1
+    assert config["num_labels"] == 1
 
 
 @pytest.mark.parametrize(
