@@ -6,18 +6,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from t5x_like.io.paths import find_files
+from t5x_like.text.batches.answer_sources import ChatPreferenceSource, MismatchedSource, PreferenceSource
 from t5x_like.text.batches.example_sources import (
-    ChatPreferenceSource,
     ChatSource,
     DecoderSource,
     ExampleMaker,
     ExampleSource,
     MaskedTargetSource,
-    MismatchedSource,
     OpenedTask,
     OpenedTasks,
     PairSource,
-    PreferenceSource,
     ReferenceSource,
 )
 from t5x_like.text.batches.in_memory import (

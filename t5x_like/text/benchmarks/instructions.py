@@ -71,7 +71,7 @@ def instructed(
       benchmark: The other.
       name: Name of the task.
       templates: Instructions; see ``InstructionTemplate``.
-      cells: See ``InstructionTemplate``.
+      cells: Returns a row's texts by the templates' fields.
       answers: Answers in words by the other's labels, which become the labels; a function for answers that differ from
         row to row; None for open answers.
     """

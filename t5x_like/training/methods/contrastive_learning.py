@@ -8,19 +8,18 @@ import jax.numpy as jnp
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Family, Measure, predict
-from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.multiple_choice import flatten_choices, num_choices
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.methods.method import LossContext, TrainingMethod
+from t5x_like.training.methods.method import LossContext, OwnLossMethod
 from t5x_like.training.metrics import Totals
-from t5x_like.training.microbatches import MODEL, Memories, Microbatch
+from t5x_like.training.microbatches import Memories, Microbatch
 
 
 @config_class
-class Contrastive(TrainingMethod):
+class Contrastive(OwnLossMethod):
     """Each example has two texts that belong together, and perhaps further ones that don't (hard negatives).
 
     The first text is compared with the other texts of all examples of the batch, by the cosine of mean hidden states.
@@ -85,13 +84,6 @@ class Contrastive(TrainingMethod):
             measures={**(predictions.measures or {}), "accuracy": accuracy},
         )
         return self.own_total(own, microbatch, context)
-
-    def measure(
-        self, model: Family, microbatch: Microbatch, context: LossContext
-    ) -> tuple[Totals, Memory | None]:
-        """Return the same sums of held-out rows."""
-        totals, memories = self.compute_loss(model, microbatch, context)[1]
-        return totals, memories[MODEL]
 
 
 def contrastive_losses(vectors: jax.Array, *, temperature: float) -> tuple[jax.Array, jax.Array, jax.Array]:

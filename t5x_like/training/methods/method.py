@@ -144,6 +144,17 @@ class TrainingMethod:
             label_weight=label_weight,
         )
 
+
+@config_class
+class OwnLossMethod(TrainingMethod):
+    """Base of methods whose whole loss is their own. Held-out rows are measured by it, too."""
+
+    def measure(
+        self, model: Family, microbatch: Microbatch, context: LossContext
+    ) -> tuple[Totals, Memory | None]:
+        totals, memories = self.compute_loss(model, microbatch, context)[1]
+        return totals, memories[MODEL]
+
     def own_total(
         self, predictions: Predictions, microbatch: Microbatch, context: LossContext
     ) -> tuple[jax.Array, tuple[Totals, Memories]]:

@@ -1,5 +1,6 @@
 """Methods that compare the log-probabilities of answers with those of a frozen reference."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -9,7 +10,6 @@ import jax.numpy as jnp
 from t5x_like.batch import Batch
 from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.model.families.family import ExtraLoss, Family, Measure, Predictions, predict
-from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -17,16 +17,16 @@ from t5x_like.training.cached_outputs import OutputCache, Outputs
 from t5x_like.training.companions import CompanionSource
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.answer_pairs import AnswerScores, answer_logps
-from t5x_like.training.methods.method import LossContext, TrainingMethod
+from t5x_like.training.methods.method import LossContext, OwnLossMethod
 from t5x_like.training.methods.reference_checks import check_reference
 from t5x_like.training.metrics import Totals
-from t5x_like.training.microbatches import MODEL, Memories, Microbatch
+from t5x_like.training.microbatches import Memories, Microbatch
 
 REFERENCE = "reference"
 
 
 @config_class
-class ReferenceMethod(TrainingMethod):
+class ReferenceMethod(OwnLossMethod, ABC):
     """Base of methods whose examples have several answers to a prompt, scored by the model and by a reference.
 
     Attributes:
@@ -62,9 +62,10 @@ class ReferenceMethod(TrainingMethod):
 
     @property
     def has_reference(self) -> bool:
-        """Whether the loss reads a reference."""
+        """True if the loss compares with a reference."""
         return True
 
+    @abstractmethod
     def losses_of(
         self, scores: AnswerScores, batch: Batch, context: LossContext
     ) -> tuple[dict[str, ExtraLoss], dict[str, Measure]]:
@@ -75,7 +76,6 @@ class ReferenceMethod(TrainingMethod):
           batch: Rows of the answers.
           context: Numbers that losses of the whole batch are divided by.
         """
-        raise NotImplementedError
 
     def companions(self, model: Any) -> Mapping[str, CompanionSource]:
         """Return where the reference is, and where its log-probabilities are kept."""
@@ -116,13 +116,6 @@ class ReferenceMethod(TrainingMethod):
             measures={**(predictions.measures or {}), **measures},
         )
         return self.own_total(own, microbatch, context)
-
-    def measure(
-        self, model: Family, microbatch: Microbatch, context: LossContext
-    ) -> tuple[Totals, Memory | None]:
-        """Return the same sums of held-out rows."""
-        totals, memories = self.compute_loss(model, microbatch, context)[1]
-        return totals, memories[MODEL]
 
 
 def reference_outputs(predictions: Predictions, batch: Batch) -> Outputs:

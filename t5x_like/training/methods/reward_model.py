@@ -13,21 +13,20 @@ import jax.numpy as jnp
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Family, predict
-from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.answer_pairs import pairs_of, sigmoid_loss
-from t5x_like.training.methods.method import LossContext, TrainingMethod
+from t5x_like.training.methods.method import LossContext, OwnLossMethod
 from t5x_like.training.metrics import Totals
-from t5x_like.training.microbatches import MODEL, Memories, Microbatch
+from t5x_like.training.microbatches import Memories, Microbatch
 
 _HEAD = "sequence_classification"
 
 
 @config_class
-class RewardModel(TrainingMethod):
+class RewardModel(OwnLossMethod):
     """A head of one output learns to give better answers a higher number (Bradley and Terry 1952).
 
     Tasks are ``PreferenceTask``, read with the layout ``"encoder"``. All pairs of an example's answers count, and their
@@ -107,13 +106,6 @@ class RewardModel(TrainingMethod):
             measures={**(predictions.measures or {}), **measures},
         )
         return self.own_total(own, microbatch, context)
-
-    def measure(
-        self, model: Family, microbatch: Microbatch, context: LossContext
-    ) -> tuple[Totals, Memory | None]:
-        """Return the same sums of held-out rows."""
-        totals, memories = self.compute_loss(model, microbatch, context)[1]
-        return totals, memories[MODEL]
 
 
 def _real(batch: Batch) -> jax.Array:
