@@ -25,7 +25,12 @@ from t5x_like.text.tasks.text_task import TextTask
 _MOST_TOKENS = 512  # of an input, as transformers' examples cut
 _NO_COLUMN = "\0"  # no table has such a label
 # Names of columns that transformers' examples and public datasets give to texts.
-_USUAL_PAIRS = (("question", "context"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
+_USUAL_PAIRS = (
+    ("question", "context"),
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("prompt", "answer"),
+)
 _USUAL_TEXTS = ("text", "sentence", "inputs", "input", "prompt", "content", "tokens", "words")
 
 

@@ -94,6 +94,7 @@ class HeadEvaluator(TaskEvaluator):
         entry = score(questions.metrics, questions.targets, predictions, resamples=resamples)
         if labeled:
             entry["baseline"] = finite_or_none(self._baseline)
+            entry["baseline_name"] = questions.head_format.baseline_name
         if thresholds := best_thresholds(rows):
             entry["best_thresholds"] = thresholds
         labels = list(questions.head_format.answer_names)
@@ -102,13 +103,14 @@ class HeadEvaluator(TaskEvaluator):
             | row_counts(self.split, rows, num_labeled=len(labeled))
             | {"invalid": 0, "labels": labels}
             | class_scores(questions.labels or labels, rows, are_sets=questions.head_format.has_label_sets)
+            | questions.head_format.further_scores(rows)
         )
 
     @functools.cached_property
     def _baseline(self) -> dict[str, float]:
-        """Score of the most frequent class, or the mean number, of the training split."""
+        """Score of the most frequent class, or the mean number, of the training split; of the longest answer."""
         learned = training_task_of(self.definition)
-        answers = self.questions.most_frequent(training_rows(learned))
+        answers = self.questions.head_format.baseline_answers(self.rows, training_rows(learned))
         return {} if answers is None else self.questions.score(answers)
 
     def _require_numbers(self, part: HeadQuestions, scores: Sequence[np.ndarray]) -> None:

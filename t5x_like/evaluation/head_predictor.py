@@ -120,7 +120,7 @@ def head_predictions(
         scores,
         lambda example_index: questions.examples.character_offsets(example_index)[0],
     )
-    return answers, [{} for _ in questions.read]
+    return answers, head_format.details_of(questions.read, scores)
 
 
 def _require_head(model: nnx.Module, questions: HeadQuestions) -> None:

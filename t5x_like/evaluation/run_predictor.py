@@ -80,7 +80,7 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
         problem_type = definition.head_format().head.problem_type
         check_label_type(opened.config, problem_type, what=f"task {run.task!r}")
         return HeadRowPredictor(
-            definition=definition,
+            definition=definition.row_task(),
             predictor=HeadPredictor(opened.graphdef, mesh, batch_size=run.batch_size),
             params=opened.params,
             inputs_length=run.inputs_length,

@@ -8,10 +8,9 @@ from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.nested_values import one_or_several
+from t5x_like.text.metrics.baselines import MOST_FREQUENT
 from t5x_like.text.metrics.bootstrap import intervals
 from t5x_like.text.metrics.generation_metrics import bleu
-
-BASELINE = "most frequent training answer"
 
 Metrics = Sequence[Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]]
 
@@ -58,7 +57,7 @@ def score(
       predictions: Postprocessed predictions.
       resamples: Bootstrap resamples of confidence intervals; 0 computes none.
     """
-    entry: Entry = {"scores": {}, "intervals": {}, "baseline": {}, "baseline_name": BASELINE}
+    entry: Entry = {"scores": {}, "intervals": {}, "baseline": {}, "baseline_name": MOST_FREQUENT}
     if not targets:
         return entry
     for metric in metrics:

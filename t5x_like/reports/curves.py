@@ -1,6 +1,5 @@
 """Loss curves: read from a run's ``metrics.jsonl``, drawn as an SVG element for an HTML page."""
 
-import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,22 +7,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import read_jsonl
+from t5x_like.reports.svg_figure import COLORS, FAINT, INK, svg_figure
 
 PathLike = str | os.PathLike[str]
 
-# Okabe and Ito's palette, distinguishable with any color vision: https://jfly.uni-koeln.de/color/
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-_INK, _FAINT = "#333333", "#8a8a8a"
 _LOSSES = ("cross_entropy", "loss")  # cross_entropy has no z-loss, so it can be compared with an entropy
 
 
 class Curve(NamedTuple):
-    """Loss curve of one task on training or validation data, in nats per target token."""
+    """Loss curve of one task on training or validation data.
+
+    Attributes:
+      task: Name of the task.
+      held_out: True for validation data.
+      steps: Steps of the points.
+      losses: Cross-entropies in nats per target token, or losses of another kind.
+      is_cross_entropy: False for losses of another kind, such as those of pairs of answers.
+    """
 
     task: str
     held_out: bool
     steps: list[int]
     losses: list[float]
+    is_cross_entropy: bool = True
 
 
 def read_curves(run_directory: PathLike) -> list[Curve]:
@@ -42,16 +48,18 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
 def curves_of(lines: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """Return the loss curves of logged lines: training first, then validation; one per task if it has several."""
     points: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+    is_cross_entropy = False
     for line in lines:
         side, _, name = line["split"].partition("/")
         if side not in ("train", "validation"):
             continue
+        is_cross_entropy = is_cross_entropy or any(name.startswith(_LOSSES[0]) for name in line)
         weights = "@average" if name.endswith("@average") else ""  # of averaged weights
         for task, loss in _losses(line).items():
             label = f"{task}{weights}" if task else name
             points.setdefault((label, side == "validation"), []).append((line["step"], loss))
     curves = [
-        Curve(task, held_out, *map(list, zip(*sorted(at), strict=True)))
+        Curve(task, held_out, *map(list, zip(*sorted(at), strict=True)), is_cross_entropy=is_cross_entropy)
         for (task, held_out), at in points.items()
     ]
     return sorted(curves, key=lambda curve: (curve.held_out, curve.task))
@@ -78,36 +86,22 @@ def draw_loss_curves(
       unigram_entropy: Height of a dashed line, if given.
       width_inches: Width of the figure.
     """
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     tasks = sorted({curve.task for curve in curves if curve.held_out or curve.task})
-    # Text stays searchable; the salt makes the ids of two figures in one page different.
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": title,
-        "font.size": 10,
-        "axes.linewidth": 0.8,
-    }
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(width_inches, 3.3), layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
+
+    def draw(axes: Any) -> None:
         ends = []
         for curve in curves:
-            color = _COLORS[tasks.index(curve.task) % len(_COLORS)] if curve.task in tasks else _FAINT
+            color = COLORS[tasks.index(curve.task) % len(COLORS)] if curve.task in tasks else FAINT
             _draw(axes, curve, color)
             ends.append((curve.losses[-1], _label(curve, len(tasks)), color))
         if unigram_entropy is not None:
-            axes.axhline(unigram_entropy, color=_INK, linewidth=1, linestyle=(0, (5, 4)))
-            ends.append((unigram_entropy, "unigram entropy", _INK))
+            axes.axhline(unigram_entropy, color=INK, linewidth=1, linestyle=(0, (5, 4)))
+            ends.append((unigram_entropy, "unigram entropy", INK))
         _style_axes(axes, last_step=max(curve.steps[-1] for curve in curves))
+        axes.set_ylabel("loss (nats per token)" if curves[0].is_cross_entropy else "loss", color=INK)
         _label_ends(axes, ends)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
-    svg = file.getvalue()
-    return svg[svg.index("<svg") :]
+
+    return svg_figure(draw, title=title, size_inches=(width_inches, 3.3))
 
 
 def _draw(axes: Any, curve: Curve, color: str) -> None:
@@ -125,14 +119,8 @@ def _label(curve: Curve, num_tasks: int) -> str:
 
 
 def _style_axes(axes: Any, *, last_step: int) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_FAINT)
-    axes.tick_params(colors=_INK, length=3)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
-    axes.set_axisbelow(True)
     axes.set_xlim(0, last_step)
-    axes.set_xlabel("step", color=_INK)
-    axes.set_ylabel("loss (nats per token)", color=_INK)
+    axes.set_xlabel("step", color=INK)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) if low < 0.25 * high else low, high)
 

@@ -17,6 +17,7 @@ from t5x_like.io.files import write_text
 from t5x_like.reports.published_scores import published_for
 from t5x_like.reports.rendering import Tile, number, render, words
 from t5x_like.text.benchmarks.suites import SUITES
+from t5x_like.text.metrics.baselines import MOST_FREQUENT
 
 PathLike = str | os.PathLike[str]
 
@@ -172,6 +173,7 @@ def score_line(task: str, metric: str, value: float | None, entry: Entry) -> dic
         "value": value,
         "interval": entry["intervals"].get(metric),
         "baseline": entry["baseline"].get(metric),
+        "baseline_name": "" if entry["baseline_name"] == MOST_FREQUENT else entry["baseline_name"],
         "published": known,
         "nearest": [*above, *below],
     }

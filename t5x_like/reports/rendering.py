@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jinja2
 
+from t5x_like.reports.calibration_plot import draw_calibration
 from t5x_like.value_types import fits
 
 # Control characters, which HTML forbids, and marks that change the text's direction.
@@ -119,6 +120,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "calibration_plot": draw_calibration,
         "fact": _fact,
         "number": number,
         "printable": printable,

@@ -158,6 +158,7 @@ def _values_of(run: ReportedRun) -> dict[str, object]:
         "about": run.about,
         "svg": draw_loss_curves(curves, title=run.title, unigram_entropy=entropy),
         "entropy": entropy,
+        "loss": "Cross-entropy in nats per target token" if curves[0].is_cross_entropy else "Loss",
         "facts": {**run.facts, **run_facts(run.directory)},
         "headline": headline,
     }

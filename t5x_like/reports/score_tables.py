@@ -5,6 +5,7 @@ from typing import Any
 
 from t5x_like.evaluation.scores_file import Entry, ScoresFile, TaskResult, flat_scores
 from t5x_like.text.metrics.averages import RunStatistics
+from t5x_like.text.metrics.baselines import MOST_FREQUENT
 
 _COUNT_ERRORS = ("error_rate", "loss", "perplexity", "distance", "cross_entropy", "squared_error")
 
@@ -23,9 +24,7 @@ def scores_table(scores: ScoresFile) -> str:
         for metric, score in entry["scores"].items():
             interval = entry["intervals"].get(metric)
             shown = f"{interval['low']:.2f} – {interval['high']:.2f}" if interval else "-"
-            rows.append(
-                (task, metric, _number(score), shown, _number(entry["baseline"].get(metric)), *common)
-            )
+            rows.append((task, metric, _number(score), shown, _baseline(entry, metric), *common))
         if not entry["scores"]:
             rows.append((task, "-", "-", "-", "-", *common))
         notes += _notes(task, entry)
@@ -108,7 +107,7 @@ def run_table(results: Mapping[str, TaskResult]) -> str:
     for task, result in results.items():
         count = f"{len(result.rows):,}"
         for metric, score in result.scores.items():
-            rows.append((task, metric, f"{score:.2f}", _number(result.baseline.get(metric)), count))
+            rows.append((task, metric, f"{score:.2f}", _baseline(result.entry, metric), count))
         if not result.scores:  # a split without labels
             rows.append((task, "-", "-", "-", count))
     return aligned(rows, left=2)
@@ -129,6 +128,13 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def _baseline(entry: Entry, metric: str) -> str:
+    """Return the score of the most frequent answer, or of another baseline with its name."""
+    value = entry["baseline"].get(metric)
+    is_usual = value is None or entry["baseline_name"] == MOST_FREQUENT
+    return _number(value) if is_usual else f"{_number(value)} ({entry['baseline_name']})"
 
 
 def _number(value: float | None) -> str:

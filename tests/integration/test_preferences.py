@@ -1,5 +1,6 @@
 """Learning from preferences from tables: DPO and reward models, with their references, held-out rows and adapters."""
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
+from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model.adapters.lora import LoRA
 from t5x_like.model.zoo.bert import BertConfig
@@ -197,13 +199,15 @@ def test_desirable_answers_become_likelier_than_others(folder: Path) -> None:
     assert logged[-1]["desirable_reward"] > logged[-1]["undesirable_reward"]
 
 
-def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def reward_run(folder: Path) -> Path:
+    """A reward model that prefers capital letters."""
     rated = task(folder, name="rated_answers", streams={"margin": "gap"})
     model = BertConfig(
         **SIZES, max_position_embeddings=48, task="sequence_classification", num_labels=1, dropout_rate=0.0
     )
     evaluation = HeadEvaluation(mixture="rated_answers", inputs_length=32, batch_size=16)
-    home = run(
+    return run(
         folder,
         "reward",
         model,
@@ -213,17 +217,61 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path) -> None:
         evaluations=(evaluation,),
         total_steps=20,
     )
-    logged = lines(home)
+
+
+def test_a_reward_model_learns_the_order_of_answers(folder: Path, reward_run: Path) -> None:
+    logged = lines(reward_run)
     assert logged[-1]["loss"] < logged[0]["loss"]
     assert logged[-1]["accuracy"] > 0.9
     assert logged[-1]["length_accuracy"] == 0.0  # both answers are as long
-    assert lines(home, "validation/rated_answers")[0]["accuracy"] > 0.9
-    assert lines(home, "evaluation/rated_answers")[0]["accuracy"] > 90
+    assert lines(reward_run, "validation/rated_answers")[0]["accuracy"] > 0.9
+    assert lines(reward_run, "evaluation/rated_answers")[0]["accuracy"] > 90
     exported = folder / "exported"
-    assert main(["convert", "--from", str(home), "--to", str(exported), "--export", "hf"]) == 0
+    assert main(["convert", "--from", str(reward_run), "--to", str(exported), "--export", "hf"]) == 0
     config = read_json(exported / "config.json", dict)
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert config["num_labels"] == 1
+    rows = [
+        {"prompt": row["prompt"], "answer": row[column]}
+        for row in read_jsonl(folder / "pairs.jsonl")
+        for column in ("chosen", "rejected")
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    (evaluated,) = (reward_run / "evaluations/step_20").glob("*/predictions.jsonl")
+    expected = [reward for row in read_jsonl(evaluated) for reward in row["rewards"]]
+    for directory in (reward_run, exported):
+        output = folder / f"{directory.name}_rewards.csv"
+        table = ["--input", str(folder / "answers.jsonl"), "--output", str(output)]
+        assert main(["predict", str(directory), *table, "--prediction_column", "reward"]) == 0
+        written = list(csv.DictReader(output.read_text().splitlines()))
+        assert [row["answer"] for row in written] == [row["answer"] for row in rows]
+        np.testing.assert_allclose([float(row["reward"]) for row in written], expected, atol=1e-5)
+
+
+def test_rewards_are_predicted_for_answers_only(
+    reward_run: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", str(reward_run), "--input", str(folder / "pairs.jsonl")]) == 2
+    assert "no column 'answer'; the columns are prompt, chosen, rejected" in capsys.readouterr().err
+
+
+def test_an_evaluation_of_rewards_has_their_calibration_and_the_longer_answer_as_baseline(
+    reward_run: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", "--checkpoint", str(reward_run)]) == 0
+    assert "0.00 (the longer answer)" in capsys.readouterr().out
+    entry = read_scores(reward_run / "evaluation")["tasks"]["rated_answers"]
+    assert entry["baseline"] == {"accuracy": 0.0}
+    calibration = entry["calibration"]
+    assert (calibration["pairs"], calibration["accuracy"]) == (32, entry["scores"]["accuracy"])
+    assert sum(each["pairs"] for each in calibration["bins"]) == 32
+    page = folder / "report.html"
+    flags = ["--run", f"Rewards={reward_run}", "--evaluation", str(reward_run / "evaluation")]
+    assert main(["report", *flags, "--output", str(page)]) == 0
+    text = page.read_text()
+    assert "32 pairs of answers" in text
+    assert "probability of the preferred answer" in text
+    assert "per token" not in text  # the loss is one of pairs
 
 
 @pytest.mark.parametrize(

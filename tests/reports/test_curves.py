@@ -46,7 +46,7 @@ def test_losses_of_averaged_weights_are_curves_of_their_own(tmp_path):
 
 def test_the_loss_is_taken_where_no_cross_entropy_was_logged(tmp_path):
     write_jsonl(tmp_path / "metrics.jsonl", [{"step": 1, "split": "train", "loss": 3.5}])
-    assert read_curves(tmp_path) == [Curve("", False, [1], [3.5])]
+    assert read_curves(tmp_path) == [Curve("", False, [1], [3.5], is_cross_entropy=False)]
 
 
 def test_a_log_without_losses_is_refused_by_name(tmp_path):

@@ -120,12 +120,6 @@ class HeadQuestions:
             for row, answer, further in zip(self.read, answers, details or [{} for _ in answers], strict=True)
         ]
 
-    def most_frequent(self, training_rows: Iterator[LabeledRow]) -> list[Answer] | None:
-        """Return the most frequent training label for every row; None for heads without such a baseline."""
-        rows = [row for row in training_rows if self.head_format.is_labeled(row)]
-        answer = self.head_format.most_frequent(rows) if rows else None
-        return None if answer is None else [answer for _ in self.read]
-
     @property
     def _labeled(self) -> list[int]:
         return [index for index, row in enumerate(self.read) if self.head_format.is_labeled(row)]

@@ -20,6 +20,7 @@ from t5x_like.text.heads.head_answers import (
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat, InputFraming, input_format_of
 from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.metrics import accuracy
+from t5x_like.text.metrics.baselines import MOST_FREQUENT
 from t5x_like.text.metrics.by_name import MetricFunction, class_metrics, users_metric
 from t5x_like.text.objectives.objective import LABEL_FIELDS, Example, ExampleSpec, LabelLoss
 from t5x_like.text.templates import RowValues
@@ -43,6 +44,7 @@ class HeadFormat(ABC):
       label_parameters: Fields of the format that name the columns of the label.
       default_metrics: Metrics of tasks that name none.
       why_left_out: Message about rows that don't train a model.
+      baseline_name: Name of the predictions that scores are compared with.
     """
 
     has_choices: ClassVar[bool] = False
@@ -54,6 +56,7 @@ class HeadFormat(ABC):
     label_parameters: ClassVar[tuple[str, ...]] = ("label",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
     why_left_out: ClassVar[str] = "have no label"
+    baseline_name: ClassVar[str] = MOST_FREQUENT
 
     @property
     @abstractmethod
@@ -267,6 +270,38 @@ class HeadFormat(ABC):
     def most_frequent(self, rows: Sequence[LabeledRow]) -> Answer | None:
         """Return the most frequent label as a baseline; None if the format has no such baseline."""
         return Counter(row.label for row in rows).most_common(1)[0][0]
+
+    def baseline_answers(
+        self, rows: Sequence[LabeledRow], training_rows: Iterable[LabeledRow]
+    ) -> list[Answer] | None:
+        """Return the prediction of a baseline for each row; None if the format has none.
+
+        Args:
+          rows: Rows to predict.
+          training_rows: Rows of the training split, labeled or not.
+        """
+        labeled = [row for row in training_rows if self.is_labeled(row)]
+        answer = self.most_frequent(labeled) if labeled else None
+        return None if answer is None else [answer for _ in rows]
+
+    def details_of(self, rows: Sequence[LabeledRow], scores: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+        """Return further fields of each row in ``predictions.jsonl``.
+
+        Args:
+          rows: Rows of the task.
+          scores: Outputs of the head for each row.
+        """
+        del scores
+        return [{} for _ in rows]
+
+    def further_scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return further fields of a task's entry in ``scores.json``.
+
+        Args:
+          rows: Rows of ``predictions.jsonl``.
+        """
+        del rows
+        return {}
 
     def num_answers(self, num_choices: int) -> int:
         """Return the number of possible predictions; 0 if they are open."""

@@ -1,8 +1,10 @@
 """Heads that give each answer to a prompt a number, its reward."""
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from t5x_like.text.heads.labeled_rows import LabeledExample, LabeledRow
 from t5x_like.text.heads.row_cells import as_text, column_of, filled
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.metrics.calibration import pair_calibration
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.templates import RowValues
 
@@ -37,6 +40,7 @@ class RankedAnswers(HeadFormat):
     has_choices: ClassVar[bool] = True
     label_loss: ClassVar[LabelLoss | None] = None
     label_parameters: ClassVar[tuple[str, ...]] = ()
+    baseline_name: ClassVar[str] = "the longer answer"
 
     @property
     def head(self) -> Head:
@@ -67,15 +71,40 @@ class RankedAnswers(HeadFormat):
     ) -> list[Answer]:
         """Return the number of each row's answer with the highest reward; the last one of equal rewards."""
         del word_starts
-        real = [each[: len(row.texts)] for row, each in zip(rows, scores, strict=True)]
-        return [len(rewards) - 1 - int(np.argmax(rewards[::-1])) for rewards in real]
+        return [_highest(details["rewards"]) for details in self.details_of(rows, scores)]
+
+    def details_of(self, rows: Sequence[LabeledRow], scores: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+        """Return the ``rewards`` of each row's answers, and their ``lengths`` in characters."""
+        return [
+            {"rewards": each[: len(row.texts)].tolist(), "lengths": _lengths(row)}
+            for row, each in zip(rows, scores, strict=True)
+        ]
+
+    def further_scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the ``calibration`` of all pairs of answers; see ``pair_calibration``."""
+        rewards = ([math.nan if each is None else each for each in row["rewards"]] for row in rows)
+        pairs = (pair for row in rewards for pair in itertools.combinations(row, 2))
+        return {"calibration": pair_calibration(better - worse for better, worse in pairs)}
 
     @property
     def metrics_by_name(self) -> Mapping[str, MetricFunction]:
         return {"accuracy": accuracy}
 
-    def most_frequent(self, rows: Sequence[LabeledRow]) -> None:
-        """Return no baseline: the first answer is the best one by definition."""
+    def baseline_answers(
+        self, rows: Sequence[LabeledRow], training_rows: Iterable[LabeledRow]
+    ) -> list[Answer]:
+        """Return the number of each row's longest answer; the last one of equal lengths."""
+        del training_rows
+        return [_highest(_lengths(row)) for row in rows]
 
     def num_answers(self, num_choices: int) -> int:
         return num_choices
+
+
+def _highest(numbers: Sequence[float]) -> int:
+    """Return the index of the highest number; the last one of equal numbers."""
+    return len(numbers) - 1 - int(np.argmax(numbers[::-1]))
+
+
+def _lengths(row: LabeledRow) -> list[int]:
+    return [len(answer) for _, answer in row.texts]

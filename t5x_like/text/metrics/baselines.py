@@ -7,6 +7,8 @@ from typing import NamedTuple
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.classification import Scores
 
+MOST_FREQUENT = "most frequent training answer"
+
 
 class MajorityBaseline(NamedTuple):
     """The most frequent training answer and its scores."""

@@ -203,6 +203,10 @@ class PairsTask(FileTask[TextPair]):
           ValueError: As ``word_row``.
         """
 
+    def row_task(self) -> "PairsTask":
+        """Return the task of rows that a head predicts; another one if training compares several answers."""
+        return self
+
     def head_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[LabeledRow]:
         """Yield the rows of a split for a head, labeled or not.
 

@@ -9,13 +9,14 @@ from t5x_like.batch import DataField
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.text.cells import Cell, as_text, list_of, text_of
 from t5x_like.text.fields import ANSWER_ENDS, Feature
-from t5x_like.text.heads import HeadFormat, RankedAnswers
+from t5x_like.text.heads import HeadFormat, RankedAnswers, Regression
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.pairs import TextPair
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, convert
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.templates import Template
 
+_NO_COLUMN = "\0"  # no table has such a label
 DESIRABLE = "desirable"  # stream: 1 for desirable answers, 0 for others
 _YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 _TRUTHS = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0)
@@ -67,6 +68,28 @@ class PreferenceTask(TextTask):
     def head_format(self) -> RankedAnswers:
         """Return the format of a reward model's rows: each answer after the prompt."""
         return RankedAnswers(max_answers=self.num_answers)
+
+    def row_task(self) -> TextTask:
+        """Return the task of a prompt and one ``answer``, for which a reward model predicts a number."""
+        columns = Template(self.target_template).fields if self.ranked is None else ()
+        answer = "{answer}"
+        if len(columns) == 1:
+            answer = self.target_template.replace(f"{{{columns[0]}}}", answer)
+        elif columns:
+            answer = self.target_template
+        reward = Regression(
+            texts=(self.input_template, answer), label=_NO_COLUMN, lowest=-math.inf, highest=math.inf
+        )
+        return TextTask(
+            name=self.name,
+            vocabulary=self.vocabulary,
+            num_sentinels=self.num_sentinels,
+            files=self.files,
+            framing=self.framing,
+            input_template=self.input_template + answer,
+            target_template="",
+            head=reward,
+        )
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
         def raw(pair: TextPair) -> RawRow:
