@@ -34,6 +34,7 @@ VERBS = {
     "scores": "mean and deviation of the scores of several evaluations",
     "submission": "make and check the files that GLUE's and SuperGLUE's servers score",
     "predict": "answer lines of text with a run's weights",
+    "win_rate": "compare the answers of two models by a judge",
     "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
     "serve": "serve a model over HTTP: completions, scores, embeddings, a page to try it",
     "config": "show or validate a resolved configuration",

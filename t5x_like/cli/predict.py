@@ -33,6 +33,7 @@ from t5x_like.cli.prediction_tables import (
     table_of,
     table_settings,
 )
+from t5x_like.evaluation.judgments import Judge
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.text_encoding import windows_remedy
 
@@ -139,6 +140,21 @@ def run_prediction(arguments: argparse.Namespace) -> object:
         generation = replace(prediction.generation, max_new_tokens=arguments.max_new_tokens)
         prediction = replace(prediction, generation=generation)
     return as_ensemble(prediction, arguments)
+
+
+def open_judge(directory: str, *, batch_size: int | None) -> Judge:
+    """Open a reward model as judge, with the settings of ``t5x-like predict DIRECTORY``.
+
+    Args:
+      directory: Run or another checkpoint.
+      batch_size: Answers at once; None for the usual number.
+    """
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    settings: dict[str, Any] = {"checkpoint": directory, "batch_size": batch_size, "overrides": []}
+    arguments = parser.parse_args([], argparse.Namespace(**settings))
+    prediction = run_prediction(arguments) if (Path(directory) / "experiment.json").is_file() else None
+    return _predicted_rows().judge_of(arguments, prediction)
 
 
 def _predicted_rows() -> ModuleType:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from t5x_like.cli.prediction_tables import PredictedTable
 from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor, num_texts_of, usual_columns
+from t5x_like.evaluation.judgments import Judge
+from t5x_like.evaluation.reward_judge import reward_judge
 from t5x_like.evaluation.row_predictors import RowPredictor
 from t5x_like.evaluation.run_predictor import predict_lines, row_predictor
 from t5x_like.evaluation.saved_runs import RunPrediction
@@ -178,14 +180,29 @@ def _refuse_length_of_nothing(arguments: argparse.Namespace, predictor: RowPredi
         )
 
 
+def judge_of(arguments: argparse.Namespace, prediction: RunPrediction | None) -> Judge:
+    """Open a reward model as judge.
+
+    Args:
+      arguments: The flags.
+      prediction: ``RunPrediction`` of a run; None for other checkpoints.
+    """
+    return reward_judge(_without_table(arguments, prediction, num_texts=2))
+
+
+def _without_table(
+    arguments: argparse.Namespace, prediction: RunPrediction | None, *, num_texts: int
+) -> RowPredictor:
+    if prediction is None:
+        return _checkpoint_predictor(arguments, _open(arguments.checkpoint), num_texts)
+    return row_predictor(prediction)
+
+
 def _predict_lines(
     arguments: argparse.Namespace, lines: Iterable[str], prediction: RunPrediction | None
 ) -> int:
     """Print the predictions of lines, or write them as JSONL."""
-    if prediction is None:
-        predictor = _checkpoint_predictor(arguments, _open(arguments.checkpoint), 1)
-    else:
-        predictor = row_predictor(prediction)
+    predictor = _without_table(arguments, prediction, num_texts=1)
     _refuse_length_of_nothing(arguments, predictor)
     predictions = predict_lines(predictor, lines)
     if arguments.output:

@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare models, in a table or on the page",
     )
     parser.add_argument("--evaluation", metavar="DIR", help="with scores.json and predictions.jsonl")
+    parser.add_argument(
+        "--win_rate",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="what win_rate --output_dir has written; may be repeated",
+    )
     parser.add_argument("--output", metavar="FILE", help="the page to write")
     parser.add_argument("--title", default="t5x_like: a report")
     add_gin_arguments(parser)
@@ -55,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             evaluation=arguments.evaluation,
             output=arguments.output,
             models=models,
+            win_rates=tuple(arguments.win_rate),
         )
     page.write()
     print(f"written to {page.output}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from t5x_like.evaluation.judgments import WIN_RATE, read_win_rate
 from t5x_like.evaluation.scores_file import Entry, Row, is_right, read_predictions, read_scores
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import read_jsonl, write_text
@@ -75,6 +76,7 @@ class RunReport:
       references: Scores of other methods, ``{task: {method: {metric: value}}}``.
       next_steps: Pairs of a sentence and a command.
       models: Directories by title of models to compare in size, speed and scores; others are relative to the first.
+      win_rates: Folders that ``t5x-like win_rate`` wrote.
       samples_per_task: Number of predictions shown for each task: its first ones, not its best.
     """
 
@@ -86,6 +88,7 @@ class RunReport:
     references: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     next_steps: tuple[tuple[str, str], ...] = ()
     models: Mapping[str, PathLike] = field(default_factory=dict)
+    win_rates: tuple[PathLike, ...] = ()
     samples_per_task: int = 8
 
     def write(self) -> None:
@@ -95,7 +98,8 @@ class RunReport:
           ValueError: A run's metrics or the evaluation's scores are missing.
         """
         metrics = [(run.directory, "metrics.jsonl") for run in self.runs]
-        for directory, name in [*metrics, (self.evaluation, "scores.json")]:
+        win_rates = [(directory, WIN_RATE) for directory in self.win_rates]
+        for directory, name in [*metrics, (self.evaluation, "scores.json"), *win_rates]:
             if not (Path(directory) / name).is_file():
                 raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
         with refusing_damage(Path(self.evaluation) / "scores.json"):
@@ -113,6 +117,7 @@ class RunReport:
             entries=tasks,
             models=self._compared_models(),
             predictions=predictions,
+            win_rates=[read_win_rate(directory) for directory in self.win_rates],
             samples_per_task=self.samples_per_task,
             next_steps=self.next_steps,
             machine=describe_machine(),

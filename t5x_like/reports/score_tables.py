@@ -113,6 +113,34 @@ def run_table(results: Mapping[str, TaskResult]) -> str:
     return aligned(rows, left=2)
 
 
+def win_rate_table(result: Mapping[str, Any]) -> str:
+    """Return the win rate of the first answers by the judge and by length, and the mean lengths.
+
+    Args:
+      result: Contents of ``win_rate.json``.
+    """
+    names = ("judge", "win rate", "95 % interval", "wins", "ties", "losses", "contradictions")
+    rows: list[tuple[str, ...]] = [names]
+    for judge, counts in ((result["judge"], result), ("the longer answer", result["longer_answer"])):
+        interval = counts["interval"]
+        rows.append(
+            (
+                judge,
+                _number(counts["win_rate"]),
+                f"{interval['low']:.2f} – {interval['high']:.2f}" if interval else "-",
+                *(f"{counts[name]:,}" for name in ("wins", "ties", "losses")),
+                f"{counts['contradictions']:.2f} %",
+            )
+        )
+    lengths = " and ".join(
+        f"{result['mean_length'][side]:.1f} of {result[side]}" for side in ("first", "second")
+    )
+    return (
+        f"{result['first']} against {result['second']}, {result['pairs']:,} pairs of answers\n"
+        + "\n".join((aligned(rows, left=1), f"mean lengths in characters: {lengths}"))
+    )
+
+
 def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
     """Return rows as lines of text with aligned columns.
 

@@ -12,7 +12,7 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.evaluation.scores_file import read_scores
-from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.io.files import read_json, read_jsonl, write_jsonl
 from t5x_like.model.adapters.lora import LoRA
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
@@ -272,6 +272,38 @@ def test_an_evaluation_of_rewards_has_their_calibration_and_the_longer_answer_as
     assert "32 pairs of answers" in text
     assert "probability of the preferred answer" in text
     assert "per token" not in text  # the loss is one of pairs
+
+
+def test_a_reward_model_judges_answers(
+    reward_run: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for column in ("chosen", "rejected"):
+        rows = [
+            {"prompt": row["prompt"], "prediction": row[column]} for row in read_jsonl(folder / "pairs.jsonl")
+        ]
+        write_jsonl(folder / f"{column}.jsonl", rows)
+    sides = [str(folder / f"{column}.jsonl") for column in ("chosen", "rejected")]
+    flags = ["--judge", str(reward_run), "--output_dir", str(folder / "judged")]
+    assert main(["win_rate", *sides, *flags]) == 0
+    result = read_json(folder / "judged/win_rate.json", dict)
+    assert result["win_rate"] > 90
+    assert result["contradictions"] == 0
+    assert result["longer_answer"]["ties"] == 32
+    assert main(["win_rate", *sides, "--judge", str(folder / "base")]) == 2
+    assert "this model is no judge" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_evaluated_runs_are_judged(reward_run: Path, folder: Path) -> None:
+    base = str(folder / "base")
+    runs = []
+    for loss in ("sigmoid", "ipo"):
+        method = PreferenceOptimization(reference=base, loss_type=loss)
+        runs.append(str(run(folder, f"judged_{loss}", DECODER, method, start_from=base, total_steps=2)))
+        assert main(["evaluate", "--checkpoint", runs[-1], "--split", "validation"]) == 0
+    output = folder / "judged_runs"
+    assert main(["win_rate", *runs, "--judge", str(reward_run), "--output_dir", str(output)]) == 0
+    assert read_json(output / "win_rate.json", dict)["pairs"] == 32
 
 
 @pytest.mark.parametrize(
