@@ -108,11 +108,12 @@ def own_evaluation(arguments: argparse.Namespace) -> Any:
 
 
 def _evaluates_head(checkpoint: str) -> bool:
-    """Return True if a run's own configuration evaluates a head."""
+    """Return True if a run's own configuration evaluates a head, or trains a reward model."""
     record = Path(checkpoint) / "experiment.json"
     if not checkpoint or not record.is_file():
         return False
-    return ":HeadEvaluation" in record.read_text(encoding="utf-8", errors="replace")
+    text = record.read_text(encoding="utf-8", errors="replace")
+    return ":HeadEvaluation" in text or ":RewardModel" in text
 
 
 def _own_evaluations(recorded: Sequence[Any], loaded: Configuration, flags: FlagValues) -> tuple[Any, ...]:

@@ -41,13 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--prediction_column", metavar="NAME", default="prediction", help="column of the answers (prediction)"
     )
-    add(
-        "--time_limit",
-        type=positive_number,
-        default=60.0,
-        metavar="SECONDS",
-        help="for one call of a function (60)",
-    )
+    add("--time_limit", type=positive_number, metavar="SECONDS", help="for one call of a function (60)")
     add("--batch_size", type=positive, metavar="N", help="answers that a reward model reads at once (16)")
     add("--output_dir", metavar="DIR", help="write win_rate.json and judgments.jsonl there, too")
     add_module_argument(parser)
@@ -96,7 +90,12 @@ def _judge(arguments: argparse.Namespace) -> Judge:
     """Return the judge that ``--judge`` names."""
     import_users_modules(arguments)
     name = arguments.judge
-    if Path(name).is_dir():
+    is_model = Path(name).is_dir()
+    flag = "time_limit" if is_model else "batch_size"
+    if getattr(arguments, flag) is not None:
+        what = "a reward model" if is_model else "a function"
+        raise UserError(f"--{flag} has no effect: the judge {name} is {what}; leave it out")
+    if is_model:
         return predict.open_judge(name, batch_size=arguments.batch_size)
     module, _, function = name.rpartition(".")
     if not module or not all(part.isidentifier() for part in name.split(".")):
@@ -109,4 +108,4 @@ def _judge(arguments: argparse.Namespace) -> Judge:
     judge = getattr(import_module(module, where=f"--judge {name}"), function, None)
     if not callable(judge):
         raise UserError(f"--judge {name}: {module} has no function {function!r}")
-    return FunctionJudge(function=judge, name=name, time_limit=arguments.time_limit)
+    return FunctionJudge(function=judge, name=name, time_limit=arguments.time_limit or 60.0)

@@ -1,6 +1,6 @@
 """Text tables of evaluation scores for a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t5x_like.evaluation.scores_file import Entry, ScoresFile, TaskResult, flat_scores
@@ -17,7 +17,8 @@ def lower_is_better(metric: str) -> bool:
 
 def scores_table(scores: ScoresFile) -> str:
     """Return a line for each task's metric with its interval, then the averages, then remarks."""
-    rows = [("task", "metric", "score", "95 % interval", "most frequent answer", "rows", "invalid", "cut")]
+    baseline = _baseline_header(scores["tasks"].values())
+    rows = [("task", "metric", "score", "95 % interval", baseline, "rows", "invalid", "cut")]
     notes = []
     for task, entry in scores["tasks"].items():
         common = (f"{entry['examples']:,}", f"{entry['invalid']:,}", f"{entry['cut_inputs']:,}")
@@ -102,8 +103,9 @@ def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) 
 
 
 def run_table(results: Mapping[str, TaskResult]) -> str:
-    """Return a line for each metric of a run's own tasks: its score and that of the most frequent training answer."""
-    rows = [("task", "metric", "score", "most frequent answer", "rows")]
+    """Return a line for each metric of a run's own tasks: its score and that of a baseline."""
+    baseline = _baseline_header(result.entry for result in results.values())
+    rows = [("task", "metric", "score", baseline, "rows")]
     for task, result in results.items():
         count = f"{len(result.rows):,}"
         for metric, score in result.scores.items():
@@ -156,6 +158,11 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def _baseline_header(entries: Iterable[Entry]) -> str:
+    is_usual = all(entry["baseline_name"] == MOST_FREQUENT for entry in entries)
+    return "most frequent answer" if is_usual else "baseline"
 
 
 def _baseline(entry: Entry, metric: str) -> str:

@@ -169,6 +169,8 @@ def test_two_runs_are_compared_and_reported(folder: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        ("one two --judge two --time_limit 9", "--time_limit has no effect: the judge two is a reward model"),
+        ("one two --judge brief_judges.concise --batch_size 9", "--batch_size has no effect"),
         ("one two --judge nowhere", "--judge nowhere: there is no such directory"),
         ("one two --judge brief_judges.absent", "brief_judges has no function 'absent'"),
         ("one two --judge no_such_module.judge", "there is no module 'no_such_module'"),

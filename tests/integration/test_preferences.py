@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.evaluation.scores_file import read_scores
-from t5x_like.io.files import read_json, read_jsonl, write_jsonl
+from t5x_like.io.files import read_json, read_jsonl, write_json, write_jsonl
 from t5x_like.model.adapters.lora import LoRA
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
@@ -265,6 +266,15 @@ def test_an_evaluation_of_rewards_has_their_calibration_and_the_longer_answer_as
     calibration = entry["calibration"]
     assert (calibration["pairs"], calibration["accuracy"]) == (32, entry["scores"]["accuracy"])
     assert sum(each["pairs"] for each in calibration["bins"]) == 32
+    unevaluated = (
+        folder / "unevaluated"
+    )  # a run whose configuration names no evaluation is scored in the same way
+    shutil.copytree(reward_run, unevaluated)
+    record = read_json(unevaluated / "experiment.json", dict)
+    record["data"]["evaluations"] = []
+    write_json(unevaluated / "experiment.json", record)
+    assert main(["evaluate", "--checkpoint", str(unevaluated)]) == 0
+    assert read_scores(unevaluated / "evaluation")["tasks"]["rated_answers"]["scores"] == entry["scores"]
     page = folder / "report.html"
     flags = ["--run", f"Rewards={reward_run}", "--evaluation", str(reward_run / "evaluation")]
     assert main(["report", *flags, "--output", str(page)]) == 0

@@ -171,3 +171,29 @@ def test_the_best_answer_is_shown(tmp_path: Path) -> None:
         (first,) = first_task_examples(definition, "train", num_examples=1, **lengths)
         assert (first.inputs, first.targets) == ("a?", "yes")
         assert first.target_ids == [*definition.tokenizer.encode("yes"), 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "row", "texts"),
+    [
+        ({}, {"prompt": "a?", "answer": "no"}, ("a?", "no")),
+        (
+            {"input_template": "Q: {q}", "target_template": "A: {good}", "rejected_template": "A: {bad}"},
+            {"q": "a?", "answer": "no"},
+            ("Q: a?", "A: no"),
+        ),
+        ({"ranked": "answers", "num_answers": 3}, {"prompt": "a?", "answer": "no"}, ("a?", "no")),
+        (
+            {"target_template": "{verb} {noun}"},
+            {"prompt": "a?", "verb": "go", "noun": "home"},
+            ("a?", "go home"),
+        ),
+    ],
+    ids=["usual columns", "templates", "ranked answers", "answers of several columns"],
+)
+def test_a_reward_is_predicted_for_one_answer_in_the_templates(
+    tmp_path: Path, changes: dict[str, Any], row: dict[str, str], texts: tuple[str, str]
+) -> None:
+    definition = task(tmp_path, [], **changes).row_task()
+    assert definition.input_columns == tuple(row)
+    assert definition.head_format().read(definition.row_columns(row)).texts == (texts,)
