@@ -1,7 +1,7 @@
 """Generation: continuations of prompts by greedy decoding, sampling or beam search."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -145,13 +145,19 @@ class Generator:
 
     def __init__(self, graphdef: nnx.GraphDef, mesh: Mesh, *, is_decoder: bool, start_id: int = 0):
         def generate(
-            params: Parameters, prompts: Any, mask: Any, *, config: GenerationConfig, end_ids: tuple[int, ...]
+            params: Parameters,
+            prompts: jax.Array,
+            mask: jax.Array,
+            key: jax.Array,
+            *,
+            config: GenerationConfig,
+            end_ids: tuple[int, ...],
         ) -> jax.Array:
             tokens, scores = continue_prompts(
                 parameters.merge(graphdef, params),
                 prompts,
                 mask,
-                jax.random.key(config.seed),
+                key,
                 start_id=start_id,
                 settings=config.search_settings(end_ids),
                 num_last_inputs=_num_last_inputs(len(prompts), mesh),
@@ -172,6 +178,7 @@ class Generator:
         end_ids: Sequence[int],
         batch_size: int,
         limit: int,
+        key: jax.Array | None = None,
     ) -> list[list[int]]:
         """Return the ids that follow each prompt, before the first of ``end_ids``.
 
@@ -182,11 +189,14 @@ class Generator:
           end_ids: Ids that end a continuation.
           batch_size: Rows of the compiled program.
           limit: Longest prompt in tokens.
+          key: Random key of the draws; that of ``config.seed`` if not given.
         """
+        key = jax.random.key(config.seed) if key is None else key
+        config = replace(config, seed=0)  # one program for all seeds
         length = bucket_length(max(map(len, prompts)), limit)
         padded = pad_prompts(prompts, length=length, batch_size=batch_size, on_the_left=self._is_decoder)
         placed = place_rows(padded, self._mesh)
-        tokens = np.asarray(self._generate(params, *placed, config=config, end_ids=tuple(end_ids)))
+        tokens = np.asarray(self._generate(params, *placed, key, config=config, end_ids=tuple(end_ids)))
         return [_before_end(row, end_ids) for row in tokens[: len(prompts)].tolist()]
 
 

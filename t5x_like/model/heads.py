@@ -11,7 +11,7 @@ from t5x_like.config_class import config_class, renamed
 from t5x_like.model.layers.adaptive_softmax import AdaptiveSoftmax
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.linear import FanIn, Initializer, Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear, Normal
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig
@@ -19,6 +19,9 @@ from t5x_like.model.layers.transform import Transform, TransformConfig
 
 # Site of a family's dropout key that heads draw from; stacks use those before it.
 HEADS_SITE = 3
+
+# Name of the head that predicts the rewards to come after each token.
+VALUE = "value"
 
 
 @config_class
@@ -209,6 +212,17 @@ class ScoreHead(nnx.Module):
         x = x if self.transform is None else self.transform(x)
         x = dropout(x, self.config.dropout_rate, dropout_key)
         return self.projection(x, output_dtype=jnp.dtype(jnp.float32))
+
+
+def value_head(model_dim: int, key: Key[Array, ""]) -> ScoreHead:
+    """Return a head that predicts one number of each token, at first 0.
+
+    Args:
+      model_dim: Width of the stack.
+      key: Random key.
+    """
+    config = ScoreHeadConfig(name=VALUE, input="tokens", num_outputs=1)
+    return ScoreHead(config, model_dim, key=key, init=Normal(0.0))
 
 
 @config_class

@@ -26,6 +26,7 @@ _FREE = (
     "num_labels",
     "problem_type",
     "keep_lm_head",
+    "has_value_head",
     "dropout_rate",
     "classifier_dropout_rate",
     "qa_dropout_rate",

@@ -14,10 +14,9 @@ from t5x_like.evaluation.task_evaluators import Evaluator, write_results
 from t5x_like.model.parameters import ModelConfig, Parameters, without_constants
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule
-from t5x_like.text.batches.loader import Loader
-from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.metrics import summarize
 from t5x_like.training.preemption import Preemption, StopRequestedError
+from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.state import State, StateLayout, empty
 from t5x_like.training.step_timer import StepTimer
 from t5x_like.training.validation import Validator
@@ -199,7 +198,7 @@ class Every(Hook):
 class TrainLog:
     """Logs the means of the steps since it was last called, and starts new sums."""
 
-    def __init__(self, plan: StateLayout, optimizer: Optimizer, loader: Loader | RampLoader) -> None:
+    def __init__(self, plan: StateLayout, optimizer: Optimizer, loader: TrainingLoader) -> None:
         self._plan, self._loader = plan, loader
         learning_rate = optimizer.learning_rate
         self._schedule = None if learning_rate is None else as_schedule(learning_rate)

@@ -13,11 +13,10 @@ from t5x_like.batch import Batch
 from t5x_like.partitioning.process_watch import READING_DATA
 from t5x_like.partitioning.processes import report_activity
 from t5x_like.partitioning.shard import place
-from t5x_like.text.batches.loader import Loader
-from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.preemption import Preemption, StopRequestedError
 from t5x_like.training.prefetch import PrefetchedBatch, Prefetcher
+from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.state import State
 from t5x_like.training.writers import Writers
 
@@ -65,7 +64,7 @@ class Loop:
     def __init__(
         self,
         step: TrainStep | Mapping[int, TrainStep],
-        loader: Loader | RampLoader,
+        loader: TrainingLoader,
         *,
         mesh: Mesh,
         total_steps: int,

@@ -17,12 +17,12 @@ from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
-from t5x_like.text.batches.loader import Loader, empty_row
+from t5x_like.text.batches.loader import empty_row
 from t5x_like.text.tasks.task_set import TaskSet
-from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
 from t5x_like.training.objective_checks import check_objectives
+from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.training_data import ResolvedTasks
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def row_lengths(experiment: Experiment, tasks: TaskSet) -> list[int]:
     return [stream.shape[-1] for stream in streams if stream is not None]
 
 
-def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | RampLoader) -> None:
+def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: TrainingLoader) -> None:
     """Check that the model has the head, the positions and the embeddings that data, start and method need.
 
     Args:
@@ -108,7 +108,7 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: Loader | R
     experiment.method.check(model, loader, experiment.data.train)
 
 
-def _check_answers(experiment: Experiment, loader: Loader | RampLoader) -> None:
+def _check_answers(experiment: Experiment, loader: TrainingLoader) -> None:
     """Check that ranked answers are compared, and that the reference of an adapter stays as it is.
 
     Raises:
@@ -136,7 +136,7 @@ def _check_answers(experiment: Experiment, loader: Loader | RampLoader) -> None:
             )
 
 
-def _check_streams(experiment: Experiment, loader: Loader | RampLoader) -> None:
+def _check_streams(experiment: Experiment, loader: TrainingLoader) -> None:
     """Check that the data has the streams that the method reads.
 
     Raises:

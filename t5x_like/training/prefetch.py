@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.loader import Loader
-from t5x_like.training.batch_ramp import RampLoader
+from t5x_like.training.repeat_loader import TrainingLoader
 
 _AHEAD = 2  # batches waiting on the device: one being used, one ready
 _SECONDS_BETWEEN_CALLS = 0.2
@@ -33,7 +32,7 @@ class Prefetcher:
 
     def __init__(
         self,
-        loader: Loader | RampLoader,
+        loader: TrainingLoader,
         place: Callable[[Batch], Batch],
         while_waiting: Callable[[], None] = lambda: None,
     ):

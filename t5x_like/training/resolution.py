@@ -33,6 +33,8 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
     model = experiment.start.resolve(experiment.model, head)
     if adds_lm_head:
         model = with_lm_head(model, head)
+    if experiment.method.has_value_head:
+        model = replace(model, has_value_head=True)
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 
@@ -68,5 +70,6 @@ def plan_experiment(
         total_steps=experiment.run.total_steps,
         average=experiment.average,
         measures=experiment.method.measures,
+        method_numbers=experiment.method.numbers,
         companions=companions,
     )

@@ -2,12 +2,11 @@
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.optimizers.optax_optimizer import as_optimizer
-from t5x_like.text.batches.loader import Loader
-from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.divergence import StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.hooks import Evaluation, Every, Hook, Profile, TrainLog
 from t5x_like.training.loss_spikes import WatchLossSpikes
+from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.saving import Save
 from t5x_like.training.state import StateLayout
 from t5x_like.training.watchdog import EndIfHung
@@ -16,7 +15,7 @@ from t5x_like.training.watchdog import EndIfHung
 def hooks_of_run(
     experiment: Experiment,
     plan: StateLayout,
-    loader: Loader | RampLoader,
+    loader: TrainingLoader,
     checkpoints: Checkpoints,
     evaluate: Evaluation,
 ) -> list[Hook]:

@@ -15,9 +15,8 @@ from t5x_like.pretrained.frozen_weights import (
     with_vocabulary_weights,
 )
 from t5x_like.pretrained.open_checkpoint import open_frozen
-from t5x_like.text.batches.loader import Loader
-from t5x_like.training.batch_ramp import RampLoader
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.start.start import StartingWeights
 from t5x_like.training.state import State, StateLayout, fine_tuning_state, new_state, saved_part
 
@@ -29,7 +28,7 @@ def starting_state(
     plan: StateLayout,
     mesh: Mesh,
     checkpoints: Checkpoints,
-    loader: Loader | RampLoader,
+    loader: TrainingLoader,
     from_step: int | None = None,
 ) -> tuple[State, int, FrozenRecord | None]:
     """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).

@@ -25,8 +25,8 @@ from t5x_like.training.weight_average import WeightAverage
 from t5x_like.weight_patterns import Selection
 
 # "step" [], "skipped" [] (steps in a row that changed nothing), "params" (trained weights), "frozen" (the others),
-# "opt_state", "totals"; "memory" if the model has one; "average" if the run averages its weights; and such as
-# "teacher_memory" if a frozen model of the method has a memory.
+# "opt_state", "totals"; "memory" if the model has one; "average" if the run averages its weights; "method" if the
+# method has numbers that change; and such as "teacher_memory" if a frozen model of the method has a memory.
 State = dict[str, Any]
 _MEMORY = "memory"
 
@@ -86,6 +86,7 @@ def plan_state(
     total_steps: int = 0,
     average: WeightAverage | None = None,
     measures: Sequence[str] = (),
+    method_numbers: Sequence[str] = (),
     companions: Mapping[str, Companion] = {},
 ) -> StateLayout:
     """Plan shapes and shardings of the whole state, using no memory.
@@ -101,6 +102,7 @@ def plan_state(
       total_steps: Last step, before which all groups must thaw.
       average: Average of trained weights that the state has; ``None`` for none.
       measures: Names of the method's own means, which are logged.
+      method_numbers: Names of the method's numbers that change during the run; at first they are 0.
       companions: Frozen models of the method, whose segment memory is kept.
 
     Raises:
@@ -138,6 +140,9 @@ def plan_state(
         "opt_state": opt_state_axes,
         "totals": jax.tree.map(lambda _: (), shapes["totals"]),
     }
+    if method_numbers:
+        shapes["method"] = {name: jax.ShapeDtypeStruct((), jnp.float32) for name in method_numbers}
+        names["method"] = dict.fromkeys(method_numbers, ())
     if average is not None:
         shapes["average"] = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.float32), trained)
         names["average"] = trained_axes

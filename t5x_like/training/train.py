@@ -13,9 +13,12 @@ from t5x_like.training.companions import Companion, give_companions, open_compan
 from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation
 from t5x_like.training.loop import Finished, Loop, TrainStep
+from t5x_like.training.methods.on_policy import OnPolicyMethod
 from t5x_like.training.model_checks import check_model, check_split
 from t5x_like.training.opening_lines import opening_lines
+from t5x_like.training.repeat_loader import RepeatLoader, TrainingLoader
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
+from t5x_like.training.rollouts.rollouts import Rollouts, give_rollouts
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
 from t5x_like.training.run_hooks import hooks_of_run
 from t5x_like.training.starting_state import starting_state
@@ -50,7 +53,9 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
     mesh = experiment.mesh.build()
     check_split(experiment, tasks.train, mesh)
 
-    loader = data.open_loader(tasks.train, mesh)
+    loader: TrainingLoader = data.open_loader(tasks.train, mesh)
+    if (num_steps := method.steps_of_batch) > 1:
+        loader = RepeatLoader(loader, num_steps)
     check_model(experiment, tasks, loader)
     companions = open_companions(
         method.companions(model), model, mesh=mesh, labels=loader.labels, model_dir=home
@@ -66,6 +71,20 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         Validator(config, each, plan, method, mesh, vocab_size=model.vocab_size, companions=companions)
         for config, each in zip(data.validations, tasks.validations, strict=True)
     ]
+    rollouts = None
+    if isinstance(method, OnPolicyMethod):
+        rollouts = Rollouts(
+            method,
+            plan,
+            mesh,
+            train=data.train,
+            task_names=loader.task_names,
+            tokenizer=loader.vocabulary,
+            companions=companions,
+            num_microbatches=data.num_microbatches,
+            seed=run.seed,
+            model_dir=home,
+        )
     evaluators = [
         evaluation.evaluator(each, model, mesh)
         for evaluation, each in zip(data.evaluations, tasks.evaluations, strict=True)
@@ -94,9 +113,12 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
             epochs = loader.epochs(run.total_steps)
             writers.say(opening_lines(experiment, plan, mesh, start_step, epochs))
             evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
-            steps = compiled_steps(experiment, plan, companions, label_loss=loader.label_loss)
+            steps: Mapping[int, TrainStep] = compiled_steps(
+                experiment, plan, companions, label_loss=loader.label_loss
+            )
+            steps = give_companions(steps, companions, start_step=start_step)
             loop = Loop(
-                give_companions(steps, companions, start_step=start_step),
+                steps if rollouts is None else give_rollouts(steps, rollouts),
                 loader,
                 mesh=mesh,
                 total_steps=run.total_steps,

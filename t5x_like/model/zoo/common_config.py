@@ -7,6 +7,7 @@ import jax
 
 from t5x_like.config_class import changeable, config_class
 from t5x_like.model.adapters import AdapterConfig
+from t5x_like.model.heads import VALUE, value_head
 from t5x_like.model.layers.attention_implementations import AttentionImplementation
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -26,6 +27,7 @@ _POSITIVE = frozenset(
     "max_position_embeddings pad_vocab_to_multiple_of norm_epsilon init_stddev sparse_step".split()
 )
 
+_VALUE_HEAD = 2  # as _ADAPTER
 _ADAPTER = 1  # folded into the key of fresh weights: with an adapter the others are drawn as without
 
 
@@ -53,6 +55,7 @@ class CommonConfig(ModelTraits):
         in the type of activations.
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
       adapter: Few further weights that are trained in place of the others, such as ``LoRA``; ``None`` for none.
+      has_value_head: A further head predicts one number of each token, for ``PPO``.
     """
 
     vocab_size: int
@@ -69,6 +72,7 @@ class CommonConfig(ModelTraits):
     float32_gradients: bool = changeable(default=False)
     pad_vocab_to_multiple_of: int = 128
     adapter: AdapterConfig | None = None
+    has_value_head: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -107,6 +111,8 @@ class CommonConfig(ModelTraits):
           ValueError: The adapter doesn't fit the model.
         """
         model = self.parts.build(key)
+        if self.has_value_head:
+            model.heads.scores[VALUE] = value_head(self.model_dim, jax.random.fold_in(key, _VALUE_HEAD))
         if self.quantization is not None:
             quantize_projections(model, self.quantization)
         if self.float32_gradients:

@@ -47,6 +47,19 @@ class AnswerScores(NamedTuple):
         return self.logp / jnp.maximum(self.num_tokens, 1.0)
 
 
+def token_logps(predictions: Predictions, batch: Batch, logits_chunk_length: int | None = None) -> jax.Array:
+    """Return the log-probability of the target at each position, float32 [B, L].
+
+    Args:
+      predictions: Predictions for all rows of the batch.
+      batch: Batch of rows [B, L].
+      logits_chunk_length: Positions whose logits are computed at once; None for all.
+    """
+    assert predictions.logits is not None, "the model writes no tokens"
+    plain = LossConfig(z_loss=0.0, logits_chunk_length=logits_chunk_length)
+    return -measure_tokens(predictions.logits, batch.target_tokens, plain).losses
+
+
 def answer_logps(predictions: Predictions, batch: Batch, logits_chunk_length: int | None = None) -> jax.Array:
     """Return the log-probabilities of answers, summed over their tokens, float32 [B, C].
 
@@ -56,10 +69,8 @@ def answer_logps(predictions: Predictions, batch: Batch, logits_chunk_length: in
       logits_chunk_length: Positions whose logits are computed at once; None for all.
     """
     rows = flatten_choices(batch)
-    assert predictions.logits is not None, "the model writes no tokens"
-    plain = LossConfig(z_loss=0.0, logits_chunk_length=logits_chunk_length)
-    losses = measure_tokens(predictions.logits, rows.target_tokens, plain).losses
-    sums = jnp.sum(jnp.where(rows.loss_weights > 0, -losses, 0.0), axis=-1)
+    logps = token_logps(predictions, rows, logits_chunk_length)
+    sums = jnp.sum(jnp.where(rows.loss_weights > 0, logps, 0.0), axis=-1)
     return sums.reshape(batch.loss_weights.shape[:2])
 
 

@@ -47,6 +47,8 @@ class TrainingMethod:
       measures: Names of the means that the method logs, next to those of every run.
       learns_unlabeled: Whether rows without labels teach the model something.
       compares_answers: Whether examples have several ranked answers.
+      has_value_head: Whether the model gets a head that predicts one number of each token.
+      numbers: Names of numbers that the method changes during a run, and that are saved with it; at first they are 0.
     """
 
     loss: LossConfig = field(default_factory=LossConfig)
@@ -54,6 +56,13 @@ class TrainingMethod:
     measures: ClassVar[tuple[str, ...]] = ()
     learns_unlabeled: ClassVar[bool] = False
     compares_answers: ClassVar[bool] = False
+    has_value_head: ClassVar[bool] = False
+    numbers: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def steps_of_batch(self) -> int:
+        """Steps that learn from one batch of the loader."""
+        return 1
 
     def companions(self, model: Any) -> Mapping[str, CompanionSource]:
         """Return where the frozen models are that the loss reads, by name.

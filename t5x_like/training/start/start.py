@@ -19,6 +19,7 @@ HEAD_OPTIONS = (
     "num_labels",
     "problem_type",
     "keep_lm_head",
+    "has_value_head",
     "classifier",
     "classifier_activation",
     "classifier_dropout_rate",

@@ -1,0 +1,335 @@
+"""Rollouts: the trained model answers a batch of prompts, the answers are rewarded, and become rows to learn from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch, DeclaredStreams
+from t5x_like.inference.generator import GenerationConfig, Generator
+from t5x_like.inference.length_batches import place_rows
+from t5x_like.model import parameters
+from t5x_like.model.families.family import can_decode, predict
+from t5x_like.model.heads import VALUE, defer_logits
+from t5x_like.model.parameters import Parameters
+from t5x_like.partitioning.shard import check_batch_size, replicated
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.companions import Companion, frozen_models, own_params
+from t5x_like.training.losses.answer_pairs import token_logps
+from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
+from t5x_like.training.methods.reference_method import REFERENCE
+from t5x_like.training.microbatches import Microbatch
+from t5x_like.training.rollouts.answer_rows import Prompts, prompts_of, repeat_rows, with_answers
+from t5x_like.training.rollouts.rewards import summed_rewards
+from t5x_like.training.rollouts.rollout_files import RolloutFiles
+from t5x_like.training.state import State, StateLayout
+
+LOG_KL_FACTOR = "log_kl_factor"
+_DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ from those of dropout
+_ORDER = 0x0A26  # the same for the order in which answers are learned
+
+
+class Answers(NamedTuple):
+    """Answers to a batch of prompts, as texts and rows.
+
+    Attributes:
+      rows: Rows of the answers [N, L], as NumPy arrays.
+      prompts: Text of each answer's prompt.
+      texts: Texts of the answers.
+      targets: Text of each prompt's own target.
+      is_cut: True for answers without an end, bool [N].
+      is_prompt: False for rows without a prompt, whose answers are empty, bool [N].
+    """
+
+    rows: Batch
+    prompts: list[str]
+    texts: list[str]
+    targets: list[str]
+    is_cut: np.ndarray
+    is_prompt: np.ndarray
+
+
+class Rollouts:
+    """Turns each batch of prompts into rows of answers, for the steps that learn from them.
+
+    Args:
+      method: The method, with its rewards.
+      plan: Layout of the state.
+      mesh: Devices.
+      train: Configuration of the loader of prompts.
+      task_names: Names of the mixture's tasks.
+      tokenizer: Vocabulary of the prompts.
+      companions: The reference, if the method has one.
+      num_microbatches: Parts of a step; as many rows are generated and scored at once.
+      seed: Seed of the run.
+      model_dir: Folder of the run.
+
+    Raises:
+      ValueError: The model writes no texts, a reward can't be opened, or the mesh doesn't divide the answers.
+    """
+
+    def __init__(
+        self,
+        method: OnPolicyMethod,
+        plan: StateLayout,
+        mesh: Mesh,
+        *,
+        train: LoaderConfig,
+        task_names: Sequence[str],
+        tokenizer: Any,
+        companions: Mapping[str, Companion],
+        num_microbatches: int,
+        seed: int,
+        model_dir: str,
+    ) -> None:
+        self._method, self._plan, self._mesh, self._train = method, plan, mesh, train
+        self._tokenizer, self._seed, self._files = tokenizer, seed, RolloutFiles(model_dir)
+        self._rewards = [(reward, reward.open()) for reward in method.rewards]
+        self._supervised = [task_names.index(name) for name in method.supervised_tasks]
+        rows_of_step = train.batch_size * method.num_answers // method.num_minibatches
+        if rows_of_step % num_microbatches:
+            raise ValueError(
+                f"a step learns from {rows_of_step} answers, which can't be cut into num_microbatches="
+                f"{num_microbatches} equal parts; choose a divisor"
+            )
+        self._rows_at_once = rows_of_step // num_microbatches
+        check_batch_size(self._rows_at_once, mesh)
+        model = parameters.merge(plan.graphdef, plan.weights(plan.abstract))
+        if not can_decode(model):
+            raise ValueError(
+                f"{type(method).__name__} needs a model that writes texts, such as a GPT-2 or a T5; this one doesn't"
+            )
+        self._is_decoder = train.layout == "decoder"
+        self._max_length = train.targets_length - (train.inputs_length if self._is_decoder else 0)
+        self._end = tokenizer.special.eos
+        self._generate = Generator(plan.graphdef, mesh, is_decoder=self._is_decoder, start_id=SHIFTED_IN)
+        self._frozen = own_params(companions)
+        self._score = jax.jit(self._scoring(companions), out_shardings=replicated(mesh))
+        self._minibatches: list[Batch] = []
+
+    def __call__(self, step: int, state: State, prompts: Batch) -> tuple[State, Batch]:
+        """Return the rows that a step learns from, on the mesh, and the state with the method's numbers.
+
+        Args:
+          step: Steps done before.
+          state: State before the step.
+          prompts: The step's batch of prompts.
+        """
+        begun, index = step - step % self._method.steps_of_batch, step % self._method.steps_of_batch
+        if index and not self._minibatches:
+            self._minibatches = self._parts(self._files.read(begun), begun)
+        if not index:
+            rows, log_kl_factor = self._rows_to_learn(step, state, prompts)
+            self._minibatches = self._parts(rows, begun)
+            if self._method.steps_of_batch > 1:
+                self._files.write(begun, rows)
+            if "method" in state:
+                number = jax.device_put(np.float32(log_kl_factor), replicated(self._mesh))
+                state = state | {"method": {**state["method"], LOG_KL_FACTOR: number}}
+        return state, Batch(*place_rows(self._minibatches[index], self._mesh))
+
+    def _rows_to_learn(self, step: int, state: State, placed: Batch) -> tuple[Batch, float]:
+        """Return all answers to prompts as rows with the streams that the loss reads, and the next factor of KL."""
+        method, weights = self._method, self._plan.weights(state)
+        batch = repeat_rows(_on_host(placed), method.num_answers)
+        answers = self._write(step, weights, batch)
+        rewards = np.full(len(answers.texts), np.nan, np.float32)
+        chosen = np.flatnonzero(answers.is_prompt)
+        rewards[chosen] = self._reward(step, *([each[index] for index in chosen] for each in answers[1:4]))
+        rollout = self._scored(state, weights, answers, rewards)
+        if self._method.keep_samples_every_steps and step % self._method.keep_samples_every_steps == 0:
+            self._files.write_samples(step, answers.prompts, answers.texts, rollout)
+        learned = rollout.mask * rollout.is_rewarded[:, None]
+        if not method.learns_cut_answers:
+            learned = learned * ~answers.is_cut[:, None]
+        groups = np.nan_to_num(rewards, nan=np.inf).reshape(-1, method.num_answers)
+        is_equal = (groups == groups[:, :1]).all(axis=1) & (method.num_answers > 1)
+        token = {
+            "learned": learned,
+            **{name: np.array(each, np.float32) for name, each in method.streams_of(rollout).items()},
+        }
+        if method.needs_old_logps:
+            token["old_logps"] = rollout.logps
+        if rollout.reference_logps is not None:
+            token["reference_logps"] = rollout.reference_logps
+        if self._supervised:
+            token["supervised_weights"] = batch.loss_weights * ~answers.is_prompt[:, None]
+        row = {
+            "reward": rewards,
+            "answer_kl": rollout.kl if method.has_reference else np.full(len(rewards), np.nan, np.float32),
+            "is_cut": answers.is_cut.astype(np.float32),
+            "has_equal_rewards": np.repeat(is_equal, method.num_answers).astype(np.float32),
+        }
+        rows = answers.rows._replace(declared=DeclaredStreams(token=token, row=row))
+        return rows, method.next_log_kl_factor(rollout)
+
+    def _write(self, step: int, weights: Parameters, batch: Batch) -> Answers:
+        """Return the model's answers to the prompts of a batch."""
+        prompts = prompts_of(batch)
+        is_prompt = np.array([bool(len(ids)) for ids in prompts.ids])
+        if self._supervised:
+            assert batch.task_ids is not None
+            of_row = np.max(batch.task_ids, axis=1)
+            is_prompt &= ~np.isin(of_row, self._supervised)
+        config = GenerationConfig(max_new_tokens=self._max_length, temperature=1.0)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self._seed), _DRAWS), step)
+        written: list[list[int]] = []
+        for start in range(0, len(prompts.ids), self._rows_at_once):
+            ids = [
+                each if len(each) else np.zeros(1, np.int32)
+                for each in prompts.ids[start:][: self._rows_at_once]
+            ]
+            written += self._generate(
+                weights,
+                ids,
+                config,
+                end_ids=(self._end,),
+                batch_size=self._rows_at_once,
+                limit=self._train.inputs_length + 1,
+                key=jax.random.fold_in(key, start),
+            )
+        is_cut = np.array([len(ids) == self._max_length for ids in written]) & is_prompt
+        ended = [
+            [] if not real else ids if cut else [*ids, self._end]
+            for ids, cut, real in zip(written, is_cut, is_prompt, strict=True)
+        ]
+        rows = with_answers(batch, prompts.starts, ended)
+        if self._supervised:  # which keep the targets that they came with
+            rows = rows.map(
+                lambda field, stream: np.where(
+                    is_prompt.reshape(-1, *(1,) * (stream.ndim - 1)), stream, getattr(batch, field.name)
+                )
+            )
+            rows = rows._replace(loss_weights=rows.loss_weights * is_prompt[:, None])
+        return Answers(rows, *self._texts(prompts, written), is_cut, is_prompt)
+
+    def _texts(
+        self, prompts: Prompts, written: Sequence[Sequence[int]]
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Return prompts, answers and targets as texts, without special ids around them."""
+        special = {
+            SHIFTED_IN,
+            self._end,
+            *(each for each in (self._tokenizer.special.pad,) if each is not None),
+        }
+
+        def decode(ids: Sequence[int] | np.ndarray) -> str:
+            return self._tokenizer.decode([int(each) for each in ids if int(each) not in special])
+
+        return ([*map(decode, prompts.ids)], [*map(decode, written)], [*map(decode, prompts.targets)])
+
+    def _reward(self, step: int, prompts: list[str], texts: list[str], targets: list[str]) -> np.ndarray:
+        """Return the reward of each answer; process 0 asks for all, so that a judge is asked once."""
+        rewards, message = np.zeros(len(texts), np.float32), ""
+        if jax.process_index() == 0:
+            try:
+                rewards = summed_rewards(self._rewards, prompts, texts, targets)
+                if len(rewards) and not np.isfinite(rewards).any():
+                    message = "all rewards are not-a-number, so that nothing can be learned"
+            except ValueError as error:
+                message = str(error)
+        if jax.process_count() > 1:
+            failed = bool(multihost_utils.broadcast_one_to_all(np.bool_(message)))
+            message = message or ("process 0 could not reward the answers" if failed else "")
+            rewards = np.asarray(multihost_utils.broadcast_one_to_all(rewards))
+        if message:
+            raise ValueError(
+                f"step {step + 1}: {message}. Saved steps are kept; the same command continues after the newest one"
+            )
+        return rewards
+
+    def _scored(self, state: State, weights: Parameters, answers: Answers, rewards: np.ndarray) -> Rollout:
+        """Return answers with their log-probabilities under model and reference, and values."""
+        method, mask = self._method, answers.rows.loss_weights
+        scores: dict[str, list[np.ndarray]] = {}
+        if method.needs_old_logps or method.has_reference:
+            for start in range(0, len(mask), self._rows_at_once):
+                part = answers.rows.map(lambda _, stream: stream[start:][: self._rows_at_once])  # noqa: B023
+                for name, each in self._score(weights, self._frozen, place_rows(part, self._mesh)).items():
+                    scores.setdefault(name, []).append(np.asarray(each))
+        whole: dict[str, np.ndarray] = {name: np.concatenate(parts) for name, parts in scores.items()}
+        return Rollout(
+            mask,
+            rewards,
+            method.num_answers,
+            whole["logps"] if whole else np.zeros_like(mask),
+            whole.get("reference_logps"),
+            whole.get("values"),
+            float(state["method"][LOG_KL_FACTOR]) if "method" in state else 0.0,
+        )
+
+    def _scoring(
+        self, companions: Mapping[str, Companion]
+    ) -> Callable[[Parameters, Mapping[str, Parameters], Batch], dict[str, jax.Array]]:
+        """Return the function that computes log-probabilities and values of tokens, [B, L]."""
+        plan, method = self._plan, self._method
+        chunk = method.loss.logits_chunk_length
+
+        def score(
+            weights: Parameters, frozen: Mapping[str, Parameters], batch: Batch
+        ) -> dict[str, jax.Array]:
+            model = parameters.merge(plan.graphdef, weights)
+            if chunk is not None:
+                defer_logits(model)
+            predictions = predict(model, batch)
+            scores = {"logps": token_logps(predictions, batch, chunk)}
+            if method.has_value_head and predictions.heads is not None:
+                scores["values"] = predictions.heads[VALUE][..., 0]
+            if method.has_reference:
+                reference = frozen_models(companions, frozen, weights)[REFERENCE]
+                rows = Microbatch(batch, jnp.zeros(()), {})
+                scores["reference_logps"] = token_logps(reference.predict(rows), batch, chunk)
+            return scores
+
+        return score
+
+    def _parts(self, rows: Batch, begun: int) -> list[Batch]:
+        """Return the rows of each step, with the weights of their tokens; each epoch has an order of its own."""
+        method, num_rows = self._method, len(rows.loss_weights)
+        parts: list[Batch] = []
+        for epoch in range(method.num_epochs):
+            order = np.arange(num_rows)
+            if method.steps_of_batch > 1:
+                order = np.random.default_rng((self._seed, _ORDER, begun, epoch)).permutation(num_rows)
+            for chosen in np.split(order, method.num_minibatches):
+                part = rows.map(lambda _, stream: stream[chosen])  # noqa: B023
+                assert part.declared is not None
+                token = dict(part.declared.token)
+                token["policy_weights"] = method.weights_of(token.pop("learned"), self._max_length)
+                if "supervised_weights" in token:
+                    weights = token["supervised_weights"]
+                    token["supervised_weights"] = weights / max(float(weights.sum()), 1.0)
+                parts.append(part._replace(declared=part.declared._replace(token=token)))
+        return parts
+
+
+def _on_host(batch: Batch) -> Batch:
+    """Return all rows of a batch as NumPy arrays, on every process."""
+    if jax.process_count() == 1:
+        return batch.map(lambda _, stream: np.asarray(stream))
+    return batch.map(lambda _, stream: np.asarray(multihost_utils.process_allgather(stream, tiled=True)))
+
+
+def give_rollouts(
+    steps: Mapping[int, Callable[[State, Batch], State]], rollouts: Rollouts
+) -> Mapping[int, Callable[[State, Batch], State]]:
+    """Return steps ``(state, prompts) -> state`` that learn from answers to the prompts.
+
+    Args:
+      steps: Steps that learn from rows of answers, by the number of the first step of each stage.
+      rollouts: Writes and rewards the answers.
+    """
+
+    def with_answers_to(compiled: Callable[[State, Batch], State]) -> Callable[[State, Batch], State]:
+        def step(state: State, prompts: Batch) -> State:
+            state, rows = rollouts(int(state["step"]), state, prompts)
+            return compiled(state, rows)
+
+        return step
+
+    return {start: with_answers_to(compiled) for start, compiled in steps.items()}
