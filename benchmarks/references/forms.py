@@ -137,6 +137,8 @@ def _form_of_arrays(path: Path) -> str | None:
         names = {*arrays.files}
     if names & {"out_policy_logps", "out_policy_chosen_logps"}:
         return "preferences.direct"
+    if "out_grpo_advantages" in names:
+        return "policy_gradients.policy_gradients"
     return "preferences.reward" if "out_chosen_score" in names else None
 
 

@@ -39,6 +39,10 @@ class RepeatLoader:
         """Return how often so many steps read each corpus; see ``Loader.epochs``."""
         return self._loader.epochs(-(-num_steps // self._count))
 
+    def steps_per_epoch(self) -> float:
+        """Return the number of steps in which every example is read; see ``Loader.steps_per_epoch``."""
+        return self._loader.steps_per_epoch() * self._count
+
     def close(self) -> None:
         """Stop the worker processes, if there are any."""
         self._loader.close()

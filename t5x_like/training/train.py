@@ -16,9 +16,9 @@ from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.methods.on_policy import OnPolicyMethod
 from t5x_like.training.model_checks import check_model, check_split
 from t5x_like.training.opening_lines import opening_lines
-from t5x_like.training.repeat_loader import RepeatLoader, TrainingLoader
+from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
-from t5x_like.training.rollouts.rollouts import Rollouts, give_rollouts
+from t5x_like.training.rollouts.rollouts import Rollouts, give_rollouts, open_prompts
 from t5x_like.training.run_directory import claim, keep_compiled_programs, only_writer, refuse_another_run
 from t5x_like.training.run_hooks import hooks_of_run
 from t5x_like.training.starting_state import starting_state
@@ -53,9 +53,11 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
     mesh = experiment.mesh.build()
     check_split(experiment, tasks.train, mesh)
 
-    loader: TrainingLoader = data.open_loader(tasks.train, mesh)
-    if (num_steps := method.steps_of_batch) > 1:
-        loader = RepeatLoader(loader, num_steps)
+    loader: TrainingLoader
+    if isinstance(method, OnPolicyMethod):
+        loader = open_prompts(method, data, tasks.train, mesh)
+    else:
+        loader = data.open_loader(tasks.train, mesh)
     check_model(experiment, tasks, loader)
     companions = open_companions(
         method.companions(model), model, mesh=mesh, labels=loader.labels, model_dir=home

@@ -112,6 +112,8 @@ class TerminalWriter(Writer):
         "cross_entropy",
         "squared_error",
         "accuracy",
+        "reward",
+        "kl",
         "learning_rate",
         "gradient_norm",
         "steps_per_second",

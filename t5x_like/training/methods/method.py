@@ -59,11 +59,6 @@ class TrainingMethod:
     has_value_head: ClassVar[bool] = False
     numbers: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def steps_of_batch(self) -> int:
-        """Steps that learn from one batch of the loader."""
-        return 1
-
     def companions(self, model: Any) -> Mapping[str, CompanionSource]:
         """Return where the frozen models are that the loss reads, by name.
 

@@ -67,14 +67,14 @@ class Rollout(NamedTuple):
 class OnPolicyMethod(OwnLossMethod, ABC):
     """Base of methods that write answers to a batch of prompts, reward them, and learn from them in one or more steps.
 
-    A batch of the loader has ``batch_size`` prompts. Answers are sampled with temperature 1, from (seed, step) alone.
-    An answer may have ``targets_length`` tokens, of a decoder those that ``inputs_length`` leaves.
+    Each step learns from ``batch_size`` answers, which are sampled with temperature 1, from (seed, step) alone. An
+    answer may have ``targets_length`` tokens, of a decoder those that ``inputs_length`` leaves.
 
     Attributes:
       rewards: Rewards of answers, which are added.
       num_answers: Answers to each prompt.
       num_epochs: Times that answers are learned before new ones are written.
-      num_minibatches: Parts of the answers, each of which is learned in a step of its own.
+      num_minibatches: Steps of an epoch, for which all answers are written at once.
       reference: A run, a Hugging Face directory, or any other checkpoint that the model stays near to; usually the one
         that the run starts from. A model that trains an adapter needs none: its reference is the model without it.
       reference_step: Step of a run; its newest if not given. A continued run keeps the step that it began with.
@@ -130,7 +130,7 @@ class OnPolicyMethod(OwnLossMethod, ABC):
         for field in ("epsilon_low", "epsilon_high"):
             if not getattr(self, field) > 0:
                 raise ValueError(f"{field} is {getattr(self, field)}; give a positive number, such as 0.2")
-        if self.steps_of_batch == 1:
+        if self.steps_of_rollout == 1:
             refuse_unused(
                 self,
                 "epsilon_low",
@@ -147,9 +147,26 @@ class OnPolicyMethod(OwnLossMethod, ABC):
             refuse_unused(self, "reference_step", because="there is no checkpoint as reference")
 
     @property
-    def steps_of_batch(self) -> int:
-        """Steps that learn from one batch of prompts."""
+    def steps_of_rollout(self) -> int:
+        """Steps that learn from the answers to one batch of prompts."""
         return self.num_epochs * self.num_minibatches
+
+    def num_prompts(self, batch_size: int) -> int:
+        """Return the prompts that are answered at once.
+
+        Args:
+          batch_size: Answers that a step learns from.
+
+        Raises:
+          ValueError: Each prompt has several answers, which don't fill the steps.
+        """
+        num_answers = batch_size * self.num_minibatches
+        if num_answers % self.num_answers:
+            raise ValueError(
+                f"batch_size={batch_size} by num_minibatches={self.num_minibatches} are {num_answers} answers, which "
+                f"aren't a multiple of num_answers={self.num_answers}, the answers to a prompt; choose other numbers"
+            )
+        return num_answers // self.num_answers
 
     @property
     def has_reference(self) -> bool:
@@ -159,7 +176,7 @@ class OnPolicyMethod(OwnLossMethod, ABC):
     @property
     def needs_old_logps(self) -> bool:
         """True if the loss reads log-probabilities of the model that wrote the answers."""
-        return self.steps_of_batch > 1
+        return self.steps_of_rollout > 1
 
     @abstractmethod
     def streams_of(self, rollout: Rollout) -> dict[str, np.ndarray]:
@@ -232,12 +249,6 @@ class OnPolicyMethod(OwnLossMethod, ABC):
             raise ValueError(
                 f"supervised_tasks has {unknown[0]!r}, and the tasks of mixture {train.mixture!r} are "
                 f"{', '.join(loader.task_names)}"
-            )
-        num_rows = train.batch_size * self.num_answers
-        if num_rows % self.num_minibatches:
-            raise ValueError(
-                f"{num_rows} answers (batch_size={train.batch_size} by num_answers={self.num_answers}) can't be cut "
-                f"into num_minibatches={self.num_minibatches} equal parts"
             )
         if self.has_reference:
             check_reference(self.reference, self.reference_step, model, loader)

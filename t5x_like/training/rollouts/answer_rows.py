@@ -78,8 +78,8 @@ def with_answers(batch: Batch, starts: np.ndarray, answers: Sequence[Sequence[in
     for row, (start, answer) in enumerate(zip(starts.tolist(), answers, strict=True)):
         ids = np.asarray(answer, np.int32)[: length - start]
         stop = start + len(ids)
-        for stream in (rows.target_tokens, rows.loss_weights):
-            stream[row, start:] = 0
+        rows.loss_weights[row] = 0  # earlier answers of a conversation are part of the prompt
+        rows.target_tokens[row, start:] = 0
         rows.target_tokens[row, start:stop] = ids
         rows.loss_weights[row, start:stop] = 1.0
         read = rows.decoder_input_tokens

@@ -1,6 +1,7 @@
 """Rollouts: the trained model answers a batch of prompts, the answers are rewarded, and become rows to learn from."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -18,16 +19,20 @@ from t5x_like.model.heads import VALUE, defer_logits
 from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import check_batch_size, replicated
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
+from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.companions import Companion, frozen_models, own_params
 from t5x_like.training.losses.answer_pairs import token_logps
 from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
 from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.microbatches import Microbatch
+from t5x_like.training.repeat_loader import RepeatLoader
 from t5x_like.training.rollouts.answer_rows import Prompts, prompts_of, repeat_rows, with_answers
 from t5x_like.training.rollouts.rewards import summed_rewards
 from t5x_like.training.rollouts.rollout_files import RolloutFiles
 from t5x_like.training.state import State, StateLayout
+from t5x_like.training.training_data import TrainingData, open_share
 
 LOG_KL_FACTOR = "log_kl_factor"
 _DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ from those of dropout
@@ -70,7 +75,7 @@ class Rollouts:
       model_dir: Folder of the run.
 
     Raises:
-      ValueError: The model writes no texts, a reward can't be opened, or the mesh doesn't divide the answers.
+      ValueError: The model writes no texts, or a reward can't be opened.
     """
 
     def __init__(
@@ -91,14 +96,7 @@ class Rollouts:
         self._tokenizer, self._seed, self._files = tokenizer, seed, RolloutFiles(model_dir)
         self._rewards = [(reward, reward.open()) for reward in method.rewards]
         self._supervised = [task_names.index(name) for name in method.supervised_tasks]
-        rows_of_step = train.batch_size * method.num_answers // method.num_minibatches
-        if rows_of_step % num_microbatches:
-            raise ValueError(
-                f"a step learns from {rows_of_step} answers, which can't be cut into num_microbatches="
-                f"{num_microbatches} equal parts; choose a divisor"
-            )
-        self._rows_at_once = rows_of_step // num_microbatches
-        check_batch_size(self._rows_at_once, mesh)
+        self._rows_at_once = train.batch_size // num_microbatches
         model = parameters.merge(plan.graphdef, plan.weights(plan.abstract))
         if not can_decode(model):
             raise ValueError(
@@ -120,13 +118,13 @@ class Rollouts:
           state: State before the step.
           prompts: The step's batch of prompts.
         """
-        begun, index = step - step % self._method.steps_of_batch, step % self._method.steps_of_batch
+        begun, index = step - step % self._method.steps_of_rollout, step % self._method.steps_of_rollout
         if index and not self._minibatches:
             self._minibatches = self._parts(self._files.read(begun), begun)
         if not index:
             rows, log_kl_factor = self._rows_to_learn(step, state, prompts)
             self._minibatches = self._parts(rows, begun)
-            if self._method.steps_of_batch > 1:
+            if self._method.steps_of_rollout > 1:
                 self._files.write(begun, rows)
             if "method" in state:
                 number = jax.device_put(np.float32(log_kl_factor), replicated(self._mesh))
@@ -294,7 +292,7 @@ class Rollouts:
         parts: list[Batch] = []
         for epoch in range(method.num_epochs):
             order = np.arange(num_rows)
-            if method.steps_of_batch > 1:
+            if method.steps_of_rollout > 1:
                 order = np.random.default_rng((self._seed, _ORDER, begun, epoch)).permutation(num_rows)
             for chosen in np.split(order, method.num_minibatches):
                 part = rows.map(lambda _, stream: stream[chosen])  # noqa: B023
@@ -306,6 +304,36 @@ class Rollouts:
                     token["supervised_weights"] = weights / max(float(weights.sum()), 1.0)
                 parts.append(part._replace(declared=part.declared._replace(token=token)))
         return parts
+
+
+def open_prompts(
+    method: OnPolicyMethod, data: TrainingData, tasks: TaskSet, mesh: Mesh
+) -> Loader | RepeatLoader:
+    """Return the loader of this process' prompts, each batch of which all steps of a rollout get.
+
+    Args:
+      method: The method.
+      data: The data of the run.
+      tasks: Tasks of ``data.train``.
+      mesh: Devices.
+
+    Raises:
+      ValueError: The data can't be read, batches grow, or the mesh doesn't divide the prompts.
+    """
+    if data.batch_size_ramp is not None:
+        raise ValueError(
+            f"batch_size_ramp with {type(method).__name__}, whose answers fill each batch; leave it out"
+        )
+    prompts = replace(data.train, batch_size=method.num_prompts(data.train.batch_size))
+    try:
+        check_batch_size(prompts.batch_size, mesh)
+    except ValueError as error:
+        raise ValueError(
+            f"batch_size={data.train.batch_size} by num_minibatches={method.num_minibatches} and num_answers="
+            f"{method.num_answers} are {prompts.batch_size} prompts at once, and {error}"
+        ) from None
+    loader = open_share(prompts, tasks, mesh)
+    return loader if method.steps_of_rollout == 1 else RepeatLoader(loader, method.steps_of_rollout)
 
 
 def _on_host(batch: Batch) -> Batch:
