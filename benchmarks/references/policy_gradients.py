@@ -62,7 +62,10 @@ def check_ppo(directory: Path, setting: Mapping[str, Any]) -> None:
     mask = io["in_mask"]
     streams = _streams(method, _rollout(io, 1), mask.shape[1])
     rewards = token_rewards(
-        *(jnp.asarray(io[f"in_{name}"]) for name in ("rewards", "old_logps", "ref_logps", "mask")),
+        jnp.asarray(io["in_rewards"]),
+        jnp.asarray(io["in_old_logps"]),
+        jnp.asarray(io["in_ref_logps"]),
+        jnp.asarray(mask),
         setting["kl_coefficient"],
     )
     for name, array in (

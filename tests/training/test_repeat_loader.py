@@ -15,7 +15,7 @@ from t5x_like.training.repeat_loader import RepeatLoader
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> TaskSet:
     path = tmp_path_factory.mktemp("repeated") / "rows.tsv"
-    path.write_text("a\tb\n" + "".join(f"{number}\t{number}\n" for number in range(10)))
+    path.write_text("a\tb\n" + "".join(f"{row}\t{row}\n" for row in range(10)))
     task = TextTask(
         name="repeated_rows",
         vocabulary="bytes",

@@ -176,6 +176,24 @@ class PreferenceTask(TextTask):
 
 
 @config_class
+class PromptTask(TextTask):
+    """Prompts alone, for answers that the model writes itself (``training.methods.on_policy``).
+
+    >>> PromptTask(name="questions", vocabulary="bytes", files={"train": "rows.jsonl"}).input_template
+    '{prompt}'
+
+    Attributes:
+      input_template: Prompt, with ``{column}`` for a row's cells.
+      target_template: Text that rewards are given with the answer, such as the right answer; empty for none.
+    """
+
+    input_template: str = "{prompt}"
+    target_template: str = ""
+
+    _FILE: ClassVar[str] = "train.jsonl"
+
+
+@config_class
 class DesirabilityTask(TextTask):
     """Prompts with one answer each, which is desirable or not (``training.methods.kto``).
 

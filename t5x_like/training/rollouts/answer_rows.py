@@ -9,7 +9,7 @@ from t5x_like.batch import Batch
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 
 
-class Prompts(NamedTuple):
+class PromptRows(NamedTuple):
     """Prompts of a batch, of which each row is one example.
 
     Attributes:
@@ -23,7 +23,7 @@ class Prompts(NamedTuple):
     starts: np.ndarray
 
 
-def prompts_of(batch: Batch) -> Prompts:
+def prompts_of(batch: Batch) -> PromptRows:
     """Return the prompts of a batch; a row without a target, which fills up a batch, has an empty prompt.
 
     A conversation's last answer is the one to write anew.
@@ -48,7 +48,7 @@ def prompts_of(batch: Batch) -> Prompts:
         ids = [row[: start + 1] for row, start in zip(batch.decoder_input_tokens, starts, strict=True)]
     is_row = weighted.any(axis=1)
     nothing = np.zeros(0, np.int32)
-    return Prompts(
+    return PromptRows(
         [each if real else nothing for each, real in zip(ids, is_row, strict=True)],
         [each if real else nothing for each, real in zip(targets, is_row, strict=True)],
         starts,

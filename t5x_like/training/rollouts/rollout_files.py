@@ -62,7 +62,7 @@ class RolloutFiles:
         if not path.exists():
             raise ValueError(
                 f"{path} is missing: the saved step was made in the middle of its answers, which are gone. Continue "
-                "from an earlier step (--from_step)"
+                "from an earlier one by from_step=STEP"
             )
         with refusing_damage(path), np.load(io.BytesIO(path.read_bytes())) as file:
             arrays = dict(file)

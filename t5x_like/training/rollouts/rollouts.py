@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch, DeclaredStreams
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.length_batches import place_rows
+from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode, predict
 from t5x_like.model.heads import VALUE, defer_logits
@@ -28,7 +29,7 @@ from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
 from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.microbatches import Microbatch
 from t5x_like.training.repeat_loader import RepeatLoader
-from t5x_like.training.rollouts.answer_rows import Prompts, prompts_of, repeat_rows, with_answers
+from t5x_like.training.rollouts.answer_rows import PromptRows, prompts_of, repeat_rows, with_answers
 from t5x_like.training.rollouts.rewards import summed_rewards
 from t5x_like.training.rollouts.rollout_files import RolloutFiles
 from t5x_like.training.state import State, StateLayout
@@ -39,7 +40,7 @@ _DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ fr
 _ORDER = 0x0A26  # the same for the order in which answers are learned
 
 
-class Answers(NamedTuple):
+class WrittenAnswers(NamedTuple):
     """Answers to a batch of prompts, as texts and rows.
 
     Attributes:
@@ -166,7 +167,7 @@ class Rollouts:
         rows = answers.rows._replace(declared=DeclaredStreams(token=token, row=row))
         return rows, method.next_log_kl_factor(rollout)
 
-    def _write(self, step: int, weights: Parameters, batch: Batch) -> Answers:
+    def _write(self, step: int, weights: Parameters, batch: Batch) -> WrittenAnswers:
         """Return the model's answers to the prompts of a batch."""
         prompts = prompts_of(batch)
         is_prompt = np.array([bool(len(ids)) for ids in prompts.ids])
@@ -204,10 +205,10 @@ class Rollouts:
                 )
             )
             rows = rows._replace(loss_weights=rows.loss_weights * is_prompt[:, None])
-        return Answers(rows, *self._texts(prompts, written), is_cut, is_prompt)
+        return WrittenAnswers(rows, *self._texts(prompts, written), is_cut, is_prompt)
 
     def _texts(
-        self, prompts: Prompts, written: Sequence[Sequence[int]]
+        self, prompts: PromptRows, written: Sequence[Sequence[int]]
     ) -> tuple[list[str], list[str], list[str]]:
         """Return prompts, answers and targets as texts, without special ids around them."""
         special = {
@@ -237,11 +238,13 @@ class Rollouts:
             rewards = np.asarray(multihost_utils.broadcast_one_to_all(rewards))
         if message:
             raise ValueError(
-                f"step {step + 1}: {message}. Saved steps are kept; the same command continues after the newest one"
+                f"step {step + 1}: {sentence(message)} Saved steps are kept; the same command continues from the newest"
             )
         return rewards
 
-    def _scored(self, state: State, weights: Parameters, answers: Answers, rewards: np.ndarray) -> Rollout:
+    def _scored(
+        self, state: State, weights: Parameters, answers: WrittenAnswers, rewards: np.ndarray
+    ) -> Rollout:
         """Return answers with their log-probabilities under model and reference, and values."""
         method, mask = self._method, answers.rows.loss_weights
         scores: dict[str, list[np.ndarray]] = {}
