@@ -122,7 +122,8 @@ def judge_pairs(pairs: Sequence[AnswerPair], judge: Judge) -> list[Judgment]:
 def count_wins(judgments: Sequence[Judgment]) -> dict[str, Any]:
     """Return numbers of outcomes, and the win rate ``(wins + ties / 2) / n`` of the first side with its interval.
 
-    The interval has 95 % of bootstrap samples of prompts. Its seed is a hash of the outcomes. A single prompt has none.
+    The interval has 95 % of bootstrap samples of prompts. Its seed is a hash of prompts and outcomes.
+    A single prompt has none.
 
     Args:
       judgments: At least one judgment.
