@@ -5,8 +5,6 @@ https://arxiv.org/abs/2306.05685: both orders are judged, and a contradiction is
 """
 
 import math
-import queue
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -19,6 +17,7 @@ from t5x_like.evaluation.paired_answers import AnswerPair, shortened
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json, write_jsonl
 from t5x_like.io.progress import Progress
+from t5x_like.io.timed_calls import call_in_time
 from t5x_like.text.metrics.bootstrap import intervals
 
 WIN_RATE = "win_rate.json"
@@ -71,25 +70,15 @@ class FunctionJudge:
         return preferences
 
     def _preference(self, pair: AnswerPair) -> float:
-        results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-
-        def call() -> None:
-            try:
-                results.put((self.function(*pair), None))
-            except BaseException as error:  # sys.exit() too, which would end this thread without a word
-                results.put((None, error))
-
-        # A thread that hangs doesn't keep the process from ending.
-        threading.Thread(target=call, daemon=True).start()
         prompt = f"for prompt {shortened(pair.prompt)}"
         try:
-            preference, error = results.get(timeout=self.time_limit)
-        except queue.Empty:
+            preference = call_in_time(lambda: self.function(*pair), self.time_limit)
+        except TimeoutError:
             raise ValueError(
                 f"judge {self.name} did not answer within {self.time_limit:g} seconds {prompt}; make it faster, or "
                 "give it more time by time_limit=SECONDS"
             ) from None
-        if error is not None:
+        except (Exception, SystemExit) as error:
             raise ValueError(f"judge {self.name} raised {type(error).__name__} {prompt}: {error}") from error
         if not isinstance(preference, Real) or isinstance(preference, bool) or math.isnan(preference):
             raise ValueError(

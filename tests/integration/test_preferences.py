@@ -27,6 +27,7 @@ from t5x_like.training.methods.kto import KTO
 from t5x_like.training.methods.preference_optimization import PreferenceOptimization
 from t5x_like.training.methods.reward_model import RewardModel
 from t5x_like.training.methods.supervised import Supervised
+from t5x_like.training.rollouts.rewards import ModelReward
 from t5x_like.training.run_config import Intervals
 from t5x_like.training.train import train
 from tests.training.experiments import experiment_of
@@ -247,6 +248,11 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path, reward_run: Pa
         written = list(csv.DictReader(output.read_text().splitlines()))
         assert [row["answer"] for row in written] == [row["answer"] for row in rows]
         np.testing.assert_allclose([float(row["reward"]) for row in written], expected, atol=1e-5)
+        reward = ModelReward(checkpoint=str(directory)).open()  # as methods that write answers read it
+        texts = ([row["prompt"] for row in rows], [row["answer"] for row in rows], [""] * len(rows))
+        np.testing.assert_allclose(reward(*texts), expected, atol=1e-5)
+    with pytest.raises(ValueError, match="base is no reward model, which predicts a number"):
+        ModelReward(checkpoint=str(folder / "base")).open()
 
 
 def test_rewards_are_predicted_for_answers_only(

@@ -3,13 +3,15 @@
 import importlib
 import inspect
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from t5x_like.config_class import changeable, config_class
+from t5x_like.evaluation.checkpoint_predictor import checkpoint_predictor
+from t5x_like.io.timed_calls import call_in_time
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
 # Prompts, answers and the rows' own targets, all as texts; returns a number for each answer.
 RewardFunction: TypeAlias = Callable[[Sequence[str], Sequence[str], Sequence[str]], Sequence[float]]
@@ -80,46 +82,63 @@ class FunctionReward:
         judge: RewardFunction = function
 
         def reward(prompts: Sequence[str], answers: Sequence[str], targets: Sequence[str]) -> Sequence[float]:
-            return call_in_time(
-                lambda: judge(prompts, answers, targets),
-                self.timeout_seconds,
-                f"the reward {self.function!r}",
-            )
+            what = f"the reward {self.function!r}"
+            try:
+                return call_in_time(lambda: judge(prompts, answers, targets), self.timeout_seconds)
+            except TimeoutError as error:
+                raise ValueError(
+                    f"{what} took longer than timeout_seconds={self.timeout_seconds:g}; repair it, or give it more time"
+                ) from error
+            except (Exception, SystemExit) as error:
+                raise ValueError(f"{what} failed: {type(error).__name__}: {error}") from error
 
         return reward
 
 
-def call_in_time(function: Callable[[], Sequence[float]], seconds: float, what: str) -> Sequence[float]:
-    """Return what a user's function returns.
+@config_class
+class ModelReward:
+    """A reward model reads the text of each prompt and answer.
 
-    Args:
-      function: The function.
-      seconds: Time that it may take.
-      what: Its name in messages.
+    It may have another vocabulary than the trained model.
 
-    Raises:
-      ValueError: It fails, or takes longer.
+    Attributes:
+      checkpoint: Run that ``RewardModel`` has trained, or a directory with a sequence classifier of one label.
+      step: Step of a run; its newest if not given.
+      weight: Factor in the sum of all rewards.
+      batch_size: Answers that it reads at once.
     """
-    results: list[Sequence[float]] = []
-    errors: list[Exception] = []
 
-    def call() -> None:
-        try:
-            results.append(function())
-        except Exception as error:  # a user's function may fail in any way
-            errors.append(error)
+    checkpoint: str
+    step: int | None = None
+    weight: float = 1.0
+    batch_size: int = changeable(default=16)
 
-    # A thread can't be stopped; as a daemon it doesn't keep the program from ending.
-    thread = threading.Thread(target=call, name="reward", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise ValueError(f"{what} failed: {type(errors[0]).__name__}: {errors[0]}") from errors[0]
-    if not results:
-        raise ValueError(
-            f"{what} took longer than timeout_seconds={seconds:g}; repair it, or give it more time"
+    @property
+    def name(self) -> str:
+        return self.checkpoint
+
+    def open(self) -> RewardFunction:
+        opened = open_checkpoint(self.checkpoint, step=self.step)
+        message = (
+            f"{self.checkpoint} is no reward model, which predicts a number for a prompt and an answer; give a run of "
+            "RewardModel, or the export of one"
         )
-    return results[0]
+        if opened.can_generate:
+            raise ValueError(message)
+        predictor = checkpoint_predictor(opened, num_texts=2, batch_size=self.batch_size)
+        if predictor.has_probabilities:
+            raise ValueError(message)
+        columns = predictor.input_columns
+
+        def reward(prompts: Sequence[str], answers: Sequence[str], targets: Sequence[str]) -> Sequence[float]:
+            del targets
+            rows = [
+                predictor.read(dict(zip(columns, pair, strict=True)))
+                for pair in zip(prompts, answers, strict=True)
+            ]
+            return [each.prediction for each in predictor.predict(rows)]
+
+        return reward
 
 
 def summed_rewards(
