@@ -13,6 +13,7 @@ from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.rendering import Tile, number, render, words
+from t5x_like.reports.rewards import draw_rewards, read_rewards, read_samples
 from t5x_like.reports.run_facts import run_facts
 from t5x_like.reports.score_tables import lower_is_better
 
@@ -158,9 +159,12 @@ def _values_of(run: ReportedRun) -> dict[str, object]:
         loss = next(curve.losses[-1] for curve in curves if curve.held_out)
         label = f"{run.title}: validation loss"
         headline = Tile(label, f"{loss:.2f}", f"unigram entropy {entropy:.2f}", loss < entropy)
+    rewards = read_rewards(run.directory)
     return {
         "title": run.title,
         "about": run.about,
+        "rewards": rewards and draw_rewards(rewards, title=run.title),
+        "samples": read_samples(run.directory),
         "svg": draw_loss_curves(curves, title=run.title, unigram_entropy=entropy),
         "entropy": entropy,
         "loss": "Cross-entropy in nats per target token" if curves[0].is_cross_entropy else "Loss",
