@@ -15,9 +15,10 @@ from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import VALUE
 from t5x_like.training.losses.policy_gradients import token_rewards
 from t5x_like.training.methods.grpo import GRPO
-from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
+from t5x_like.training.methods.on_policy import OnPolicyMethod
 from t5x_like.training.methods.ppo import PPO
 from t5x_like.training.rollouts.rewards import FunctionReward
+from t5x_like.training.rollouts.rollout import Rollout
 
 _ATOL = 1e-5
 _REWARDS = (FunctionReward(function="recorded.rewards"),)

@@ -64,7 +64,7 @@ def draw_rewards(curve: RewardCurve, *, title: str) -> str:
     def draw(axes: Any) -> None:
         axes.plot(places, curve.rewards, color=COLORS[0], linewidth=0.8, alpha=0.35)
         last = max(curve.steps[-1], 1)
-        shades = [0.2 + 0.8 * step / last for step in curve.steps]
+        shades = [min(0.2 + 0.8 * step / last, 1.0) for step in curve.steps]
         axes.scatter(places, curve.rewards, color=COLORS[0], alpha=shades, s=18, linewidths=0)
         for index in dict.fromkeys((0, len(places) - 1)):
             axes.annotate(

@@ -8,6 +8,7 @@ import pytest
 from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.io.files import read_json, write_json, write_jsonl
 from t5x_like.reports.machine import describe_machine
+from t5x_like.reports.rewards import read_rewards
 from t5x_like.reports.run_report import ReportedRun, RunReport
 
 
@@ -194,3 +195,22 @@ def test_classes_and_their_confusion_are_on_the_page(story, tmp_path):
     html = story()
     assert '<th scope="row">&lt;a&gt;</th><td class="right"' in html
     assert html.count('<table class="classes">') == 1
+
+
+def test_rewards_and_answers_of_a_run_that_writes_its_own_are_shown(story, tmp_path):
+    lines = [
+        {"step": step, "split": "train", "loss": 0.1, "reward": step / 10, "kl": step / 5}
+        for step in (1, 2, 3)
+    ]
+    write_jsonl(tmp_path / "rewarded/metrics.jsonl", lines)
+    for step in (0, 4, 8):
+        answer = {"step": step, "prompt": "2 + 2 =", "answer": f"<{step}>", "reward": None, "kl": 0.0}
+        write_jsonl(tmp_path / f"rewarded/samples/{step:08d}.jsonl", [answer])
+    assert read_rewards(tmp_path / "rewarded") == ([1, 2, 3], [0.1, 0.2, 0.3], [0.2, 0.4, 0.6])
+    assert read_rewards(tmp_path / "run") is None
+    run = ReportedRun(title="GRPO", directory=tmp_path / "rewarded")
+    page = story(runs=(run,))
+    assert "divergence from the reference" in page
+    assert "&lt;0&gt;" in page
+    assert "&lt;8&gt;" in page
+    assert "&lt;4&gt;" not in page

@@ -21,7 +21,8 @@ from t5x_like.training.losses.policy_gradients import (
     kl_of_tokens,
     leave_one_out_advantages,
 )
-from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
+from t5x_like.training.methods.on_policy import OnPolicyMethod
+from t5x_like.training.rollouts.rollout import Rollout
 
 
 @config_class

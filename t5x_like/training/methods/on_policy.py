@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,43 +24,7 @@ from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.metrics import Totals
 from t5x_like.training.microbatches import Memories, Microbatch
 from t5x_like.training.rollouts.rewards import Reward
-
-
-class Rollout(NamedTuple):
-    """Answers of one batch of prompts, as NumPy arrays.
-
-    Attributes:
-      mask: float32 [N, L], 1 for the tokens of answers.
-      rewards: float32 [N]; not-a-number for answers without one.
-      num_answers: Answers to each prompt, which follow each other.
-      logps: Log-probabilities of tokens under the model that wrote them [N, L].
-      reference_logps: Those under the reference; ``None`` without one.
-      values: Predicted values before each token; ``None`` without a value head.
-      log_kl_factor: Logarithm of the factor by which the penalty has changed since the run began.
-    """
-
-    mask: np.ndarray
-    rewards: np.ndarray
-    num_answers: int
-    logps: np.ndarray
-    reference_logps: np.ndarray | None
-    values: np.ndarray | None
-    log_kl_factor: float = 0.0
-
-    @property
-    def is_rewarded(self) -> np.ndarray:
-        """True for answers with a reward, bool [N]."""
-        return np.isfinite(self.rewards)
-
-    def of_tokens(self, values: np.ndarray) -> np.ndarray:
-        """Return numbers of answers, any shape of N elements, as those of all their tokens [N, L]."""
-        return np.broadcast_to(values.reshape(-1, 1), self.mask.shape)
-
-    @property
-    def kl(self) -> np.ndarray:
-        """Estimate of each answer's divergence from the reference: the sum of its tokens' log-ratios, float32 [N]."""
-        reference = self.logps if self.reference_logps is None else self.reference_logps
-        return np.sum((self.logps - reference) * self.mask, axis=-1)
+from t5x_like.training.rollouts.rollout import Rollout
 
 
 @config_class

@@ -24,7 +24,8 @@ from t5x_like.training.losses.policy_gradients import (
     value_losses,
     whitened,
 )
-from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
+from t5x_like.training.methods.on_policy import OnPolicyMethod
+from t5x_like.training.rollouts.rollout import Rollout
 
 
 @config_class

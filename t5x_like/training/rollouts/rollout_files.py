@@ -10,7 +10,7 @@ from t5x_like.batch import FIELDS, Batch, DeclaredStreams
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import as_path, write_bytes, write_jsonl
 from t5x_like.nested_values import json_number
-from t5x_like.training.methods.on_policy import Rollout
+from t5x_like.training.rollouts.rollout import Rollout
 
 SAMPLES = "samples"
 _ROLLOUTS = "rollouts"

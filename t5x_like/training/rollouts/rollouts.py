@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,6 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch, DeclaredStreams
-from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.length_batches import place_rows
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
@@ -19,45 +18,25 @@ from t5x_like.model.families.family import can_decode, predict
 from t5x_like.model.heads import VALUE, defer_logits
 from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import check_batch_size, replicated
-from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.companions import Companion, frozen_models, own_params
 from t5x_like.training.losses.answer_pairs import token_logps
-from t5x_like.training.methods.on_policy import OnPolicyMethod, Rollout
+from t5x_like.training.methods.on_policy import OnPolicyMethod
 from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.microbatches import Microbatch
 from t5x_like.training.repeat_loader import RepeatLoader
-from t5x_like.training.rollouts.answer_rows import PromptRows, prompts_of, repeat_rows, with_answers
+from t5x_like.training.rollouts.answer_rows import repeat_rows
+from t5x_like.training.rollouts.answer_writer import AnswerWriter, WrittenAnswers
 from t5x_like.training.rollouts.rewards import summed_rewards
+from t5x_like.training.rollouts.rollout import Rollout
 from t5x_like.training.rollouts.rollout_files import RolloutFiles
 from t5x_like.training.state import State, StateLayout
 from t5x_like.training.training_data import TrainingData, open_share
 
 LOG_KL_FACTOR = "log_kl_factor"
-_DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ from those of dropout
-_ORDER = 0x0A26  # the same for the order in which answers are learned
-
-
-class WrittenAnswers(NamedTuple):
-    """Answers to a batch of prompts, as texts and rows.
-
-    Attributes:
-      rows: Rows of the answers [N, L], as NumPy arrays.
-      prompts: Text of each answer's prompt.
-      texts: Texts of the answers.
-      targets: Text of each prompt's own target.
-      is_cut: True for answers without an end, bool [N].
-      is_prompt: False for rows without a prompt, whose answers are empty, bool [N].
-    """
-
-    rows: Batch
-    prompts: list[str]
-    texts: list[str]
-    targets: list[str]
-    is_cut: np.ndarray
-    is_prompt: np.ndarray
+_ORDER = 0x0A26  # part of the seed of the order in which answers are learned
 
 
 class Rollouts:
@@ -93,8 +72,8 @@ class Rollouts:
         seed: int,
         model_dir: str,
     ) -> None:
-        self._method, self._plan, self._mesh, self._train = method, plan, mesh, train
-        self._tokenizer, self._seed, self._files = tokenizer, seed, RolloutFiles(model_dir)
+        self._method, self._plan, self._mesh = method, plan, mesh
+        self._seed, self._files = seed, RolloutFiles(model_dir)
         self._rewards = [(reward, reward.open()) for reward in method.rewards]
         self._supervised = [task_names.index(name) for name in method.supervised_tasks]
         self._rows_at_once = train.batch_size // num_microbatches
@@ -103,10 +82,15 @@ class Rollouts:
             raise ValueError(
                 f"{type(method).__name__} needs a model that writes texts, such as a GPT-2 or a T5; this one doesn't"
             )
-        self._is_decoder = train.layout == "decoder"
-        self._max_length = train.targets_length - (train.inputs_length if self._is_decoder else 0)
-        self._end = tokenizer.special.eos
-        self._generate = Generator(plan.graphdef, mesh, is_decoder=self._is_decoder, start_id=SHIFTED_IN)
+        self._write = AnswerWriter(
+            plan.graphdef,
+            mesh,
+            train=train,
+            tokenizer=tokenizer,
+            supervised=self._supervised,
+            rows_at_once=self._rows_at_once,
+            seed=seed,
+        )
         self._frozen = own_params(companions)
         self._score = jax.jit(self._scoring(companions), out_shardings=replicated(mesh))
         self._minibatches: list[Batch] = []
@@ -166,61 +150,6 @@ class Rollouts:
         }
         rows = answers.rows._replace(declared=DeclaredStreams(token=token, row=row))
         return rows, method.next_log_kl_factor(rollout)
-
-    def _write(self, step: int, weights: Parameters, batch: Batch) -> WrittenAnswers:
-        """Return the model's answers to the prompts of a batch."""
-        prompts = prompts_of(batch)
-        is_prompt = np.array([bool(len(ids)) for ids in prompts.ids])
-        if self._supervised:
-            assert batch.task_ids is not None
-            of_row = np.max(batch.task_ids, axis=1)
-            is_prompt &= ~np.isin(of_row, self._supervised)
-        config = GenerationConfig(max_new_tokens=self._max_length, temperature=1.0)
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self._seed), _DRAWS), step)
-        written: list[list[int]] = []
-        for start in range(0, len(prompts.ids), self._rows_at_once):
-            ids = [
-                each if len(each) else np.zeros(1, np.int32)
-                for each in prompts.ids[start:][: self._rows_at_once]
-            ]
-            written += self._generate(
-                weights,
-                ids,
-                config,
-                end_ids=(self._end,),
-                batch_size=self._rows_at_once,
-                limit=self._train.inputs_length + 1,
-                key=jax.random.fold_in(key, start),
-            )
-        is_cut = np.array([len(ids) == self._max_length for ids in written]) & is_prompt
-        ended = [
-            [] if not real else ids if cut else [*ids, self._end]
-            for ids, cut, real in zip(written, is_cut, is_prompt, strict=True)
-        ]
-        rows = with_answers(batch, prompts.starts, ended)
-        if self._supervised:  # which keep the targets that they came with
-            rows = rows.map(
-                lambda field, stream: np.where(
-                    is_prompt.reshape(-1, *(1,) * (stream.ndim - 1)), stream, getattr(batch, field.name)
-                )
-            )
-            rows = rows._replace(loss_weights=rows.loss_weights * is_prompt[:, None])
-        return WrittenAnswers(rows, *self._texts(prompts, written), is_cut, is_prompt)
-
-    def _texts(
-        self, prompts: PromptRows, written: Sequence[Sequence[int]]
-    ) -> tuple[list[str], list[str], list[str]]:
-        """Return prompts, answers and targets as texts, without special ids around them."""
-        special = {
-            SHIFTED_IN,
-            self._end,
-            *(each for each in (self._tokenizer.special.pad,) if each is not None),
-        }
-
-        def decode(ids: Sequence[int] | np.ndarray) -> str:
-            return self._tokenizer.decode([int(each) for each in ids if int(each) not in special])
-
-        return ([*map(decode, prompts.ids)], [*map(decode, written)], [*map(decode, prompts.targets)])
 
     def _reward(self, step: int, prompts: list[str], texts: list[str], targets: list[str]) -> np.ndarray:
         """Return the reward of each answer; process 0 asks for all, so that a judge is asked once."""
@@ -301,7 +230,7 @@ class Rollouts:
                 part = rows.map(lambda _, stream: stream[chosen])  # noqa: B023
                 assert part.declared is not None
                 token = dict(part.declared.token)
-                token["policy_weights"] = method.weights_of(token.pop("learned"), self._max_length)
+                token["policy_weights"] = method.weights_of(token.pop("learned"), self._write.max_length)
                 if "supervised_weights" in token:
                     weights = token["supervised_weights"]
                     token["supervised_weights"] = weights / max(float(weights.sum()), 1.0)

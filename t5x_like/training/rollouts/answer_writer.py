@@ -1,0 +1,139 @@
+"""Answers of a model to the prompts of a batch, drawn from the seed and the step alone."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch
+from t5x_like.inference.generator import GenerationConfig, Generator
+from t5x_like.model.parameters import Parameters
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.rollouts.answer_rows import PromptRows, prompts_of, with_answers
+
+_DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ from those of dropout
+
+
+class WrittenAnswers(NamedTuple):
+    """Answers to a batch of prompts, as texts and rows.
+
+    Attributes:
+      rows: Rows of the answers [N, L], as NumPy arrays.
+      prompts: Text of each answer's prompt.
+      texts: Texts of the answers.
+      targets: Text of each prompt's own target.
+      is_cut: True for answers without an end, bool [N].
+      is_prompt: False for rows without a prompt, whose answers are empty, bool [N].
+    """
+
+    rows: Batch
+    prompts: list[str]
+    texts: list[str]
+    targets: list[str]
+    is_cut: np.ndarray
+    is_prompt: np.ndarray
+
+
+class AnswerWriter:
+    """Writes answers to prompts by sampling.
+
+    Args:
+      graphdef: Structure of the model.
+      mesh: Devices.
+      train: Configuration of the loader of prompts, whose lengths limit the answers.
+      tokenizer: Vocabulary of the prompts.
+      supervised: Indices of tasks whose rows are no prompts.
+      rows_at_once: Answers that are written together.
+      seed: Seed of the run.
+
+    Attributes:
+      max_length: The most tokens of an answer, its end included.
+
+    Raises:
+      ValueError: The vocabulary has no end of sequence.
+    """
+
+    def __init__(
+        self,
+        graphdef: nnx.GraphDef,
+        mesh: Mesh,
+        *,
+        train: LoaderConfig,
+        tokenizer: Any,
+        supervised: Sequence[int],
+        rows_at_once: int,
+        seed: int,
+    ) -> None:
+        is_decoder = train.layout == "decoder"
+        self.max_length = train.targets_length - (train.inputs_length if is_decoder else 0)
+        self._end, self._tokenizer = tokenizer.special.eos, tokenizer
+        if self._end is None:
+            raise ValueError(f"{tokenizer} has no end of sequence, at which an answer could stop")
+        self._generate = Generator(graphdef, mesh, is_decoder=is_decoder, start_id=SHIFTED_IN)
+        self._inputs_length, self._rows_at_once = train.inputs_length, rows_at_once
+        self._supervised, self._seed = supervised, seed
+
+    def __call__(self, step: int, weights: Parameters, batch: Batch) -> WrittenAnswers:
+        """Return the model's answers to the prompts of a batch.
+
+        Args:
+          step: Steps done before, of which the draws depend.
+          weights: The model's weights, on the mesh.
+          batch: Rows of prompts, as NumPy arrays.
+        """
+        prompts = prompts_of(batch)
+        is_prompt = np.array([bool(len(ids)) for ids in prompts.ids])
+        if self._supervised:
+            assert batch.task_ids is not None
+            of_row = np.max(batch.task_ids, axis=1)
+            is_prompt &= ~np.isin(of_row, self._supervised)
+        config = GenerationConfig(max_new_tokens=self.max_length, temperature=1.0)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self._seed), _DRAWS), step)
+        written: list[list[int]] = []
+        for start in range(0, len(prompts.ids), self._rows_at_once):
+            ids = [
+                each if len(each) else np.zeros(1, np.int32)
+                for each in prompts.ids[start:][: self._rows_at_once]
+            ]
+            written += self._generate(
+                weights,
+                ids,
+                config,
+                end_ids=(self._end,),
+                batch_size=self._rows_at_once,
+                limit=self._inputs_length + 1,
+                key=jax.random.fold_in(key, start),
+            )
+        is_cut = np.array([len(ids) == self.max_length for ids in written]) & is_prompt
+        ended = [
+            [] if not real else ids if cut else [*ids, self._end]
+            for ids, cut, real in zip(written, is_cut, is_prompt, strict=True)
+        ]
+        rows = with_answers(batch, prompts.starts, ended)
+        if self._supervised:  # which keep the targets that they came with
+            rows = rows.map(
+                lambda field, stream: np.where(
+                    is_prompt.reshape(-1, *(1,) * (stream.ndim - 1)), stream, getattr(batch, field.name)
+                )
+            )
+            rows = rows._replace(loss_weights=rows.loss_weights * is_prompt[:, None])
+        return WrittenAnswers(
+            rows, *self._texts(prompts, written, begins=batch.prefix is not None), is_cut, is_prompt
+        )
+
+    def _texts(
+        self, prompts: PromptRows, written: Sequence[Sequence[int]], *, begins: bool
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Return prompts, answers and targets as texts, without the ids around them."""
+        around = {self._end, self._tokenizer.special.pad}
+
+        def decode(ids: Sequence[int] | np.ndarray) -> str:
+            return self._tokenizer.decode([int(each) for each in ids if int(each) not in around])
+
+        # A decoder with a prefix reads an id before it.
+        read = [ids[1:] if begins else ids for ids in prompts.ids]
+        return [*map(decode, read)], [*map(decode, written)], [*map(decode, prompts.targets)]
