@@ -233,8 +233,10 @@ def test_features_that_do_not_fit_are_refused_before_training(folder, tmp_path):
     ("pretrained", "dim"),
     [
         (BiLSTMConfig(vocab_size=128, model_dim=8, hidden_dim=5, task="base"), 10),
-        (AWDLSTMConfig(vocab_size=128, model_dim=8, hidden_dim=6, num_layers=2), 8),
-        (ENCODER_DECODER, 8),
+        pytest.param(
+            AWDLSTMConfig(vocab_size=128, model_dim=8, hidden_dim=6, num_layers=2), 8, marks=pytest.mark.slow
+        ),
+        pytest.param(ENCODER_DECODER, 8, marks=pytest.mark.slow),
         (ELMO, 12),
     ],
     ids=["encoder", "decoder", "encoder_decoder", "elmo"],

@@ -15,6 +15,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from tests.model.zoo.tiny_models import TINY
 
 
+@pytest.mark.slow
 def test_a_step_has_three_times_the_flops_of_a_forward_pass_by_hand():
     config = replace(
         TINY["gpt2"],

@@ -61,6 +61,7 @@ def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(pu
     )
 
 
+@pytest.mark.slow
 def test_lines_are_predicted_by_a_runs_head(published, tmp_path, monkeypatch, capsys):
     rows = ["Ann saw Bo\tyes", "he left .\tno"] * 16
     (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")

@@ -90,7 +90,7 @@ def test_a_length_that_the_mesh_does_not_divide_is_refused_with_the_nearest(
     assert "The nearest that do: --mesh=data=2,fsdp=2,context=2,model=1" in message
 
 
-@pytest.mark.parametrize("recipe", [GPT, BERT])
+@pytest.mark.parametrize("recipe", [pytest.param(GPT, marks=pytest.mark.slow), BERT])
 def test_a_decoder_and_an_encoder_are_counted(
     capsys: pytest.CaptureFixture[str], recipe: tuple[str, ...]
 ) -> None:
@@ -107,6 +107,7 @@ def test_a_decoder_and_an_encoder_are_counted(
     assert gradients["payload_bytes"] == pytest.approx(weights + table, rel=0.001)
 
 
+@pytest.mark.slow
 def test_gpus_without_their_compiler_are_planned_from_counts_and_say_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +150,7 @@ def test_attention_by_cudnn_without_a_compiler_for_gpus_is_planned_as_blockwise(
     assert time["memory_seconds"] < plans[0]["program"]["memory_bytes"] / 4.8e12
 
 
-@pytest.mark.parametrize("recipe", [T5, GPT])
+@pytest.mark.parametrize("recipe", [pytest.param(T5, marks=pytest.mark.slow), GPT])
 def test_generation_is_planned_by_its_cache_prefill_and_tokens(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, recipe: tuple[str, ...]
 ) -> None:
@@ -270,6 +271,7 @@ def test_a_recipe_without_a_needed_macro_is_refused(
     assert "--gin_file" in refusal(capsys, "--topology", "cpu:8")
 
 
+@pytest.mark.slow
 def test_files_and_vocabulary_need_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     shrunk = (
         "num_encoder_layers=1",

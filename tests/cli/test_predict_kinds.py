@@ -149,6 +149,7 @@ def test_scores_of_all_answers_are_given_where_there_are_any(
             assert shares == row["probability"]
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_a_run_with_itself_predicts_the_same(model: FineTunedModel) -> None:
     table = write_table("twice.jsonl", [KINDS[kind_of(model)](index) for index in range(40, 43)])
     command = ["predict", model.run, "--input", table]

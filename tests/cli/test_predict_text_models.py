@@ -117,6 +117,7 @@ def evaluated(project: Path, method: Literal["generate", "rank"] = "generate") -
     return list(read_jsonl(project / "run/evaluation" / project.name / "predictions.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_decoder_writes_into_tables_as_its_evaluation(translating: Path) -> None:
     table = translating / "data/validation.jsonl"
     rows = predicted(translating / "run", table, "out.jsonl", *BATCH)

@@ -99,6 +99,7 @@ def test_a_recipe_may_have_settings_of_its_own(recipe: str, tmp_path: Path, caps
     assert "COMPARISON is 3; it must be a comparison.Comparison()" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_t5s_comparison_of_tuning_methods_is_one_command(tmp_path: Path, capsys) -> None:
     recipe = "gin/recipes/tuning/t5_table_10.gin"
     flags = ["--set", "INITIAL_CHECKPOINT=runs/pretrain", "--seeds=3", f"--output={tmp_path}", "--dry_run"]

@@ -171,6 +171,7 @@ registry.register([
 """
 
 
+@pytest.mark.slow
 def test_a_run_whose_tasks_a_module_registers_needs_that_module_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_table_becomes_a_model_that_answers(folder: Path):
     done = run_without_seqio(
         VERBS,

@@ -143,8 +143,15 @@ def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_t
     assert questions.baseline["accuracy"] == 50.0  # rows 0 and 3 of 0, 1, 2, 0
 
 
-@pytest.mark.parametrize("config", [T5, GPT2])
-@pytest.mark.parametrize("method", ["generate", "rank"])
+@pytest.mark.parametrize(
+    ("config", "method"),
+    [
+        (T5, "generate"),
+        (GPT2, "rank"),
+        pytest.param(GPT2, "generate", marks=pytest.mark.slow),
+        pytest.param(T5, "rank", marks=pytest.mark.slow),
+    ],
+)
 def test_every_row_is_answered_in_order_and_scores_are_written(
     make_task, tmp_path, monkeypatch, capsys, config, method
 ):

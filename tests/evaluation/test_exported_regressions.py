@@ -77,6 +77,7 @@ def _numbers(checkpoint: Path, ensemble: tuple[str, ...], task: str = TASK) -> l
     return [each.prediction for each in predictor.predict([predictor.read({"text": text}) for text in TEXTS])]
 
 
+@pytest.mark.slow
 def test_a_suite_scores_a_run_and_its_exports_alike(
     folder: Path, numbers: list[float], tmp_path: Path
 ) -> None:

@@ -252,7 +252,13 @@ def sigmoid(scores):
 @pytest.mark.parametrize(
     ("form", "num_labels", "problem_type", "scale"),
     [
-        (Regression(texts=("{text}",), lowest=0.0, highest=5.0), 1, None, lambda scores: scores),
+        pytest.param(
+            Regression(texts=("{text}",), lowest=0.0, highest=5.0),
+            1,
+            None,
+            lambda scores: scores,
+            marks=pytest.mark.slow,
+        ),
         (MultiLabelClassification(texts=("{text}",), classes=("x", "y", "z")), 3, "multi_label", sigmoid),
     ],
     ids=["numbers", "any number of classes"],

@@ -21,6 +21,7 @@ def fuzz(output: Path, *flags: str, timeout: float) -> dict:
     return json.loads((output / "results.json").read_text())
 
 
+@pytest.mark.slow
 def test_readers_read_or_refuse_by_the_files_name(tmp_path: Path) -> None:
     result = fuzz(tmp_path, f"--inputs={SHORT}", timeout=300)
     failures = {

@@ -16,6 +16,7 @@ from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.batch_layout import SHIFTED_IN, BatchLayout
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths
+from tests.slow_cases import slow_except
 
 GPT2 = GPT2Config(
     vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, max_position_embeddings=16
@@ -58,7 +59,7 @@ def test_a_decoder_of_ours_reads_before_a_prompt_what_it_was_trained_after() -> 
     assert written == [[expected]]
 
 
-@pytest.mark.parametrize("which", CONFIGS)
+@pytest.mark.parametrize("which", slow_except(CONFIGS, ("encoder_decoder",)))
 def test_a_prompt_is_continued_alike_whatever_is_beside_it_and_until_an_end(which: str) -> None:
     _, graphdef, params = built(which)
     generate = generator(graphdef, which)
@@ -74,7 +75,7 @@ def test_a_prompt_is_continued_alike_whatever_is_beside_it_and_until_an_end(whic
 
 
 @pytest.mark.parametrize("which", CONFIGS)
-@pytest.mark.parametrize("num_beams", [1, 2])
+@pytest.mark.parametrize("num_beams", slow_except([1, 2], [2]))
 def test_what_is_written_greedily_is_scored_as_greedy(which: str, num_beams: int) -> None:
     _, graphdef, params = built(which)
     config = GenerationConfig(max_new_tokens=3, num_beams=num_beams)

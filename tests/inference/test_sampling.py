@@ -112,7 +112,10 @@ def test_impossible_settings_are_refused_in_words(model):
         draw(model, key=key, temperature=-1.0)
 
 
-@pytest.mark.parametrize("options", [{}, {"key": jax.random.key(5), "temperature": 0.9, "top_k": 6}])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, marks=pytest.mark.slow), {"key": jax.random.key(5), "temperature": 0.9, "top_k": 6}],
+)
 def test_rows_that_end_may_leave_the_batch(options):
     model = HistoryTable(seed=3, num_rows=9, vocab_size=12, sharpness=2.0)
 

@@ -90,6 +90,7 @@ def test_it_is_evaluated_and_asked(tuned, task, tmp_path):
     assert next(iter(predict(asking, ["a b e"]))).prediction in ("vowel", "none")
 
 
+@pytest.mark.slow
 def test_a_merged_run_and_its_export_compute_the_same(tuned, tmp_path, capsys):
     run, merged, exported = tuned[0], tmp_path / "merged", tmp_path / "hf"
     assert main(["convert", "--merge", "--from", str(run), "--to", str(merged)]) == 0

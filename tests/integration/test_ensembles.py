@@ -30,7 +30,7 @@ def models(config: Any) -> list[Any]:
     return [config.build(jax.random.key(seed)) for seed in SEEDS]
 
 
-@pytest.mark.parametrize("mean", ["probabilities", "logits"])
+@pytest.mark.parametrize("mean", ["probabilities", pytest.param("logits", marks=pytest.mark.slow)])
 def test_tokens_have_the_mean_of_the_members_probabilities_or_logits(mean):
     members = models(MODEL)
     batch = Batch(*(None if rows is None else jnp.asarray(rows) for rows in random_batch(0)))

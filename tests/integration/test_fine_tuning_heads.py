@@ -121,6 +121,7 @@ def test_a_published_encoder_learns_a_task(tuned):
     assert (first["target"], first["prediction"]) == ("vowel", "vowel")
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_nothing_had_been(tuned, tasks, published, tmp_path):
     half = experiment(
         tasks, "two_labels", published, tmp_path / "run", total_steps=30, evaluations=(), validations=()
@@ -140,6 +141,7 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     assert read_config(tmp_path / "next").num_labels == 3
 
 
+@pytest.mark.slow
 def test_a_head_goes_on_with_the_same_classes_in_another_order(tuned, tasks, tmp_path, caplog):
     run, _ = tuned
     assert json.loads((run / "classes.json").read_text()) == {"classes": ["vowel", "none"]}

@@ -153,6 +153,7 @@ def test_only_the_head_trains_and_only_the_head_is_saved(tuned, published):
     assert not any("frozen" in name for name in saved)
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_path):
     half = experiment(task, published, tmp_path / "run", total_steps=20, evaluations=())
     train(half)
@@ -162,6 +163,7 @@ def test_a_killed_run_continues_with_the_same_bits(tuned, task, published, tmp_p
     assert all(np.array_equal(one[path], other[path]) for path in one)
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_asked_and_exported(tuned, task, tmp_path, capsys):
     run, finished = tuned
     head_evaluation = HeadEvaluation(mixture=task.name, inputs_length=16, batch_size=16)

@@ -154,6 +154,7 @@ def test_a_stopped_run_continues_with_the_same_bits_in_the_middle_of_its_answers
     assert "heads/scores/value/projection/kernel" in parameters.flatten(state.params)
 
 
+@pytest.mark.slow
 def test_kept_log_probabilities_are_those_of_the_model_that_wrote_the_answers(folder: Path) -> None:
     method = GRPO(rewards=reward(), beta=0.0, num_answers=2, num_epochs=2)
     home = run(folder, "kept", DECODER, method, start_from=str(folder / "gpt2"), total_steps=2)
@@ -173,6 +174,7 @@ def test_kept_log_probabilities_are_those_of_the_model_that_wrote_the_answers(fo
     np.testing.assert_allclose(scorer(checkpoint.params, batch).log_likelihoods, sums, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_answers_without_a_reward_or_with_equal_ones_are_counted(folder: Path) -> None:
     method = GRPO(rewards=reward("one"), beta=0.0, num_answers=4)
     loader = {"batch_size": 32}

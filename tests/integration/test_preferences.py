@@ -136,6 +136,7 @@ def test_a_run_continues_with_the_same_bits_and_reads_kept_log_probabilities(fol
     )
 
 
+@pytest.mark.slow
 def test_an_adapter_is_compared_with_the_model_without_it(folder: Path) -> None:
     adapted = replace(DECODER, adapter=LoRA(rank=4))
     base = str(folder / "base")

@@ -116,6 +116,7 @@ def test_it_is_continued_from_its_record():
     assert read_experiment("run").run.total_steps == 4
 
 
+@pytest.mark.slow
 def test_it_is_continued_by_the_command(capsys):
     t5x_like.train(experiment("command", 2))
     assert main(["train", "--model_dir", "command"]) == 0
@@ -128,6 +129,7 @@ def test_it_is_continued_by_the_command(capsys):
     assert read_experiment("command").run.intervals.save_every_steps == 1
 
 
+@pytest.mark.slow
 def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
     t5x_like.train(experiment("finished", 3))
     capsys.readouterr()

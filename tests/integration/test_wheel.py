@@ -42,6 +42,7 @@ def test_templates_and_pages_are_installed(installed):
         assert (installed / "t5x_like" / name).is_file()
 
 
+@pytest.mark.slow
 def test_tasks_are_listed(installed, tmp_path):
     printed = _call([sys.executable, str(installed / "bin/t5x-like"), "tasks", "list"], tmp_path, installed)
     assert "wordnet_definitions" in printed
@@ -152,6 +153,7 @@ def test_a_run_records_a_users_parts_by_name_and_trains_with_them(own_parts):
     assert scores["length_ratio"] == 100.0  # of first words
 
 
+@pytest.mark.slow
 def test_a_process_that_has_the_runs_alone_continues_evaluates_predicts_and_converts_them(own_parts):
     folder, call = own_parts
     printed = call(

@@ -20,6 +20,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
 from tests.model.zoo.tiny_models import TINY
+from tests.slow_cases import slow_except
 from tests.training.test_every_architecture import batch_for
 
 PLAIN = [
@@ -27,8 +28,7 @@ PLAIN = [
     for name in TINY
     if name not in ("awd_lstm", "bcn", "bilstm", "elmo", "rnn_seq2seq", "transfo_xl", "xlnet")
 ]
-ALWAYS = ("t5_1_0",)  # with a bias of the stack and cross-attention
-ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in PLAIN]
+ARCHITECTURES = slow_except(PLAIN, ())  # one with a prefix runs every time
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from t5x_like.model.layers.cudnn_attention import FORWARD_PRIMITIVE, cudnn_atten
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.partitioning.mesh import MeshConfig
+from tests.slow_cases import slow_except
 
 LENGTH = 12
 PADDED = jnp.array([[3] * 7 + [0] * 5, [1] * 12, [0] * 12])
@@ -69,7 +70,7 @@ def plain(queries: Any, keys: Any, values: Any, *, mask: Any, bias: Any, scale: 
     return attention.combine_values(jax.nn.softmax(scores), values).reshape(queries.shape)
 
 
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("bias", slow_except([False, True], [True]))
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_hide_what_they_hide_in_plain_attention(
     calls: list[dict[str, Any]], name: str, bias: bool
@@ -98,7 +99,7 @@ def test_masks_hide_what_they_hide_in_plain_attention(
     assert calls
 
 
-@pytest.mark.parametrize("num_groups", [1, 2])
+@pytest.mark.parametrize("num_groups", slow_except([1, 2], [2]))
 @pytest.mark.parametrize("name", ["causal", "causal and packed", "padding"])
 def test_devices_attend_for_their_own_rows_and_heads(
     calls: list[dict[str, Any]], name: str, num_groups: int

@@ -42,6 +42,7 @@ def padded() -> Batch:
     return batch._replace(encoder_segment_ids=np.array([[1] * 11, [1] * 8 + [0] * 3], np.int32))
 
 
+@pytest.mark.slow
 def test_each_beam_goes_on_from_the_beam_it_came_from(padded):
     """Three beams for each of two inputs write different tokens, change places among themselves and write on."""
     cache = start(weights_of(TINY), padded.encoder_input_tokens, padded.encoder_segment_ids)

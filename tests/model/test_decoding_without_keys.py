@@ -40,7 +40,7 @@ def test_a_padded_prompt_goes_on_as_it_does_alone(xlnet):
     np.testing.assert_array_equal(alone[:, 2:], together[:, 5:])
 
 
-@pytest.mark.parametrize("name", ["xlnet", "transfo_xl"])
+@pytest.mark.parametrize("name", ["xlnet", pytest.param("transfo_xl", marks=pytest.mark.slow)])
 def test_beams_are_at_least_as_likely_as_the_greedy_way(name):
     config = TINY[name]
     model = Pretrained(Checkpoint.in_memory(jax.jit(config.build)(jax.random.key(1)), config))

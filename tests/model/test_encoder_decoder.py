@@ -123,7 +123,7 @@ def test_remat_changes_memory_and_not_gradients(model, policy):
 @pytest.mark.parametrize(
     "mutation",
     [
-        {"feed_forward": "relu"},
+        pytest.param({"feed_forward": "relu"}, marks=pytest.mark.slow),
         {"tie_word_embeddings": True},
         {"max_relative_distance": 20},
         {"num_relative_buckets": 16},

@@ -14,6 +14,7 @@ from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
+from tests.slow_cases import slow_except
 
 GPT2 = GPT2Config(
     vocab_size=30, model_dim=8, num_heads=2, mlp_dim=16, num_layers=1, max_position_embeddings=16
@@ -47,7 +48,7 @@ def model_of(which: str):
 @pytest.mark.parametrize(
     "which",
     [
-        pytest.param(name, marks=() if name in ("decoder", "encoder_decoder") else pytest.mark.slow)
+        pytest.param(name, marks=() if name == "decoder" else pytest.mark.slow)
         for name in (*CONFIGS, "ensemble")
     ],
 )
@@ -91,7 +92,9 @@ def test_another_number_of_beams_is_refused():
         model_of("decoder").reorder_cache(cache, jnp.zeros((2, 2), jnp.int32))
 
 
-@pytest.mark.parametrize("which", [*CONFIGS, "ensemble"])
+@pytest.mark.parametrize(
+    "which", slow_except([*CONFIGS, "ensemble"], ("decoder", "encoder_decoder", "recurrent", "windows"))
+)
 def test_a_cache_of_some_inputs_scores_them_as_the_whole_one(which):
     model = model_of(which)
     prompts = jnp.asarray(np.random.default_rng(0).integers(3, 30, (4, 5)), jnp.int32)

@@ -16,6 +16,7 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.partitioning.mesh import MeshConfig
+from tests.slow_cases import slow_except
 
 MASK, NEW = 4, 4
 _SIZE: dict[str, Any] = {
@@ -59,9 +60,7 @@ def by_a_slow_loop(model, prompt, number):
     return written
 
 
-@pytest.mark.parametrize(
-    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CONFIGS)[1:])]
-)
+@pytest.mark.parametrize("name", slow_except(CONFIGS, ()))
 def test_a_batch_of_padded_prompts_is_continued_as_by_a_slow_loop(name):
     model, graphdef, params = built(name)
     generator = Generator(graphdef, MeshConfig().build(), is_decoder=False, start_id=MASK)

@@ -229,10 +229,12 @@ def test_every_expert_is_drawn_like_a_layer_by_itself_and_names_its_axes():
 @pytest.mark.parametrize(
     ("num_experts", "sizes"),
     [
-        (4, {"data": 2, "fsdp": 2, "model": 2}),
-        (3, {"data": 2, "fsdp": 2, "model": 2}),
+        pytest.param(4, {"data": 2, "fsdp": 2, "model": 2}, marks=pytest.mark.slow),
+        pytest.param(3, {"data": 2, "fsdp": 2, "model": 2}, marks=pytest.mark.slow),
         (4, {"data": 1, "fsdp": 2, "expert": 2, "model": 2}),  # one expert on each of four groups
-        (2, {"data": 1, "fsdp": 2, "expert": 2, "model": 2}),  # two halves of an expert, joined along fsdp
+        pytest.param(
+            2, {"data": 1, "fsdp": 2, "expert": 2, "model": 2}, marks=pytest.mark.slow
+        ),  # two halves of an expert, joined along fsdp
     ],
 )
 def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts, sizes):

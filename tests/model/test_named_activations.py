@@ -69,7 +69,7 @@ def test_activations_belong_together(whole):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("modernbert", {"num_layers": 7}),  # slots take turns
+        pytest.param("modernbert", {"num_layers": 7}, marks=pytest.mark.slow),  # slots take turns
         ("xlnet", {}),  # two streams
         pytest.param("switch", {"num_encoder_layers": 4}, marks=pytest.mark.slow),
         pytest.param("albert", {"num_layers": 4}, marks=pytest.mark.slow),
@@ -136,6 +136,7 @@ def _no_layer(*_: Any) -> Any:
     yield {}
 
 
+@pytest.mark.slow
 def test_a_step_without_a_record_is_the_step_of_layers_without_names(monkeypatch):
     weights, graphdef = weights_of(TINY), graphdef_of(replace(TINY, remat="minimal"))
 
@@ -165,6 +166,7 @@ def test_probabilities_are_computed_plainly_while_they_are_recorded(implementati
     np.testing.assert_allclose(predictions.logits, whole[0].logits, **CLOSE)
 
 
+@pytest.mark.slow
 def test_local_attention_has_probabilities_of_all_keys():
     config = ARCHITECTURES["longt5_local"]
     weights = parameters.split(jax.jit(config.build)(jax.random.key(0)))[1]

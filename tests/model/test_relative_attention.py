@@ -127,6 +127,7 @@ def test_packed_examples_are_predicted_as_alone():
     )
 
 
+@pytest.mark.slow
 def test_xlnet_learns_through_the_query_stream():
     model = replace(XLNET, dropout_rate=0.1, remat="full").build(jax.random.key(0))
     mask = jnp.broadcast_to(jnp.tri(10, k=-1, dtype=bool), (2, 10, 10))
@@ -140,7 +141,7 @@ def test_xlnet_learns_through_the_query_stream():
     assert np.abs(gradients.query_embedding[...]).max() > 0
 
 
-@pytest.mark.parametrize("same_length", [False, True])
+@pytest.mark.parametrize("same_length", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_segment_with_memory_sees_the_past(same_length):
     model = replace(TRANSFO_XL, same_length=same_length).build(jax.random.key(0))
     whole = model.read(TOKENS).output
@@ -158,7 +159,7 @@ def test_xlnet_reads_a_past_of_any_length():
     np.testing.assert_allclose(second.output, whole[:, 6:], atol=1e-5)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("norm_first", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_decoding_with_memory_scores_as_one_pass(norm_first):
     model = replace(TRANSFO_XL, norm_first=norm_first).build(jax.random.key(0))
     whole = run(model, Batch(decoder_input_tokens=TOKENS)).logits

@@ -27,8 +27,8 @@ def number_of(path: str, sharing: Sharing) -> np.ndarray:
 @pytest.mark.parametrize(
     "sharing",
     [
-        Sharing(attention=(0, 0, 0, 0), feed_forward=(0, 0, 0, 0)),
-        Sharing(attention=(0, 1, 0, 1), feed_forward=(0, 1, 2, 3)),
+        pytest.param(Sharing(attention=(0, 0, 0, 0), feed_forward=(0, 0, 0, 0)), marks=pytest.mark.slow),
+        pytest.param(Sharing(attention=(0, 1, 0, 1), feed_forward=(0, 1, 2, 3)), marks=pytest.mark.slow),
         Sharing(attention=(0, 1, 2, 3), feed_forward=(0, 0, 1, 1)),
     ],
     ids=["all", "attention in turns", "feed-forward in groups"],

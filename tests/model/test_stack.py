@@ -31,7 +31,15 @@ def test_a_scan_does_what_a_loop_over_layers_does():
     np.testing.assert_allclose(scanned, loop(x), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["t5_1_0", "gemma2", "albert", "switch"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("t5_1_0", marks=pytest.mark.slow),
+        "gemma2",
+        pytest.param("albert", marks=pytest.mark.slow),
+        pytest.param("switch", marks=pytest.mark.slow),
+    ],
+)
 def test_a_model_without_loops_over_layers_computes_the_same_and_leaves_the_first_as_it_was(name):
     config = TINY_MODELS[name]
     batch = jax.tree.map(jnp.asarray, batch_for(config, 0))

@@ -63,7 +63,16 @@ def test_factors_by_path_multiply_each_other_and_those_of_depth():
     np.testing.assert_allclose(with_depth["encoder/layers/0/feed_forward/up/bias"], [3 / 16, 3 / 8, 1.5 / 4])
 
 
-@pytest.mark.parametrize("make", [Adafactor, AdamW, Lamb, Lion], ids=["Adafactor", "AdamW", "LAMB", "Lion"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(Adafactor, marks=pytest.mark.slow),
+        AdamW,
+        pytest.param(Lamb, marks=pytest.mark.slow),
+        pytest.param(Lion, marks=pytest.mark.slow),
+    ],
+    ids=["Adafactor", "AdamW", "LAMB", "Lion"],
+)
 def test_an_update_of_every_optimizer_is_multiplied_by_the_factor(make):
     _, shapes, axes = parameters.abstract(BERT)
     params = jax.tree.map(lambda leaf: jnp.ones(leaf.shape), shapes)

@@ -62,7 +62,7 @@ def test_an_edited_layer_changes_scores_as_a_hook_of_torch_does(case):
     np.testing.assert_allclose(pretrained(**arguments).logits[real], arrays["logits"][real], **CLOSE)
 
 
-@pytest.mark.parametrize("case", ["gpt2"], indirect=True)
+@pytest.mark.parametrize("case", [pytest.param("gpt2", marks=pytest.mark.slow)], indirect=True)
 def test_generation_is_edited_too(case):
     pretrained = case[0]
     prompt = np.array([[11, 12, 13]])

@@ -21,6 +21,7 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.parity import plain_models
 from tests.parity.fixtures import fixture
+from tests.slow_cases import slow_except
 
 SIZES: dict[str, Any] = {"vocab_size": 23, "model_dim": 8, "mlp_dim": 12, "num_heads": 2, "head_dim": 6}
 ROWS = {"num_layers": 2, "num_heads": 2}
@@ -178,7 +179,7 @@ def check_derivatives(gradients: Any, weights: dict[str, np.ndarray], loss: Call
         assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=2e-5 * scale), path
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_except(CASES, CASES.keys() - {"two experts", "t5 with shared stacks"}))
 def test_scores_and_gradients(name: str) -> None:
     config, batch, slow, rows = CASES[name]
     params = random_weights(config)
@@ -230,7 +231,13 @@ def test_bands_and_prefixes_matter() -> None:
     assert np.abs(prefix_model(flat, INPUTS[0], 8) - prefix_model(flat, INPUTS[0], 3)).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "prefix language model"])
+@pytest.mark.parametrize(
+    "name",
+    slow_except(
+        (name for name in CASES if name != "prefix language model"),
+        ("switch transformer", "t5 with shared stacks"),
+    ),
+)
 def test_generated_ids(name: str) -> None:
     """What scores best, one token after another."""
     config, _, slow, rows = CASES[name]
@@ -253,7 +260,7 @@ def test_generated_ids(name: str) -> None:
         assert ids[0].tolist() == written
 
 
-@pytest.mark.parametrize("name", ["glm_orig", "glm_orig_1d"])
+@pytest.mark.parametrize("name", ["glm_orig", pytest.param("glm_orig_1d", marks=pytest.mark.slow)])
 def test_glm(name: str) -> None:
     """The slow GLM gives its authors' scores, and our gradients are those of the slow one."""
     case = fixture(name)

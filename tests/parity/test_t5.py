@@ -24,6 +24,7 @@ def test_shards_hold_the_names_and_bytes_that_were_read(golden, tmp_path, name):
     assert t5x_like.from_pretrained(tmp_path / "out").config == case.pretrained.config
 
 
+@pytest.mark.slow
 def test_a_padded_batch_generates_as_its_rows_alone(golden):
     case = fixture("t5_v11")
     prompts, eos = case.io["gen_prompt_ids"], case.meta["eos_picked"]

@@ -128,7 +128,9 @@ def squared_differences(params, reference, group, start=None):
     return errors
 
 
-@pytest.mark.parametrize(("name", "kind"), [("default", "plain"), ("packed", "packed")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("default", "plain"), pytest.param("packed", "packed", marks=pytest.mark.slow)]
+)
 def test_twenty_steps_give_t5xs_losses_and_weights(compile_step, plan, reference, name, kind):
     losses, correct, params = train(compile_step(SUM, 1), plan, reference, kind)
     np.testing.assert_allclose(losses, reference[f"{name}/loss"], rtol=1e-5)
@@ -139,6 +141,7 @@ def test_twenty_steps_give_t5xs_losses_and_weights(compile_step, plan, reference
     assert (sum(differences) / sum(changes)) ** 0.5 < 1e-4
 
 
+@pytest.mark.slow
 def test_smoothed_and_normalized_losses_are_t5xs(compile_step, plan, reference):
     losses, correct, _ = train(compile_step(SMOOTH, 1), plan, reference, "plain", normalized=True)
     np.testing.assert_allclose(losses, reference["smooth/loss"], rtol=1e-5)

@@ -37,10 +37,13 @@ def made(config):
     "config",
     [
         LLAMA,
-        replace(LLAMA, tie_word_embeddings=True, head_dim=10, attention_bias=True, mlp_bias=True),
+        pytest.param(
+            replace(LLAMA, tie_word_embeddings=True, head_dim=10, attention_bias=True, mlp_bias=True),
+            marks=pytest.mark.slow,
+        ),
         replace(LLAMA, rope_scaling=LLAMA3, rope_theta=500_000.0),
         replace(LLAMA, rope_scaling=LinearScaling(factor=4.0)),
-        TINY["qwen2"],
+        pytest.param(TINY["qwen2"], marks=pytest.mark.slow),
         TINY["qwen3"],
     ],
     ids=["llama", "biases", "llama3", "linear", "qwen2", "qwen3"],

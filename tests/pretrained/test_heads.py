@@ -16,6 +16,7 @@ from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.open_model import CALLS
 from tests.model.zoo.tiny_models import TINY, VOCAB_SIZE
+from tests.slow_cases import slow_except
 
 ROWS, LENGTH, CHOICES, CLASSES = 2, 8, 3, 5
 
@@ -34,7 +35,22 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TINY)
+# Slow are those whose family and stacks are those of another.
+ALIKE = {
+    "bart",
+    "longt5_local",
+    "longt5_transient_global",
+    "mt5",
+    "umt5",
+    "switch_top_2",
+    "t5_shared",
+    "gemma",
+    "gemma2",
+}
+ALIKE |= {"gpt3", "gpt_neo", "llama3_1", "roberta", "spanbert", "unilm"}
+
+
+@pytest.mark.parametrize("name", slow_except(TINY, TINY.keys() - ALIKE))
 def test_every_task_is_answered_with_a_loss(name: str) -> None:
     for task, (labels, answers) in TASKS.items():
         config = dataclasses.replace(TINY[name], task=task, num_labels=CLASSES)
@@ -58,8 +74,8 @@ def test_every_task_is_answered_with_a_loss(name: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {"classifier": ConcatPooling(hidden_dim=6)},
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"classifier": ConcatPooling(hidden_dim=6)}, marks=pytest.mark.slow),
         {"direction": "backward"},
         {
             "direction": "backward",

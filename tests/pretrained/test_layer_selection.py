@@ -58,7 +58,9 @@ def test_every_second_layer_of_both_stacks_and_everything_else_unchanged():
     [
         pytest.param("gemma2", marks=pytest.mark.slow),
         pytest.param("t5_shared", marks=pytest.mark.slow),
-        *("albert", "transfo_xl", "switch"),
+        pytest.param("transfo_xl", marks=pytest.mark.slow),
+        pytest.param("switch", marks=pytest.mark.slow),
+        "albert",
     ],
 )
 def test_a_student_of_all_layers_predicts_what_its_teacher_does(name):
@@ -90,6 +92,7 @@ def test_layers_that_repeat_a_pattern_are_found_in_their_slots():
             np.testing.assert_array_equal(after[path], before[path][[2]])
 
 
+@pytest.mark.slow
 def test_a_teacher_whose_other_layers_add_nothing_predicts_what_its_student_does():
     config = replace(TINY["llama"], num_layers=4, dropout_rate=0.0)
     flat = parameters.flatten(weights(config))
@@ -132,6 +135,7 @@ def test_layers_that_are_not_there_or_of_another_kind_are_refused(name, layers, 
         select_layers(TINY[name], parameters.abstract(TINY[name])[1], layers)
 
 
+@pytest.mark.slow
 def test_groups_that_share_weights_stay_whole():
     config = replace(TINY["albert"], num_layers=4, num_hidden_groups=2)
     student, before, after = chosen(config, {"encoder": (0, 2)})

@@ -135,7 +135,7 @@ def test_a_head_of_another_number_of_classes_is_another_task(tmp_path: Path) -> 
         t5x_like.from_pretrained(directory, num_labels=3)
 
 
-@pytest.mark.parametrize("name", ["bert", "albert"])
+@pytest.mark.parametrize("name", ["bert", pytest.param("albert", marks=pytest.mark.slow)])
 def test_an_encoder_without_pooler_has_none(name: str, tmp_path: Path) -> None:
     config = replace(TINY[name], task="base")
     whole = t5x_like.from_pretrained(write(config, tmp_path / "whole"))

@@ -35,7 +35,15 @@ def read(directory):
     return forward, load_file(directory / "model.safetensors"), signature
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "llama", "mt5"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("bert", marks=pytest.mark.slow),
+        "roberta",
+        "llama",
+        pytest.param("mt5", marks=pytest.mark.slow),
+    ],
+)
 def test_the_export_computes_what_the_model_does(tmp_path, name):
     config = TINY[name]
     pretrained = t5x_like.from_pretrained(write(config, tmp_path / "model"))

@@ -19,8 +19,15 @@ from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StateLayout, plan_state
 from t5x_like.training.step import train_step
 from t5x_like.training.train import train
+from tests.slow_cases import slow_except
 
 GIN = shipped_directory("gin")
+
+# One for each layout of rows, kind of labels and family of models; other objectives draw other rows for these.
+EACH_FORM = (
+    *("blank_infilling", "causal_lm", "chat", "contiguous_permutation_lm"),
+    *("electra_pretraining", "masked_lm", "permutation_lm", "prefix_lm", "sentence_order", "span_corruption"),
+)
 
 
 def first_batch(config: LoaderConfig) -> Batch:
@@ -41,7 +48,7 @@ def planned(experiment: Experiment, mesh: jax.sharding.Mesh) -> StateLayout:
     return plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=1, batch_size=rows)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", slow_except(RECIPES, EACH_FORM))
 def test_a_recipes_first_batch_fits_its_model(name: str) -> None:
     experiment = read_recipe(name, "unused")
     tasks = experiment.data.resolve().train

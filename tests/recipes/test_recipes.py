@@ -18,6 +18,7 @@ from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.reports.run_report import RunReport
 from t5x_like.training.experiment import Experiment
 from tests.recipes.built_recipes import CORPUS, with_included
+from tests.slow_cases import slow_except
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
@@ -49,15 +50,17 @@ def as_shipped(name: str) -> Configuration:
 
 
 def each_recipe() -> pytest.MarkDecorator:
-    """Slow are those that change a few numbers of another recipe, such as another size of the model."""
-    marked = [
-        pytest.param(
-            name,
-            marks=pytest.mark.slow if INCLUDES_RECIPE.search(file_and_row(name)[0].read_text()) else (),
-        )
-        for name in recipe_names("**/*.gin")
-    ]
-    return pytest.mark.parametrize("name", marked)
+    """Slow are those that change a few numbers of another recipe, such as another size of the model or another task."""
+    names = recipe_names("**/*.gin")
+    first_rows = {name.partition("=")[0]: name for name in reversed(names)}
+    always = {
+        name
+        for name in names
+        if not name.startswith("comparisons/toy_")  # which comparisons include
+        if not INCLUDES_RECIPE.search(file_and_row(name)[0].read_text())
+        if "OBJECTIVE_NAME=" in name or first_rows[name.partition("=")[0]] == name
+    }
+    return pytest.mark.parametrize("name", slow_except(names, always))
 
 
 @each_recipe()

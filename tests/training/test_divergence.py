@@ -29,6 +29,7 @@ def copied(tree):
     return jax.tree.map(np.array, tree)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_finite_changes_nothing_but_its_number(plan):
     step = jax.jit(train_step(plan, Supervised(), seed=1))
     state = step(new_state(plan, MODEL, seed=0), random_batch(0))

@@ -112,6 +112,7 @@ def test_validation_measures_the_same_without_chance(learned: tuple[State, dict[
     assert set(summarize(first)) - {"gradient_norm"} == set(line) - {"gradient_norm"}
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_both_losses_weighed() -> None:
     mesh = MeshConfig().build(jax.devices()[:1])
     plan = plan_state(MODEL, AdamW(learning_rate=Constant(value=0.1)), mesh, num_tasks=1)

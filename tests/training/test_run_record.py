@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recipe_names import recipe_names
 from t5x_like.ancestors.initial_features import CheckpointFeatures
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model.zoo.modernbert import ModernBertConfig
@@ -30,10 +29,10 @@ from t5x_like.training.run_record import (
     write_experiment,
 )
 from tests.integration.tiny_run import experiment as tiny_experiment
-from tests.recipes.test_recipes import as_shipped
+from tests.recipes.test_recipes import as_shipped, each_recipe
 
 
-@pytest.mark.parametrize("name", recipe_names("**/*.gin"))
+@each_recipe()
 def test_the_configuration_of_a_recipe_comes_back(name: str, tmp_path: Path) -> None:
     value: Any = as_shipped(name).value
     if not isinstance(value, Experiment):

@@ -117,7 +117,11 @@ def test_eight_devices_remember_as_one(model: Any) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param(replace(TRANSFO_XL, dropout_rate=0.0, attention_dropout_rate=0.0), id="transfo_xl"),
+        pytest.param(
+            replace(TRANSFO_XL, dropout_rate=0.0, attention_dropout_rate=0.0),
+            id="transfo_xl",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(AWD_LSTM, id="awd_lstm"),
     ],
 )
@@ -141,6 +145,7 @@ def test_a_resumed_run_remembers_to_the_bit(tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, state, wanted)
 
 
+@pytest.mark.slow
 def test_the_memory_matters_to_the_losses() -> None:
     run = Run(TRANSFO_XL)
     state, losses = run.go()
@@ -151,6 +156,7 @@ def test_the_memory_matters_to_the_losses() -> None:
     assert state["memory"].states.shape == (2, ROWS, LENGTH * STEPS, 32)
 
 
+@pytest.mark.slow
 def test_a_batch_that_says_nothing_of_its_rows_leaves_the_memory_alone() -> None:
     run = Run(TRANSFO_XL)
     state, _ = run.go(last=2)
@@ -158,6 +164,7 @@ def test_a_batch_that_says_nothing_of_its_rows_leaves_the_memory_alone() -> None
     jax.tree.map(np.testing.assert_array_equal, after["memory"], state["memory"])
 
 
+@pytest.mark.slow
 def test_validation_of_segments_is_that_of_the_long_text() -> None:
     run = Run(TRANSFO_XL)
     params = new_state(run.plan, run.model, seed=0)["params"]

@@ -114,6 +114,7 @@ def test_groups_can_be_named_and_frozen_weights_stay_frozen():
     }
 
 
+@pytest.mark.slow
 def test_what_has_not_thawed_costs_no_matrix_product():
     plan = planned(GradualUnfreezing(every_steps=2))
     costs = [matrix_products(plan, stage) for stage in range(len(plan.stages))]

@@ -150,6 +150,7 @@ def test_an_adaptive_softmax_gives_log_probabilities():
         np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_dropout_changes_both_directions_by_draws_of_their_own():
     dropped = built(replace(CONFIG, dropout_rate=0.5))
     batch = batch_of(TOKENS)

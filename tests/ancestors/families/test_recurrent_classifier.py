@@ -109,10 +109,10 @@ def test_the_classifier_is_two_blocks_of_norm_and_linear_layer(model: Any) -> No
     "pieces",
     [
         PieceReading(length=3),
-        PieceReading(length=20, num_trained=1),
+        pytest.param(PieceReading(length=20, num_trained=1), marks=pytest.mark.slow),
         PieceReading(length=3, num_trained=4),
         PieceReading(length=3, num_trained=9),
-        PieceReading(length=LENGTH),
+        pytest.param(PieceReading(length=LENGTH), marks=pytest.mark.slow),
     ],
     ids=["several", "one longer than the row", "all trained", "fewer than are trained", "one"],
 )
@@ -121,7 +121,13 @@ def test_reading_in_pieces_equals_reading_the_whole_row(model: Any, whole: Any, 
 
 
 @pytest.mark.parametrize(
-    "pieces", [None, PieceReading(length=3), PieceReading(length=4, num_trained=1)], ids=str
+    "pieces",
+    [
+        pytest.param(None, marks=pytest.mark.slow),
+        PieceReading(length=3),
+        pytest.param(PieceReading(length=4, num_trained=1), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_rows_of_padding_have_finite_scores_and_no_gradient_of_their_own(
     model: Any, pieces: PieceReading | None

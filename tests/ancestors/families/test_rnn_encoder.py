@@ -123,6 +123,7 @@ def test_views_learn_and_the_whole_does_not(model):
     assert largest(result["heads"]) == 0
 
 
+@pytest.mark.slow
 def test_views_with_dropout_learn_from_the_whole_without():
     dropped = replace(CROSS, dropout_rate=0.5).build(jax.random.key(0))
     batch, key = batch_of(TOKENS), jax.random.key(1)

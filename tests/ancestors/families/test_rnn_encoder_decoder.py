@@ -14,6 +14,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
 from tests.model.hidden_states import hidden_states
+from tests.slow_cases import slow_except
 
 CONFIG = RNNSeq2SeqConfig(
     vocab_size=30, model_dim=8, hidden_dim=12, num_layers=2, pad_vocab_to_multiple_of=1, init_stddev=0.5
@@ -40,7 +41,7 @@ call = jax.jit(lambda model, batch: model(batch))
 step = jax.jit(lambda model, tokens, cache: model.decode_step(tokens, cache))
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=slow_except(KINDS, KINDS.keys() - {"luong without feeding"}))
 def model(request: pytest.FixtureRequest) -> Any:
     return KINDS[request.param].build(jax.random.key(1))
 

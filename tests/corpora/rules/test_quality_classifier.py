@@ -73,6 +73,7 @@ def test_pages_are_counted_by_tenths_of_the_score(rule):
     assert counts == {"score:0.9": 1}
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_that_of_the_documents(rule, tmp_path):
     copy = tmp_path / "copy.txt"
     copy.write_bytes(Path(rule.raw[0]).read_bytes())

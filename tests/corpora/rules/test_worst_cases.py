@@ -81,7 +81,9 @@ def seconds_for(work: Callable[[str], object], text: str) -> float:
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("work", [clean, count_sentences, has_many_sentences, normalize_url])
+@pytest.mark.parametrize(
+    "work", [clean, count_sentences, pytest.param(has_many_sentences, marks=pytest.mark.slow), normalize_url]
+)
 def test_no_text_takes_time_that_grows_with_its_square(work: Callable[[str], object]):
     for unit in UNITS:
         short, long = (unit * (size // len(unit)) for size in (2_000, 32_000))

@@ -51,7 +51,7 @@ def by_hand(runner: RequestRunner, request: LikelihoodRequest) -> tuple[float, b
     return float(log_probs.sum()), bool((logits.argmax(-1) == continuation).all())
 
 
-@pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
+@pytest.mark.parametrize("which", ["decoder", pytest.param("encoder_decoder", marks=pytest.mark.slow)])
 def test_likelihoods_are_the_models_own_in_the_order_of_the_requests(which: str, request) -> None:
     runner = runner_of(request.getfixturevalue(which))
     heard = {}
@@ -63,7 +63,7 @@ def test_likelihoods_are_the_models_own_in_the_order_of_the_requests(which: str,
     assert [heard[index] for index in range(len(REQUESTS))] == likelihoods
 
 
-@pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
+@pytest.mark.parametrize("which", ["decoder", pytest.param("encoder_decoder", marks=pytest.mark.slow)])
 def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, request) -> None:
     runner = runner_of(request.getfixturevalue(which))
     model = parameters.merge(runner.checkpoint.graphdef, runner.checkpoint.params)

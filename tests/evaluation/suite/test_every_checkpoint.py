@@ -66,6 +66,7 @@ def test_steps_are_evaluated_as_they_appear_until_the_last(run, tmp_path):
     assert waited == [3.0]
 
 
+@pytest.mark.slow
 def test_steps_that_are_no_numbers_or_that_training_removes_are_passed_over(run, tmp_path, caplog):
     suite, save = run
     for step in (5, 10, 15):

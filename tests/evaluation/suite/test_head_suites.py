@@ -108,6 +108,7 @@ def test_a_model_without_the_head_is_refused(data, tmp_path):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_continues_and_ends_as_if_never_killed(data, tmp_path, monkeypatch):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     evaluate_suite(run_of(bert, data, tmp_path), shown=False)
@@ -133,6 +134,7 @@ def test_a_killed_evaluation_continues_and_ends_as_if_never_killed(data, tmp_pat
     assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_mesh_of_devices_gives_the_answers_of_one(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     rows = []

@@ -183,7 +183,14 @@ class OneDevice(MeshConfig):
         return super().build((devices or jax.devices())[:1])
 
 
-@pytest.mark.parametrize(("model", "method"), [("t5", "generate"), ("gpt2", "rank"), ("gpt2", "generate")])
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        pytest.param("t5", "generate", marks=pytest.mark.slow),
+        ("gpt2", "rank"),
+        pytest.param("gpt2", "generate", marks=pytest.mark.slow),
+    ],
+)
 def test_a_mesh_of_devices_gives_the_answers_of_one(request, data, tmp_path, model, method):
     checkpoint = request.getfixturevalue(model)
     for name, mesh in (("one", OneDevice()), ("all", MeshConfig())):

@@ -67,6 +67,7 @@ def test_what_was_left_out_is_added_once_it_is_there(t5, data, tmp_path):
     assert scores["left_out"] == {}
 
 
+@pytest.mark.slow
 def test_examples_to_show_are_files_that_are_needed(t5, data, tmp_path):
     add_stsb(data)
     with pytest.raises(ValueError, match=r"  glue_stsb_v002  no glue/STS-B/train\.tsv"):

@@ -93,6 +93,7 @@ def test_a_decoder_reads_and_continues_virtual_tokens_as_tokens_before_its_own(n
         np.testing.assert_allclose(logits, wanted, **CLOSE)
 
 
+@pytest.mark.slow
 def test_an_encoder_decoders_encoder_reads_virtual_tokens():
     outputs = TOKENS[:, ::-1].copy()
     segments = np.array([[1] * 8, [1] * 5 + [0] * 3], np.int32)
@@ -157,6 +158,7 @@ def test_prefixes_are_there_while_decoding_and_in_packed_rows(name):
         np.testing.assert_allclose(logits, expected[:, place], **CLOSE)
 
 
+@pytest.mark.slow
 def test_local_attention_attends_to_prefixes_as_full_attention_does():
     config = AttentionConfig(num_heads=2, head_dim=4, window=SlidingWindow(left=2, right=2))
     attention = Attention(config, 8, key=jax.random.key(0))

@@ -68,10 +68,17 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_local(family, window=SlidingWindow(left=3, right=3)),
-        lambda family: with_local(family, window=SlidingWindow(left=5, right=5)),
+        pytest.param(
+            lambda family: with_local(family, window=SlidingWindow(left=3, right=3)), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda family: with_local(family, window=SlidingWindow(left=5, right=5)), marks=pytest.mark.slow
+        ),
         lambda family: with_local(family, window=SlidingWindow(left=4)),
-        lambda family: with_local(family, positions=Rotary(rotated_dim=12, rope_theta=160_000.0)),
+        pytest.param(
+            lambda family: with_local(family, positions=Rotary(rotated_dim=12, rope_theta=160_000.0)),
+            marks=pytest.mark.slow,
+        ),
         with_global_theta,
         lambda family: with_feed_forward(family, activation="silu"),
     ],

@@ -15,6 +15,7 @@ from t5x_like.text.benchmarks.task import T5_VOCABULARY
 from t5x_like.text.benchmarks.tfds_files import python_value
 from t5x_like.text.seqio_bridge import seqio_tasks
 from t5x_like.text.seqio_bridge.data_sources import signature_of
+from tests.slow_cases import slow_except
 from tests.text.benchmarks.test_golden_templates import FILES, GOLDEN, golden_rows, name_of
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -96,7 +97,15 @@ def test_t5s_large_tasks_are_mixed_evenly_or_by_their_rows() -> None:
         assert {task.name: mixture.get_rate(task) for task in mixture.tasks} == rates
 
 
-@pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
+# Slow are those that other files or wordings of the same benchmark give.
+EACH_BENCHMARK = {
+    name
+    for name in catalogue.benchmarks()
+    if not name.startswith(("decanlp_", "flan_", "mrqa_", "super_glue_wsc_", "xnli_"))
+} | {"decanlp_woz", "flan_anli_r1", "mrqa_squad", "super_glue_wsc_v102_simple_train", "xnli_en"}
+
+
+@pytest.mark.parametrize("name", slow_except(sorted(catalogue.benchmarks()), EACH_BENCHMARK))
 def test_seqio_takes_the_metrics_of_every_benchmark(name: str) -> None:
     result = seqio.TaskRegistry.get(name).metric_fns  # refused where seqio doesn't know its arguments
     assert list(result) == list(catalogue.benchmark(name).metrics)

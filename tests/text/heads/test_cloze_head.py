@@ -181,8 +181,8 @@ def test_long_texts_leave_room_for_all_masks(tokenizer):
     "architecture",
     [
         BertConfig,
-        RobertaConfig,
-        partial(AlbertConfig, embed_dim=8),
+        pytest.param(RobertaConfig, marks=pytest.mark.slow),
+        pytest.param(partial(AlbertConfig, embed_dim=8), marks=pytest.mark.slow),
         DistilBertConfig,
         ErnieConfig,
         ModernBertConfig,

@@ -22,7 +22,12 @@ from tests.references import FIXTURES
 RECORDED = FIXTURES / "preferences"
 
 
-REFERENCES = [(direct, "dpo_gpt2"), (direct, "dpo_t5"), (reward, "reward_gpt2"), (reward, "reward_bert")]
+REFERENCES = [
+    (direct, "dpo_gpt2"),
+    pytest.param(direct, "dpo_t5", marks=pytest.mark.slow),
+    (reward, "reward_gpt2"),
+    pytest.param(reward, "reward_bert", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("form", "name"), REFERENCES)

@@ -70,7 +70,7 @@ def lm_loss_by_hand(logits, tokens, real, *, per_sequence):
     return np.mean(means) if per_sequence else np.mean([cost for row in of_rows for cost in row])
 
 
-@pytest.mark.parametrize("per_sequence", [False, True])
+@pytest.mark.parametrize("per_sequence", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_total_is_the_heads_loss_and_half_the_language_models(per_sequence):
     batch = batch_of(4)
     loss = replace(WEIGHTED, normalize_by="sequences" if per_sequence else "target_tokens")
