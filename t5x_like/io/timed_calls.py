@@ -12,7 +12,7 @@ def call_in_time(function: Callable[[], Result], seconds: float) -> Result:
     """Return what a function returns, or raise what it raises, ``SystemExit`` too.
 
     Args:
-      function: The function; it runs in a thread, which goes on if it hangs.
+      function: The function; it runs in a thread, which stays behind if it hangs.
       seconds: Time that it may take.
 
     Raises:

@@ -97,7 +97,6 @@ def test_a_directory_of_another_configuration_is_left_alone_and_the_difference_s
     assert {path: path.read_bytes() for path in (directory / "pretrained").rglob("*.json*")} == before
 
 
-@pytest.mark.slow
 def test_fine_tuning_starts_from_the_pretrained_weights_and_learns_the_task(pretrained, directory):
     start = str(directory / "pretrained")
     tuned = tiny_run.run(
@@ -115,7 +114,6 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_learns_the_task(pret
     assert scores["tasks"]["capitals"]["baseline"]["accuracy"] == pytest.approx(30.0)
 
 
-@pytest.mark.slow
 def test_generation_and_ranking_agree_and_prediction_answers_a_line(pretrained, directory):
     if not (directory / "tuned").exists():
         pytest.skip("needs the run of the fine-tuning test")

@@ -62,7 +62,6 @@ def test_layers_one_after_another_compute_what_a_loop_does(name, options):
     assert num_loops[1] < num_loops[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options", "patterns"), CASES)
 def test_trained_layers_have_their_gradients_and_frozen_ones_cost_nothing(name, options, patterns):
     config = replace(TINY[name], **options)

@@ -39,7 +39,6 @@ def by_kernels(config):
     return replace(config, attention_implementation="pallas")
 
 
-@pytest.mark.slow
 def test_a_t5_predicts_the_same_by_kernels():
     config = TINY["t5_1_0"]
     batch, model = batch_for(config, 0), config.build(jax.random.key(0))
@@ -146,7 +145,6 @@ def test_every_mask_by_kernels(case):
     assert_same_by_kernels(*CASES[case])
 
 
-@pytest.mark.slow
 def test_each_device_computes_its_own_rows_and_heads():
     """Two groups of keys on four devices; rows and distances of the bias are on both halves."""
     assert_same_by_kernels(*CASES["everything at once"], mesh=MeshConfig(data=2, model=4))

@@ -112,7 +112,6 @@ def program(config, mesh, length):
         return jax.jit(jax.grad(objective)).lower(params, batch).compile()
 
 
-@pytest.mark.slow
 def test_loops_over_blocks_exchange_nothing_where_heads_are_split(monkeypatch):
     monkeypatch.setattr(blockwise_attention, "BLOCK_LENGTH", 128)
     config = replace(TINY["llama"], remat="full", attention_implementation="blockwise")
@@ -123,7 +122,6 @@ def test_loops_over_blocks_exchange_nothing_where_heads_are_split(monkeypatch):
     assert not [kind for kind in result if kind.kind == "all-to-all"]
 
 
-@pytest.mark.slow
 def test_a_device_needs_memory_for_its_part_and_only_keys_and_values_travel(monkeypatch):
     monkeypatch.setattr(blockwise_attention, "BLOCK_LENGTH", 128)
     length, config = 4096, TINY["llama"]

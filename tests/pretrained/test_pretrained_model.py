@@ -65,7 +65,6 @@ def bert(folder):
     return t5x_like.from_pretrained(folder / "bert")
 
 
-@pytest.mark.slow
 def test_training_its_model_changes_calls_generation_and_exports_alike(folder, tmp_path):
     pretrained = t5x_like.from_pretrained(folder / "t5")
     ids = pretrained.encode(VERSE)["input_ids"]

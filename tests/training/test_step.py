@@ -94,7 +94,6 @@ def test_every_part_of_the_state_is_cut_like_its_weights():
     assert columns.sharding.spec == jax.P(None, "model")
 
 
-@pytest.mark.slow
 def test_a_batch_in_parts_gives_the_step_of_the_whole_batch():
     model = T5Config(**{**MODEL.__dict__, "dropout_rate": 0.0})
     whole = run(MeshConfig(), num_devices=1, steps=2, model=model)
@@ -123,7 +122,6 @@ def test_validation_sums_each_task_and_draws_no_dropout():
     assert summary["cross_entropy"] == pytest.approx(mixed, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_the_program_of_deep_models_is_not_longer():
     """Layers run under scans, so compiling takes about as long for 48 as for 12."""
 

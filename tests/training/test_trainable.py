@@ -120,7 +120,6 @@ def test_trained_layers_take_the_step_that_they_take_with_all_others(trainable):
     jax.tree.map(np.testing.assert_array_equal, states[0]["frozen"], start)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainable", "num_devices"),
     [
