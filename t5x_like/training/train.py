@@ -80,7 +80,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
             plan,
             mesh,
             train=data.train,
-            task_names=loader.task_names,
+            tasks=tasks.train,
             tokenizer=loader.vocabulary,
             companions=companions,
             num_microbatches=data.num_microbatches,

@@ -21,6 +21,8 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.chat_templates import ChatTemplate
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.methods.grpo import GRPO, RLOO
@@ -211,6 +213,52 @@ def test_rows_of_supervised_tasks_are_learned_as_they_are(folder: Path) -> None:
     logged = lines(home)
     assert logged[-1]["supervised_loss"] < logged[0]["supervised_loss"] / 2
     assert logged[-1]["unrewarded_answers"] == 0.0
+
+
+@pytest.mark.slow
+def test_the_last_answer_of_a_conversation_ends_as_its_template_says(folder: Path) -> None:
+    talks = [
+        {
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": "b"},
+                {"role": "user", "content": "c"},
+                {"role": "assistant", "content": letter},
+            ]
+        }
+        for letter in "defg"
+    ]
+    (folder / "talks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in talks))
+    template = ChatTemplate(
+        turns={"user": "{content}<u>", "assistant": "{content}<a>"}, special=("<u>", "<a>")
+    )
+    task = ChatTask(
+        name="talks",
+        vocabulary="bytes",
+        files={"train": str(folder / "talks.jsonl")},
+        template=template,
+        special_ids={"<u>": 300, "<a>": 301},
+    )
+    assert task.answer_end == 301
+    loader = {"mixture": "talks"}
+    base = run(folder, "talks", DECODER, Supervised(), tasks=(task,), loader=loader, total_steps=80)
+    method = RLOO(rewards=reward(), beta=0.0, num_answers=2, num_epochs=2)
+    home = run(
+        folder, "talked", DECODER, method, tasks=(task,), loader=loader, start_from=str(base), total_steps=2
+    )
+    rows = RolloutFiles(str(home)).read(0)
+    assert rows.decoder_input_tokens[0, :6].tolist() == [100, 300, 101, 301, 102, 300]
+    last = [row[weights > 0][-1] for row, weights in zip(rows.target_tokens, rows.loss_weights, strict=True)]
+    assert last.count(301) > len(last) / 2
+    assert {weights[:5].sum() for weights in rows.loss_weights} == {
+        0.0
+    }  # earlier answers are part of the prompt
+    assert lines(home)[0]["reward"] > 0.3
+    unending = replace(
+        task, name="unending", template=ChatTemplate(turns={"user": "{content}", "assistant": "{content}."})
+    )
+    with pytest.raises(ValueError, match="no special string of the template ends an answer"):
+        _ = unending.answer_end
 
 
 @pytest.mark.slow

@@ -90,6 +90,21 @@ class ChatTask(FileTask[Conversation]):
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
         return visitor.chats(self)
 
+    @property
+    def answer_end(self) -> int:
+        """Id that ends an answer.
+
+        Raises:
+          ValueError: The template ends answers by ordinary text.
+        """
+        end = self.writing.answer_end
+        if end is None:
+            raise ValueError(
+                f"task {self.name!r}: no special string of the template ends an answer, so a model's own would not "
+                "stop; add {eos} after {content}"
+            )
+        return self._special(self.tokenizer)[end]
+
     def shown(self, row: Conversation) -> dict[str, object]:
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}
 

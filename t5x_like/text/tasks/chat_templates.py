@@ -69,6 +69,12 @@ class ChatTemplate:
         written = self.start + "".join(self.turns.values())
         return tuple(string for string in (*self.special, *_IDS) if string in written)
 
+    @property
+    def answer_end(self) -> str | None:
+        """Special string that ends an answer; None for a template without one."""
+        after = self.turns[self.answering_role].split(CONTENT)[1]
+        return next((part.text for part in self._parts(after) if part.is_special), None)
+
     def write(self, messages: Sequence[tuple[str, str]]) -> list[ChatPart]:
         """Format a conversation of (role, content).
 

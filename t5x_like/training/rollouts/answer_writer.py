@@ -13,6 +13,8 @@ from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.model.parameters import Parameters
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.rollouts.answer_rows import PromptRows, prompts_of, with_answers
 
 _DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ from those of dropout
@@ -38,6 +40,28 @@ class WrittenAnswers(NamedTuple):
     is_prompt: np.ndarray
 
 
+def end_of_answers(tasks: TaskSet, tokenizer: Any) -> int:
+    """Return the id that ends an answer: the end of sequence, or that of a chat template.
+
+    Args:
+      tasks: Tasks of the prompts.
+      tokenizer: Their vocabulary.
+
+    Raises:
+      ValueError: There is none, or tasks have different ones.
+    """
+    ends = {
+        name: task.answer_end if isinstance(task, ChatTask) else tokenizer.special.eos
+        for name, task in tasks.tasks.items()
+    }
+    if None in ends.values():
+        raise ValueError(f"{tokenizer} has no end of sequence, at which an answer could stop")
+    if len(set(ends.values())) > 1:
+        listed = ", ".join(f"{name} by id {end}" for name, end in ends.items())
+        raise ValueError(f"tasks end their answers differently: {listed}; give them one end")
+    return next(iter(ends.values()))
+
+
 class AnswerWriter:
     """Writes answers to prompts by sampling.
 
@@ -46,15 +70,13 @@ class AnswerWriter:
       mesh: Devices.
       train: Configuration of the loader of prompts, whose lengths limit the answers.
       tokenizer: Vocabulary of the prompts.
+      end_id: Id that ends an answer.
       supervised: Indices of tasks whose rows are no prompts.
       rows_at_once: Answers that are written together.
       seed: Seed of the run.
 
     Attributes:
       max_length: The most tokens of an answer, its end included.
-
-    Raises:
-      ValueError: The vocabulary has no end of sequence.
     """
 
     def __init__(
@@ -64,15 +86,14 @@ class AnswerWriter:
         *,
         train: LoaderConfig,
         tokenizer: Any,
+        end_id: int,
         supervised: Sequence[int],
         rows_at_once: int,
         seed: int,
     ) -> None:
         is_decoder = train.layout == "decoder"
         self.max_length = train.targets_length - (train.inputs_length if is_decoder else 0)
-        self._end, self._tokenizer = tokenizer.special.eos, tokenizer
-        if self._end is None:
-            raise ValueError(f"{tokenizer} has no end of sequence, at which an answer could stop")
+        self._end, self._tokenizer = end_id, tokenizer
         self._generate = Generator(graphdef, mesh, is_decoder=is_decoder, start_id=SHIFTED_IN)
         self._inputs_length, self._rows_at_once = train.inputs_length, rows_at_once
         self._supervised, self._seed = supervised, seed

@@ -1,6 +1,6 @@
 """Rollouts: the trained model answers a batch of prompts, the answers are rewarded, and become rows to learn from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.microbatches import Microbatch
 from t5x_like.training.repeat_loader import RepeatLoader
 from t5x_like.training.rollouts.answer_rows import repeat_rows
-from t5x_like.training.rollouts.answer_writer import AnswerWriter, WrittenAnswers
+from t5x_like.training.rollouts.answer_writer import AnswerWriter, WrittenAnswers, end_of_answers
 from t5x_like.training.rollouts.rewards import summed_rewards
 from t5x_like.training.rollouts.rollout import Rollout
 from t5x_like.training.rollouts.rollout_files import RolloutFiles
@@ -47,7 +47,7 @@ class Rollouts:
       plan: Layout of the state.
       mesh: Devices.
       train: Configuration of the loader of prompts.
-      task_names: Names of the mixture's tasks.
+      tasks: Tasks of the mixture.
       tokenizer: Vocabulary of the prompts.
       companions: The reference, if the method has one.
       num_microbatches: Parts of a step; as many rows are generated and scored at once.
@@ -55,7 +55,7 @@ class Rollouts:
       model_dir: Folder of the run.
 
     Raises:
-      ValueError: The model writes no texts, or a reward can't be opened.
+      ValueError: The model writes no texts, a reward can't be opened, or answers have no end.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Rollouts:
         mesh: Mesh,
         *,
         train: LoaderConfig,
-        task_names: Sequence[str],
+        tasks: TaskSet,
         tokenizer: Any,
         companions: Mapping[str, Companion],
         num_microbatches: int,
@@ -75,7 +75,7 @@ class Rollouts:
         self._method, self._plan, self._mesh = method, plan, mesh
         self._seed, self._files = seed, RolloutFiles(model_dir)
         self._rewards = [(reward, reward.open()) for reward in method.rewards]
-        self._supervised = [task_names.index(name) for name in method.supervised_tasks]
+        self._supervised = [tasks.names.index(name) for name in method.supervised_tasks]
         self._rows_at_once = train.batch_size // num_microbatches
         model = parameters.merge(plan.graphdef, plan.weights(plan.abstract))
         if not can_decode(model):
@@ -87,6 +87,7 @@ class Rollouts:
             mesh,
             train=train,
             tokenizer=tokenizer,
+            end_id=end_of_answers(tasks, tokenizer),
             supervised=self._supervised,
             rows_at_once=self._rows_at_once,
             seed=seed,
