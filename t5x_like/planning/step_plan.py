@@ -24,6 +24,7 @@ from t5x_like.text.batches.loader import empty_row
 from t5x_like.text.batches.open_tasks import spec_of_tasks
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.methods.on_policy import OnPolicyMethod
 from t5x_like.training.model_checks import check_split
 from t5x_like.training.resolution import plan_experiment, resolve_experiment
 from t5x_like.training.state import StateLayout
@@ -146,9 +147,14 @@ def resolved(experiment: Experiment, tasks: TaskSet) -> Experiment:
       tasks: Tasks that it trains on.
 
     Raises:
-      ValueError: The recipe has a teacher, whose step is not planned.
+      ValueError: The recipe has a teacher, or a method that writes answers, whose step is not planned.
     """
     experiment = resolve_experiment(experiment, tasks)
+    if isinstance(experiment.method, OnPolicyMethod):
+        raise ValueError(
+            f"plan has no step of {type(experiment.method).__name__}, which writes answers first; plan the supervised "
+            "step of the same model (Experiment.method = @supervised.Supervised()), and the writing by decode=TOKENS"
+        )
     if companions := experiment.method.companions(experiment.model):
         raise ValueError(
             f"plan has no step with a {' and a '.join(companions)} yet; leave it out (Experiment.method = "

@@ -25,6 +25,7 @@ from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.chat_templates import ChatTemplate
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.grpo import GRPO, RLOO
 from t5x_like.training.methods.ppo import PPO
 from t5x_like.training.methods.supervised import Supervised
@@ -318,6 +319,7 @@ def test_methods_that_do_not_fit_are_refused_before_anything_is_written(
         ({"beta": -1.0}, "beta is -1.0"),
         ({"beta": 0.0, "reference": "runs/sft"}, "beta=0 compares with no reference"),
         ({"num_epochs": 0}, "num_epochs is 0"),
+        ({"loss": LossConfig(label_smoothing=0.1)}, "learns from rewards, and not from targets"),
         ({"supervised_tasks": ("corpus",)}, "would repeat their rows; set num_answers=1"),
         ({"supervised_weight": 2.0}, "there are no supervised_tasks"),
         ({"learns_cut_answers": True, "reference_step": 3}, "there is no checkpoint as reference"),

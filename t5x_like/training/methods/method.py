@@ -153,6 +153,21 @@ class TrainingMethod:
 class OwnLossMethod(TrainingMethod):
     """Base of methods whose whole loss is their own. Held-out rows are measured by it, too."""
 
+    def refuse_token_options(self, because: str) -> None:
+        """Refuse options of the loss over target tokens, except those of memory.
+
+        Args:
+          because: Reason, as a clause.
+
+        Raises:
+          ValueError: One of them is given.
+        """
+        kept = LossConfig(z_loss=self.loss.z_loss, logits_chunk_length=self.loss.logits_chunk_length)
+        if self.loss != kept:
+            raise ValueError(
+                f"{type(self).__name__} {because}; of LossConfig it reads logits_chunk_length alone"
+            )
+
     def measure(
         self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[Totals, Memory | None]:

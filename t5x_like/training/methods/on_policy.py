@@ -79,6 +79,7 @@ class OnPolicyMethod(OwnLossMethod, ABC):
     min_answers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        self.refuse_token_options("learns from rewards, and not from targets")
         name = type(self).__name__
         if not self.rewards:
             raise ValueError(

@@ -15,7 +15,6 @@ from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.cached_outputs import OutputCache, Outputs
 from t5x_like.training.companions import CompanionSource
-from t5x_like.training.losses import LossConfig
 from t5x_like.training.losses.answer_pairs import AnswerScores, answer_logps
 from t5x_like.training.methods.method import LossContext, OwnLossMethod
 from t5x_like.training.methods.reference_checks import check_reference
@@ -52,13 +51,7 @@ class ReferenceMethod(OwnLossMethod, ABC):
         if self.reference is None:
             because = "there is no checkpoint as reference"
             refuse_unused(self, "reference_step", "logps_dir", because=because)
-        if self.loss != LossConfig(
-            z_loss=self.loss.z_loss, logits_chunk_length=self.loss.logits_chunk_length
-        ):
-            raise ValueError(
-                f"{type(self).__name__} compares answers and has no loss of single tokens; of LossConfig it reads "
-                "logits_chunk_length alone"
-            )
+        self.refuse_token_options("compares answers and has no loss of single tokens")
 
     @property
     def has_reference(self) -> bool:

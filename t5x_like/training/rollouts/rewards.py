@@ -70,7 +70,7 @@ class FunctionReward:
     def open(self) -> RewardFunction:
         module, _, name = self.function.rpartition(".")
         advice = (
-            "give MODULE.FUNCTION of a module that Python finds, such as one in this folder with PYTHONPATH=."
+            "give MODULE.FUNCTION of a module that Python finds, such as one in this folder by module=MODULE"
         )
         try:
             function = getattr(importlib.import_module(module), name)

@@ -95,6 +95,7 @@ class Rollouts:
         self._frozen = own_params(companions)
         self._score = jax.jit(self._scoring(companions), out_shardings=replicated(mesh))
         self._minibatches: list[Batch] = []
+        self._begun: int | None = None  # steps done before the present answers
 
     def __call__(self, step: int, state: State, prompts: Batch) -> tuple[State, Batch]:
         """Return the rows that a step learns from, on the mesh, and the state with the method's numbers.
@@ -105,7 +106,7 @@ class Rollouts:
           prompts: The step's batch of prompts.
         """
         begun, index = step - step % self._method.steps_of_rollout, step % self._method.steps_of_rollout
-        if index and not self._minibatches:
+        if index and self._begun != begun:
             self._minibatches = self._parts(self._files.read(begun), begun)
         if not index:
             rows, log_kl_factor = self._rows_to_learn(step, state, prompts)
@@ -115,6 +116,7 @@ class Rollouts:
             if "method" in state:
                 number = jax.device_put(np.float32(log_kl_factor), replicated(self._mesh))
                 state = state | {"method": {**state["method"], LOG_KL_FACTOR: number}}
+        self._begun = begun
         return state, Batch(*place_rows(self._minibatches[index], self._mesh))
 
     def _rows_to_learn(self, step: int, state: State, placed: Batch) -> tuple[Batch, float]:
@@ -126,7 +128,8 @@ class Rollouts:
         chosen = np.flatnonzero(answers.is_prompt)
         rewards[chosen] = self._reward(step, *([each[index] for index in chosen] for each in answers[1:4]))
         rollout = self._scored(state, weights, answers, rewards)
-        if self._method.keep_samples_every_steps and step % self._method.keep_samples_every_steps == 0:
+        interval = method.keep_samples_every_steps
+        if interval and step % interval < method.steps_of_rollout:
             self._files.write_samples(step, answers.prompts, answers.texts, rollout)
         learned = rollout.mask * rollout.is_rewarded[:, None]
         if not method.learns_cut_answers:
