@@ -24,6 +24,7 @@ from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type, check_length
 from t5x_like.text.batches.head_questions import read_questions
+from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.tasks.task_set import TaskSet
 
 _log = logging.getLogger(__name__)
@@ -61,20 +62,30 @@ class TaskEvaluation:
                 "generation has no effect: method='rank' generates nothing; leave its beams or temperature out"
             )
 
-    def evaluator(self, tasks: TaskSet, config: CommonConfig, mesh: Mesh) -> Evaluator:
+    def evaluator(
+        self,
+        tasks: TaskSet,
+        config: CommonConfig,
+        mesh: Mesh,
+        *,
+        prefix_attention: PrefixAttention = "bidirectional",
+    ) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
         Args:
           tasks: Tasks of ``mixture``.
           config: Configuration of the model.
           mesh: Devices.
+          prefix_attention: See ``TextModel.as_trained``.
 
         Raises:
           ValueError: Unknown split, bad rows, or tasks that have no answers.
         """
         check_batch_size(self.batch_size, mesh)
         # Tasks of one vocabulary share compiled programs.
-        model_with = functools.cache(functools.partial(TextModel.as_trained, config, mesh))
+        model_with = functools.cache(
+            functools.partial(TextModel.as_trained, config, mesh, prefix_attention=prefix_attention)
+        )
 
         def read(task: Any, rows: RowSelection) -> TextEvaluator:
             if task.tokenizer is None:  # of another library
@@ -154,18 +165,27 @@ class HeadEvaluation:
             n_best=self.n_best,
         )
 
-    def evaluator(self, tasks: TaskSet, config: CommonConfig, mesh: Mesh) -> Evaluator:
+    def evaluator(
+        self,
+        tasks: TaskSet,
+        config: CommonConfig,
+        mesh: Mesh,
+        *,
+        prefix_attention: PrefixAttention = "bidirectional",
+    ) -> Evaluator:
         """Read the rows and prepare a model of this configuration.
 
         Args:
           tasks: Tasks of ``mixture``.
           config: Configuration of the model.
           mesh: Devices.
+          prefix_attention: Ignored; heads read no prompts.
 
         Raises:
           ValueError: Unknown split, bad rows, tasks without a head format, or texts longer than the model's
             positions, or a head for another number of classes of a row.
         """
+        del prefix_attention
         check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
         heads = {name: each.head for name, each in tasks.head_formats.items()}

@@ -14,6 +14,7 @@ from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_label_type
+from t5x_like.pretrained.run_weights import trained_prefix_attention
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask
 
@@ -90,8 +91,15 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
     if method == "rank" and not getattr(definition, "answers", ()):
         raise ValueError(f"task {run.task!r} has open answers, there is nothing to rank; use method=generate")
     tokenizer, is_pairs = definition.tokenizer, isinstance(definition, PairsTask)
-    model = TextModel.as_trained(opened.config, mesh, tokenizer or seqio_codec(run.task))
-    if model.is_decoder and tokenizer is not None and not is_pairs:
+    continues = tokenizer is not None and not is_pairs
+    model = TextModel.as_trained(
+        opened.config,
+        mesh,
+        tokenizer or seqio_codec(run.task),
+        # Rows of plain text have no inputs in their stream.
+        prefix_attention="bidirectional" if continues else trained_prefix_attention(opened.directory),
+    )
+    if model.is_decoder and continues:
         # A decoder of plain text continues a prompt. After an end it would begin another document.
         model = replace(model, prompt_encoder=replace(model.prompt_encoder, suffix_ids=()))
     evaluation = TaskEvaluation(

@@ -20,6 +20,7 @@ from t5x_like.pretrained.averaged_weights import require_alike
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.output_scale import has_plain_numbers, params_in_scale
+from t5x_like.pretrained.run_weights import trained_prefix_attention
 from t5x_like.text import registry
 from t5x_like.text.heads.head_answers import OutputScale
 from t5x_like.text.seqio_bridge import registration
@@ -74,9 +75,11 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     resolved = resolve_evaluations(run.evaluations, run.tasks)
     opened = open_run(run, mesh, resolved)
     config, params = opened.config, opened.params
+    prefix_attention = trained_prefix_attention(opened.directory)
     results: dict[str, TaskResult] = {}
     for evaluation, tasks in zip(run.evaluations, resolved, strict=True):
-        results |= evaluation.evaluator(tasks, config, mesh).run(params)
+        evaluator = evaluation.evaluator(tasks, config, mesh, prefix_attention=prefix_attention)
+        results |= evaluator.run(params)
     write_results(
         results,
         run.output_dir,

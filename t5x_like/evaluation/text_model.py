@@ -29,6 +29,7 @@ from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.checkpoint import Checkpoint, family_of
 from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
+from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
@@ -92,13 +93,22 @@ class TextModel:
         return self.is_decoder and not self.prompt_encoder.suffix_ids
 
     @classmethod
-    def as_trained(cls, config: CommonConfig, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
+    def as_trained(
+        cls,
+        config: CommonConfig,
+        mesh: Mesh,
+        tokenizer: TextCodec,
+        *,
+        prefix_attention: PrefixAttention = "bidirectional",
+    ) -> "TextModel":
         """Make a model that reads and writes in the form of its training examples here.
 
         Args:
           config: Model configuration.
           mesh: Devices.
           tokenizer: The task's tokenizer.
+          prefix_attention: That of a decoder's training data. With "causal", rows begin with the prompt itself.
+            Otherwise ``SHIFTED_IN`` comes before it.
 
         Raises:
           ValueError: The vocabulary has no end of sequence.
@@ -110,7 +120,7 @@ class TextModel:
         if family == "encoder":
             ids = ids_of(tokenizer)
             start, end, prefix = ids.mask, ids.sep, () if ids.cls is None else (ids.cls,)
-        elif family == "encoder_decoder":
+        elif family == "encoder_decoder" or prefix_attention == "causal":
             prefix = ()
         if end is None or start is None:
             raise ValueError(f"{tokenizer} has no end of sequence, which targets need")

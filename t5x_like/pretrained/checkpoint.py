@@ -21,7 +21,7 @@ from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.head_classes import classes_in
-from t5x_like.pretrained.run_weights import was_trained_here
+from t5x_like.pretrained.run_weights import trained_from_first_token, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer, special_ids_of
 from t5x_like.pretrained.weight_sources import identity_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
@@ -162,7 +162,8 @@ class Checkpoint:
             model_types = architecture_of(self.config).model_types
             special = special_ids_of({"model_type": model_types[0]} if model_types else {})
         if is_trained and self.family == "decoder":
-            return replace(special, bos=SHIFTED_IN, decoder_start=SHIFTED_IN)
+            begin = None if trained_from_first_token(self.directory) else SHIFTED_IN
+            return replace(special, bos=begin, decoder_start=SHIFTED_IN)
         if is_trained and self.family == "encoder_decoder":
             parts = first_member(self.model).config
             start = SHIFTED_IN if self.can_generate else parts.decoder_start_token_id
@@ -203,7 +204,8 @@ class Checkpoint:
                 max_length=self.max_positions,
             )
         if was_trained_here(self.directory):
-            prefix = (SHIFTED_IN,) if self.family == "decoder" else ()
+            is_shifted = self.family == "decoder" and not trained_from_first_token(self.directory)
+            prefix = (SHIFTED_IN,) if is_shifted else ()
         else:
             begin = None if is_t5 or tokenizer.adds_bos is False else self.fields.get("bos_token_id")
             is_own = begin == tokenizer.special.bos and begin not in self.end_ids

@@ -23,6 +23,7 @@ from t5x_like.pretrained.fresh_heads import missing_heads, with_fresh_weights
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.model_config import read_model_config
+from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.heads.input_format import InputFraming
 
 _SOURCE_FIELDS = "source_config.json"
@@ -229,6 +230,18 @@ def trained_to_write(directory: PathLike) -> bool:
     return was_trained_here(directory) and "train.masked_targets.is" in read_json(
         as_path(directory) / "config.json", dict
     )
+
+
+def trained_prefix_attention(directory: PathLike) -> PrefixAttention:
+    """Return ``LoaderConfig.prefix_attention`` of a run; the default for what was not trained here."""
+    described = read_json(as_path(directory) / "config.json", dict) if was_trained_here(directory) else {}
+    return "causal" if described.get("train.prefix_attention") == "causal" else "bidirectional"
+
+
+def trained_from_first_token(directory: PathLike) -> bool:
+    """Return whether a decoder's rows began with the first token of their inputs, with no id shifted in before it."""
+    is_causal = trained_prefix_attention(directory) == "causal"
+    return is_causal and _values_of_tasks(directory, "is") - {"Mixture"} != {"PretrainingTask"}
 
 
 def trained_with_sentinels(directory: PathLike) -> int | None:

@@ -15,6 +15,8 @@ from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.averaged_weights import open_mean
+from t5x_like.pretrained.run_weights import trained_prefix_attention
+from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.metrics.by_name import LOWER_IS_BETTER
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.evaluate import own_evaluation
@@ -78,6 +80,7 @@ class _Scorer:
         self._evaluations = [replace(each, limit=limit) if limit else each for each in evaluations]
         self._tasks = resolve_evaluations(self._evaluations, read_recorded(run, "tasks"))
         self._mesh, self._metric, self._last = MeshConfig().build(), metric, last
+        self._prefix_attention: PrefixAttention = trained_prefix_attention(run)
         self._evaluators: list[Any] = []
         self.sign = 1.0
 
@@ -86,7 +89,9 @@ class _Scorer:
         with open_mean(runs, last=self._last) as opened, jax.set_mesh(self._mesh):
             if not self._evaluators:
                 self._evaluators = [
-                    evaluation.evaluator(tasks, opened.config, self._mesh)
+                    evaluation.evaluator(
+                        tasks, opened.config, self._mesh, prefix_attention=self._prefix_attention
+                    )
                     for evaluation, tasks in zip(self._evaluations, self._tasks, strict=True)
                 ]
             _, shapes, axes = parameters.abstract(opened.config)

@@ -88,7 +88,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
             model_dir=home,
         )
     evaluators = [
-        evaluation.evaluator(each, model, mesh)
+        evaluation.evaluator(each, model, mesh, prefix_attention=data.train.prefix_attention)
         for evaluation, each in zip(data.evaluations, tasks.evaluations, strict=True)
     ]
 

@@ -29,6 +29,8 @@ from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import MultiLabelClassification
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -114,6 +116,24 @@ def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
         assert (short.cut, long.cut) == (0, 19)
         (request,) = model.requests([short], ["yes"], length=8)
         assert request.target == [124, 104, 118, 1]
+
+
+def test_a_prompt_that_is_read_in_order_begins_as_its_training_rows_do(make_task):
+    task = make_task(3)
+    settings = LoaderConfig(
+        mixture=task.name,
+        batch_size=1,
+        inputs_length=32,
+        targets_length=40,
+        pack=False,
+        shuffle=False,
+        layout="decoder",
+        prefix_attention="causal",
+    )
+    row = next(iter(build_loader(settings))).decoder_input_tokens[0].tolist()
+    ids = task.tokenizer.encode(load_questions(task, "train").rows[0].inputs)
+    model = TextModel.as_trained(GPT2, MeshConfig().build(), task.tokenizer, prefix_attention="causal")
+    assert row[: len(ids) + 1] == model.prompt_encoder.with_special_ids(ids) == [*ids, 1]
 
 
 def test_beams_of_each_prompt_end_at_its_own_last_position() -> None:

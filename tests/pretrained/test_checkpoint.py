@@ -139,6 +139,15 @@ def test_a_decoder_that_was_trained_here_begins_with_what_it_was_trained_after(r
     assert (checkpoint.special_ids.bos, checkpoint.special_ids.decoder_start) == (0, 0)
 
 
+@pytest.mark.parametrize(("kind", "begin"), [("TextTask", None), ("PretrainingTask", 0)])
+def test_nothing_is_read_before_inputs_that_a_decoder_read_in_order(
+    tmp_path: Path, kind: str, begin: int | None
+) -> None:
+    trained = write_run(tmp_path / "run", GPT2, steps=(1,))
+    write_json(trained / "config.json", {"tasks.0.is": kind, "train.prefix_attention": "causal"})
+    assert open_checkpoint(trained).special_ids.bos == begin
+
+
 def test_a_step_of_what_has_no_steps_is_refused(published):
     with pytest.raises(ValueError, match="bert is no run, it has no steps; leave step out"):
         open_checkpoint(published, step=3)
