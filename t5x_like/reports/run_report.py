@@ -13,7 +13,7 @@ from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.rendering import Tile, number, render, words
-from t5x_like.reports.rewards import draw_rewards, read_rewards, read_samples
+from t5x_like.reports.reward_curve import draw_rewards, read_rewards, read_samples
 from t5x_like.reports.run_facts import run_facts
 from t5x_like.reports.score_tables import lower_is_better
 

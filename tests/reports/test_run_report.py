@@ -8,7 +8,7 @@ import pytest
 from t5x_like.evaluation.class_scores import class_scores
 from t5x_like.io.files import read_json, write_json, write_jsonl
 from t5x_like.reports.machine import describe_machine
-from t5x_like.reports.rewards import read_rewards
+from t5x_like.reports.reward_curve import read_rewards
 from t5x_like.reports.run_report import ReportedRun, RunReport
 
 
