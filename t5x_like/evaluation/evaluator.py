@@ -76,7 +76,7 @@ class TaskEvaluation:
           tasks: Tasks of ``mixture``.
           config: Configuration of the model.
           mesh: Devices.
-          prefix_attention: See ``TextModel.as_trained``.
+          prefix_attention: How a decoder was trained to read inputs. With "causal" no id precedes a prompt.
 
         Raises:
           ValueError: Unknown split, bad rows, or tasks that have no answers.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from jax.sharding import Mesh
 
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.pretrained.initial_weights import CheckpointModel, with_lm_head
 from t5x_like.text.tasks.task_set import TaskSet
@@ -34,6 +35,11 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
     if adds_lm_head:
         model = with_lm_head(model, head)
     if experiment.method.has_value_head:
+        if not isinstance(model, CommonConfig):
+            raise ValueError(
+                f"{type(experiment.method).__name__} needs a head for values, which a {type(model).__name__} can't "
+                "have; take a model of model.zoo, or a method without values, such as RLOO"
+            )
         model = replace(model, has_value_head=True)
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 

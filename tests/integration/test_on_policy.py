@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t5x_like.cli.main import main
 from t5x_like.inference.scorer import LikelihoodRequest, Scorer, scoring_batch
 from t5x_like.io.files import read_jsonl
 from t5x_like.model import parameters
@@ -153,8 +154,12 @@ def test_a_stopped_run_continues_with_the_same_bits_in_the_middle_of_its_answers
     assert len({line["reward"] for line in logged[:4]}) > 1  # parts of the same answers
     assert logged[0]["value_loss"] > 0
     assert logged[2]["clipped_tokens"] > 0
-    state = open_checkpoint(whole)
-    assert "heads/scores/value/projection/kernel" in parameters.flatten(state.params)
+    value_kernel = "heads/scores/value/projection/kernel"
+    assert value_kernel in parameters.flatten(open_checkpoint(whole).params)
+    assert main(["convert", "--from", str(whole), "--to", str(folder / "exported"), "--export", "hf"]) == 0
+    exported = open_checkpoint(folder / "exported")
+    assert exported.can_generate
+    assert value_kernel not in parameters.flatten(exported.params)
 
 
 @pytest.mark.slow

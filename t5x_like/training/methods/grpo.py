@@ -4,6 +4,7 @@ Shao et al. 2024, DeepSeekMath, section 4.1, https://arxiv.org/abs/2402.03300; a
 Basics, https://arxiv.org/abs/2402.14740.
 """
 
+from abc import ABC
 from typing import ClassVar, Literal
 
 import jax
@@ -26,7 +27,33 @@ from t5x_like.training.rollouts.rollout import Rollout
 
 
 @config_class
-class GRPO(OnPolicyMethod):
+class GroupMethod(OnPolicyMethod, ABC):
+    """Base of methods that compare the answers to a prompt with each other.
+
+    Attributes:
+      num_answers: Answers to each prompt, its group.
+      beta: Weight of the divergence from the reference; 0 needs no reference.
+    """
+
+    num_answers: int = 8
+    beta: float = 0.04
+
+    min_answers: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta < 0:
+            raise ValueError(f"beta is {self.beta}; give 0 or more")
+        if not self.beta:
+            refuse_unused(self, "reference", because="beta=0 compares with no reference")
+
+    @property
+    def has_reference(self) -> bool:
+        return self.beta > 0
+
+
+@config_class
+class GRPO(GroupMethod):
     """The advantage of an answer is its reward less the mean of its group, divided by the group's deviation.
 
     Attributes:
@@ -41,16 +68,6 @@ class GRPO(OnPolicyMethod):
     beta: float = 0.04
     loss_type: LossType = "grpo"
     scale_rewards: Literal["group", "batch", "none"] = "group"
-
-    min_answers: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_beta(self, self.beta)
-
-    @property
-    def has_reference(self) -> bool:
-        return self.beta > 0
 
     def streams_of(self, rollout: Rollout) -> dict[str, np.ndarray]:
         rewards, is_rewarded = (
@@ -84,7 +101,7 @@ class GRPO(OnPolicyMethod):
 
 
 @config_class
-class RLOO(OnPolicyMethod):
+class RLOO(GroupMethod):
     """The advantage of an answer is its reward less the mean of the other answers' to its prompt.
 
     An answer is one action: its probability is that of all its tokens together. The divergence from the reference is
@@ -97,16 +114,6 @@ class RLOO(OnPolicyMethod):
 
     num_answers: int = 4
     beta: float = 0.05
-
-    min_answers: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_beta(self, self.beta)
-
-    @property
-    def has_reference(self) -> bool:
-        return self.beta > 0
 
     def streams_of(self, rollout: Rollout) -> dict[str, np.ndarray]:
         rewards = rollout.rewards - self.beta * rollout.kl
@@ -135,10 +142,3 @@ class RLOO(OnPolicyMethod):
         )
         loss = jnp.sum(policy.losses * jnp.max(weights, axis=-1))
         return {"loss": loss}, jnp.broadcast_to(policy.is_clipped[:, None], logps.shape)
-
-
-def _check_beta(method: GRPO | RLOO, beta: float) -> None:
-    if beta < 0:
-        raise ValueError(f"beta is {beta}; give 0 or more")
-    if not beta:
-        refuse_unused(method, "reference", because="beta=0 compares with no reference")

@@ -129,7 +129,11 @@ class AnswerWriter:
                 limit=self._inputs_length + 1,
                 key=jax.random.fold_in(key, start),
             )
-        is_cut = np.array([len(ids) == self.max_length for ids in written]) & is_prompt
+        # A conversation may leave less room in its row.
+        room = np.minimum(self.max_length, batch.target_tokens.shape[1] - prompts.starts)
+        written = [ids[:most] for ids, most in zip(written, room.tolist(), strict=True)]
+        is_cut = np.array([len(ids) for ids in written]) == room
+        is_cut &= is_prompt
         ended = [
             [] if not real else ids if cut else [*ids, self._end]
             for ids, cut, real in zip(written, is_cut, is_prompt, strict=True)
